@@ -11,11 +11,11 @@ Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 """Whole numbers: row numbers, counts, offsets."""
 
-CACHED = 1 << 15  # numbers that stay in the processor's cache: 256 KiB
+CACHED = 1 << 15  # numbers that fit into the processor's cache: 256 KiB
 
 
 def blocks(n: int, size: int = 1, most: int = CACHED) -> Iterator[slice]:
-    """Yield slices that cover n items in order: items of `size` numbers, at most `most` numbers or one item in a block.
+    """Yield slices that cover n items of `size` numbers, in order; each has at most `most` numbers, or one item.
 
     >>> list(blocks(5, size=3, most=7))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]

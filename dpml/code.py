@@ -1,7 +1,7 @@
-"""The code behind a number, as one checksum of files and of versions of libraries.
+"""One checksum of the code that computes a number: of the source files and of the versions of the libraries.
 
-Every change of these files counts, also the change of a comment. So a change of shared code computes more again than it
-has to, and no formula can change unnoticed. A YAML file counts if it has the name of the Python file beside it.
+Every change of a source file changes the checksum, even the change of a comment. So some results are recomputed without
+need, but no formula can change unnoticed. A YAML file is included if a Python file next to it has the same name.
 """
 
 import hashlib
@@ -21,9 +21,9 @@ from typing import Any
 DATA = ("arrays.py", "files.py", "seeds.py", "sums.py", "data")
 """The files and folders of dpml that parse and prepare data sets."""
 NUMBERS = (*DATA, "privacy", "optim", "protocols", "mechanism", "algorithms", "running")
-"""The files and folders of dpml that make the numbers of cells."""
+"""The files and folders of dpml that compute the results of cells."""
 UNKNOWN = "unknown-"
-"""How a checksum begins that equals no other: nobody knows which content of a file was loaded."""
+"""The prefix of a checksum that equals no other, because the loaded content of a file is not known."""
 _LIBRARIES = {"numpy": "numpy", "pandas": "pandas", "scipy": "scipy", "sklearn": "scikit-learn"}
 _HOME = Path(__file__).parent
 _BEGUN = time.time()
@@ -36,8 +36,8 @@ def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
 
     Args:
         parts: files and folders of the package, as in `NUMBERS`.
-        names: dotted names of modules or of what is in them (`named`). A plug-in counts with all Python files of its
-            package or pack. Without a package it counts with those of its folder.
+        names: dotted names of modules, or of objects in them (`named`). For a plug-in, all Python files of its package
+            or pack are included, or of its folder if it has no package.
     """
     try:
         found = {file for part in parts for file in _below(_HOME / part)}
@@ -51,7 +51,7 @@ def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that make numbers."""
+    """Return the versions of the libraries that compute numbers."""
     return {name: version(name) for name in _LIBRARIES.values()}
 
 
@@ -83,7 +83,7 @@ def _checksum(found: frozenset[tuple[str, Path]]) -> str:
 
 
 def _files(name: str) -> Iterator[tuple[str, Path]]:
-    """Yield the files that count for the module of a dotted name; none for the standard library and `_LIBRARIES`."""
+    """Yield the files of the module that a dotted name refers to; none for the standard library and `_LIBRARIES`."""
     words = name.split(".")
     if words[0] == __package__ and words[1:2] != ["packs"]:
         return
@@ -91,7 +91,7 @@ def _files(name: str) -> Iterator[tuple[str, Path]]:
     if top in _LIBRARIES or top in sys.stdlib_module_names:
         return
     found: Any = sys.modules.get(top) or find_spec(top)
-    if found is None:  # a text with a dot that is no module's name
+    if found is None:  # a text with a dot that does not name a module
         return
     folders = getattr(found, "__path__", None) or getattr(found, "submodule_search_locations", None)
     file = getattr(found, "__file__", None) or getattr(found, "origin", None)
@@ -109,8 +109,8 @@ def _below(place: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _named_from(place: Path, files: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """Yield Python files, and YAML files of the same name, with their names from a folder on."""
+    """Yield Python files, and YAML files of the same name, with their paths relative to the parent of a folder."""
     for path in files:
         for file in (path, path.with_suffix(".yaml")):
-            if file.exists():  # an editor's lock may be a link to nowhere
+            if file.exists():  # an editor's lock file may be a dangling link
                 yield str(file.relative_to(place.parent)), file

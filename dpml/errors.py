@@ -1,4 +1,4 @@
-"""Errors and warnings for users: one clear sentence instead of a traceback when a request cannot be fulfilled."""
+"""Errors and warnings for users: one clear sentence instead of a traceback."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -20,7 +20,7 @@ def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
     Each name is shown with the prefix `before`, as it must be typed.
     """
     choices = sorted(allowed)
-    spellings = {re.sub("[-_]", "", choice.lower()): choice for choice in choices}  # people differ in these
+    spellings = {re.sub("[-_]", "", choice.lower()): choice for choice in choices}  # users mix these up
     close = get_close_matches(re.sub("[-_]", "", name.lower()), spellings, n=1)
     if close:
         return f"did you mean {before + spellings[close[0]]!r}?"

@@ -1,4 +1,4 @@
-"""Files: complete or absent, with checksums; YAML and JSON of plain values; where conf/ and experiments/ are."""
+"""Write files atomically and with checksums, read YAML and JSON of plain values, and find conf/ and experiments/."""
 
 import hashlib
 import json
@@ -71,7 +71,7 @@ def reserved(path: Path) -> Iterator[Callable[[str], None]]:
         ) from None
     try:
         with file:
-            _check_absent(path)  # another process may have published it in the meantime
+            _check_absent(path)  # another process may have created it in the meantime
             yield lambda content: _write(file, content, path)
         partial.replace(path)
     finally:
@@ -115,7 +115,7 @@ def _write(file: FileIO, content: str | bytes, path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Give an error the path that the user knows; the error of a full disk has no file name at all."""
+    """Set the path of an error to the path that the user knows; the error of a full disk has no path."""
     try:
         yield
     except OSError as error:
@@ -140,7 +140,7 @@ CHECKSUM = "checksum"
 
 
 def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain values followed by their checksum: JSON that people and other programs can read directly."""
+    """Return plain values followed by their checksum, as an object that other programs can read as JSON."""
     return {**content, CHECKSUM: _checksum(content)}
 
 
@@ -174,7 +174,7 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
     """
     import yaml  # slow to load
 
-    safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the one in C takes a tenth of the time
+    safe: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader takes a tenth of the time
 
     class Once(safe):  # type: ignore[misc]  # PyYAML has no types
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""The values that options may have, declared by their types: ``rounds: Annotated[int, between(1, 100)] = 10``."""
+"""The allowed values of options, declared by their types: ``rounds: Annotated[int, between(1, 100)] = 10``."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from dpml.errors import UserError, nearest
 
 
 class Bound(NamedTuple):
-    """The allowed values, as an error message says them, and as a test of one value."""
+    """The allowed values: in the words of an error message, and as a test of one value."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -42,13 +42,13 @@ def check_options(part: Any, group: str = "") -> None:
 
 @cache
 def _declared(kind: Any) -> dict[str, Any]:
-    """Return the annotations of fields that allow some values only."""
+    """Return the annotations of fields that do not allow all values."""
     hints = get_type_hints(kind, include_extras=True)
     return {f.name: hints[f.name] for f in fields(kind) if any(map(str(hints[f.name]).count, ("Bound(", "Literal[")))}
 
 
 def convert(value: Any, hint: Any, key: str) -> Any:
-    """Return a value as its annotation has it, or raise UserError; a value of another kind is returned unchanged."""
+    """Return a value converted to its annotated type, or raise UserError; other types are not checked."""
     if get_origin(hint) is Annotated:
         value = convert(value, hint.__origin__, key)
         for bound in hint.__metadata__:
@@ -74,7 +74,7 @@ def convert(value: Any, hint: Any, key: str) -> Any:
     if isinstance(value, bool | str):
         fits = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     else:
-        small = not isinstance(value, int) or abs(value) < 10**300  # else no float is as large
+        small = not isinstance(value, int) or abs(value) < 10**300  # larger integers do not fit into a float
         fits = small and isinstance(value, Real) and (kind is float or (kind is int and value % 1 == 0))
     if not fits:
         quoted = f""": write {key}='"{value}"'""" if kind is str and isinstance(value, int | float) else ""
@@ -83,7 +83,7 @@ def convert(value: Any, hint: Any, key: str) -> Any:
 
 
 def check_choice(key: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Raise UserError unless a value is one of those allowed."""
+    """Raise UserError unless a value is allowed."""
     if value not in allowed:
         raise UserError(f"{key} cannot be {_as_typed(value)}: {nearest(str(value), map(str, allowed))}")
 

@@ -1,7 +1,7 @@
-"""Packs: one folder for each paper, with a `CARD`, experiments, published numbers and Python that only they need.
+"""Packs: one folder per paper, with its `CARD`, its experiments, its published numbers and its own Python code.
 
-The packs of dpml are folders of ``experiments``. Users add others with ``--pack DIR``, distributions by entry points
-``dpml.packs``. The Python of a pack is the package ``dpml.packs.NAME``, loaded when it is named.
+The packs of dpml are folders of ``experiments``. Users add packs with ``--pack DIR``, and distributions add them with
+entry points ``dpml.packs``. A pack's Python code is the package ``dpml.packs.NAME``, imported when a setting names it.
 """
 
 import os
@@ -20,13 +20,13 @@ from dpml.files import shipped_folder
 
 CARD = "card.yaml"
 ENVIRONMENT = "DPML_PACKS"
-"""The folders of the user's packs, for child processes: separated as in PATH."""
+"""The environment variable with the folders of the user's packs, separated as in PATH, for child processes."""
 
 __path__: list[str] = []  # makes this module a package; `_put_in_place` adds its modules
 
 
 def known() -> dict[str, Path]:
-    """Return the folder of every pack by name: those of dpml, those of the user, and those that are installed."""
+    """Return the folders of all packs by name: those of dpml, of the user, and of installed distributions."""
     folders = {path.parent.name: path.parent for path in sorted(shipped_folder("experiments").glob(f"*/{CARD}"))}
     for folder in (*map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))), *_installed()):
         folders.setdefault(folder.name, folder)
@@ -37,7 +37,7 @@ def known() -> dict[str, Path]:
 
 @cache
 def _installed() -> list[Path]:
-    """Return the folders of the packages that entry points name."""
+    """Return the folders of the packages in entry points."""
     specs = [find_spec(point.module) for point in entry_points(group=__name__)]
     return [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
 
@@ -53,9 +53,9 @@ def add(folders: list[Path]) -> None:
         if not (folder / CARD).is_file():
             raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
-            raise UserError(f"--pack={folder}: a pack's name has small letters, digits and _ only; rename the folder.")
+            raise UserError(f"--pack={folder}: a pack's name has only small letters, digits and _: rename the folder.")
         if home(folder.name) != folder and home(folder.name).is_dir():
-            raise UserError(f"--pack={folder}: another pack is called {folder.name!r} already; rename the folder.")
+            raise UserError(f"--pack={folder}: another pack has the name {folder.name!r}: rename the folder.")
         if folder.name not in known():
             others = os.environ.get(ENVIRONMENT)
             os.environ[ENVIRONMENT] = f"{others}{os.pathsep}{folder}" if others else str(folder)
@@ -77,7 +77,7 @@ def is_ours(module: str) -> bool:
 
 
 def absolute(name: str, pack: str) -> str:
-    """Return the full dotted path of a name in a pack's files; ``.MODULE.NAME`` is in the pack's own Python."""
+    """Return the full dotted path of a name in a pack's files; ``.MODULE.NAME`` is in the pack's own code."""
     return f"{__name__}.{pack}{name}" if re.fullmatch(r"(\.[A-Za-z_]\w*){2,}", name) else name
 
 

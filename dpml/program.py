@@ -1,4 +1,4 @@
-"""The names with which an algorithm is written."""
+"""The names that one imports to write an algorithm."""
 
 from dpml.mechanism.algorithm import NOISES, SUM_PROTOCOLS, UNITS, Release
 from dpml.mechanism.message import Statistic, Sum, Terms

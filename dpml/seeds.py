@@ -1,4 +1,4 @@
-"""Streams of random numbers, one for each purpose."""
+"""Random number generators, one independent stream per purpose."""
 
 import zlib
 
@@ -8,7 +8,7 @@ import numpy as np
 def generator(seed: int, purpose: str, *who: str) -> np.random.Generator:
     """Return the random number generator for one purpose: `data`, `partition`, `start` or `noise`.
 
-    Streams of different purposes are independent, so a change of algorithm or budget changes no row and no partition.
+    Streams of different purposes are independent, so another algorithm or budget gets the same rows and partition.
     `who` separates streams that must not share numbers, such as the noise of two algorithms.
     """
     keys = tuple(zlib.crc32(part.encode()) for part in (purpose, *who))

@@ -1,4 +1,4 @@
-"""Sums whose rounding has a proven bound: docs/privacy/floating_point_sums.md, Theorems 1 and 2.
+"""Sums with a proven bound on their rounding: docs/privacy/floating_point_sums.md, Theorems 1 and 2.
 
 `imprecision` (double precision) and `single_imprecision` (single precision, in blocks of 64 rows) bound, from public
 numbers, how much rounding adds to a sensitivity. Theorem 2 needs three rules: every row keeps its place (equal rows are
@@ -12,13 +12,13 @@ import numpy as np
 from dpml.arrays import Array
 
 SHORT, TALL = 64, 1024
-"""The largest block that is summed in any order, in single and in double precision."""
+"""The largest number of terms that are summed in any order, in single and in double precision."""
 
-_OPERATIONS = 32  # roundings in the computation of a term, in addition to those that grow with its entries
+_OPERATIONS = 32  # roundings per term, in addition to those that grow with its entries
 LONG = 1e3
-"""Equal rows are merged at models up to this length."""
+"""The largest norm of a model at which equal rows are merged."""
 MOST = 1e-3
-"""The largest part of a sensitivity that rounding may add; other sums are refused."""
+"""The largest relative increase of a sensitivity by rounding; other sums are refused."""
 
 
 class PairwiseSum:
@@ -36,7 +36,7 @@ class PairwiseSum:
         self._count = 0
 
     def add(self, part: Array) -> None:
-        """Add a part in double precision, which is overwritten."""
+        """Add a part in double precision; the array may be overwritten."""
         self._count += 1
         count = self._count
         while count % 2 == 0:
@@ -67,14 +67,14 @@ def gamma(n: float, dtype: type[np.floating] = np.float64) -> float:
 
 
 def imprecision(terms: float, entries: int, height: float = TALL, model: float = 0.0) -> float:
-    """Return by how much rounding in double precision raises the sensitivity of a sum, relative to it.
+    """Return the largest relative increase of a sum's sensitivity by rounding in double precision.
 
     Args:
-        terms: how many terms are added, none longer than the sensitivity.
-        entries: of a row and of a term, together.
-        height: of the blocks that are summed in any order; their sums are added in pairs.
-        model: the longest model at which equal rows are merged, which changes the places of other rows. Valid for
-            slopes that change by at most a quarter of the change of a score.
+        terms: the number of added terms, none longer than the sensitivity.
+        entries: the number of entries of a row plus those of a term.
+        height: the number of terms in a block that is summed in any order; the blocks' sums are added in pairs.
+        model: the largest norm of a model at which equal rows are merged, which changes the places of other rows. The
+            bound is valid if a slope changes by at most a quarter of the change of its score.
     """
     merging = terms * (model * gamma(entries) / 4 + gamma(16)) if model else 0.0
     depth = min(height, terms) + 2 * levels(terms) + _OPERATIONS
@@ -82,9 +82,9 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 
 
 def single_imprecision(terms: float, entries: int) -> float:
-    """Return the same for blocks of `SHORT` terms in single precision, none longer than half the sensitivity.
+    """Return `imprecision` for blocks of `SHORT` terms in single precision, none longer than half the sensitivity.
 
-    Sums of blocks are added in double precision, 16 or fewer in any order, and these sums in pairs.
+    The blocks' sums are added in double precision: up to 16 in any order, and the results in pairs.
     """
     height = min(SHORT, terms)
     block = height * gamma(height + 1, np.float32)

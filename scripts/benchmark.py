@@ -1,7 +1,7 @@
-"""Time ours against what a user would write, both sides in one run: python scripts/benchmark.py [--repeats 3].
+"""Time dpml against code that a user would write: python scripts/benchmark.py [--repeats 3].
 
-Prints each side's CPU seconds and the ratio, as median (min to max) over the repeats, and writes results/benchmarks.md.
-Where the slow side would take minutes, it does a share of the work and its time is scaled up. The table says so.
+It prints the CPU seconds of both sides and their ratio, as median (min to max) over the repeats, and writes
+results/benchmarks.md. A side that would take minutes does a share of the work, and the table says so.
 """
 
 import argparse
@@ -47,7 +47,7 @@ class Case:
 
 
 def labelled_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows in the unit ball and noisy linear labels."""
+    """Return rows in the unit ball and noisy linear labels."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     X *= (rng.uniform(0.3, 0.99, n) / np.linalg.norm(X, axis=1))[:, None]
@@ -55,8 +55,8 @@ def labelled_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def capefm_by_hand(parties: Parties, eps: float, rng: np.random.Generator) -> np.ndarray:
-    """One capeFM release as a user would write it from the paper: site by site, then the ridge and the trimmed spectrum
-    of Zhang et al. 2012, Sec. 6. The ridge is ours, 1.25 times the spectral edge of the noise on A."""
+    """Release capeFM as a user would write it from the paper: site by site, then the ridge and the trimmed spectrum
+    of Zhang et al. 2012, Sec. 6. The size of the ridge is our choice, 1.25 times the spectral edge of A's noise."""
     M, d = len(parties.sizes), parties.X.shape[1]
     factor = math.sqrt(2 * math.log(1.25 / DELTA)) / eps
     messages = []
@@ -82,7 +82,7 @@ def capefm_by_hand(parties: Parties, eps: float, rng: np.random.Generator) -> np
 
 
 def capefm_cases() -> list[Case]:
-    """1000 draws x 9 eps of capeFM at the size of Communities & Crime in Imtiaz et al. 2019, fig. 4."""
+    """Return 1000 draws x 9 eps of capeFM, at the size of Communities & Crime in Imtiaz et al. 2019, fig. 4."""
     data = Synthetic(d=101, rows=800).load(Files(), None, np.random.default_rng(0))
     parties = partition(data, Equal(), 5, np.random.default_rng(1))
     budgets, draws, tried = [Budget(eps, DELTA) for eps in EPSILONS], 1000, 20
@@ -104,7 +104,7 @@ def capefm_cases() -> list[Case]:
 
 
 def hamm_cases() -> list[Case]:
-    """The two loops of Hamm et al. 2016, fig. 3, at its full size: 20,000 local models, and 1200 releases."""
+    """Return the two loops of Hamm et al. 2016, fig. 3, at full size: 20,000 local models, and 1200 releases."""
     M, n, d, lam, tried = 20_000, 22, 120, 1e-4, 200
     X, y = labelled_rows(M * n, d)
     offsets = np.arange(M + 1) * n
@@ -156,7 +156,7 @@ def hamm_cases() -> list[Case]:
 
 
 def kang_cases() -> list[Case]:
-    """Noisy descent at the size of Adult in Kang et al. 2019, against products of matrices and its definition."""
+    """Return noisy descent at the size of Adult in Kang et al. 2019, against matrix products and its definition."""
     n, d, rounds, draws, step, scales = 45_222, 105, 30, 8, 0.5, np.geomspace(0.01, 1, 16)
     runs = draws * len(scales)
     X, y = labelled_rows(n, d)
@@ -190,19 +190,19 @@ def kang_cases() -> list[Case]:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """CPU time of one call: on a busy machine the clock tells of others, too."""
+    """Return the CPU seconds of one call; wall time would depend on other processes."""
     start = time.process_time()
     work()
     return time.process_time() - start
 
 
 def spread(values: list[float]) -> str:
-    """median (min to max)"""
+    """Return the text "median (min to max)"."""
     return f"{statistics.median(values):.3g} ({min(values):.3g} to {max(values):.3g})"
 
 
 def main() -> None:
-    """Run every case `--repeats` times, the two sides in turn."""
+    """Run every case `--repeats` times, both sides alternately."""
     threadpool_limits(1)  # on a busy machine, BLAS threads mostly wait for each other
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)

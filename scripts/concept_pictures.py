@@ -1,6 +1,6 @@
-"""Draw the pictures of docs/start.md and docs/concepts.md: one function a picture, computed with the package itself.
+"""Draw the pictures of docs/start.md and docs/concepts.md, each by one function, computed with dpml.
 
-To draw them all, or some: python scripts/concept_pictures.py [NAME ...]
+To draw all or some pictures: python scripts/concept_pictures.py [NAME ...]
 """
 
 import argparse
@@ -40,7 +40,7 @@ START = "dpml-run -m algo=capefm,conv,nonpriv calibration=tight delta=1e-5 eps=[
 
 
 def adjacency(figure: Figure) -> None:
-    """The eps of one noisy sum under the two adjacencies: replacing a row moves it twice as far as adding one."""
+    """Draw the eps of one noisy sum for two adjacencies: replacing a row has twice the sensitivity of adding one."""
     axes = figure.subplots()
     noise = np.geomspace(1, 20, 60)
     scale = 1 / gdp.mu_of(1.0, DELTA)
@@ -58,7 +58,7 @@ def adjacency(figure: Figure) -> None:
 
 
 def levels(figure: Figure) -> None:
-    """The error of a regression against the number of parties, with records or whole parties protected."""
+    """Draw the error of a regression against the number of parties, with records or whole parties protected."""
     axes = figure.subplots()
     keys = {"dataset": "synthetic", "N": 20_000, "M": [10, 30, 100, 300, 1000, 3000, 10_000], "delta": DELTA}
     rows = _run(**keys, algo="ssp", calibration="tight", seed=[0, 1, 2], **{"algo.unit": ["sample", "party"]})
@@ -78,7 +78,7 @@ def levels(figure: Figure) -> None:
 
 
 def views(figure: Figure) -> None:
-    """The proven eps of one release in every view, beside the claimed one."""
+    """Draw the proven eps of one release in every view, next to the claimed eps."""
     axes = figure.subplots()
     proven = [g for g in dpml.guarantee(algo="capefm", eps=1) if g.basis == "proven"][::-1]
     places = range(len(proven))
@@ -95,7 +95,7 @@ def views(figure: Figure) -> None:
 
 
 def claims(figure: Figure) -> None:
-    """The proven eps against the claimed one, for an algorithm of each of four papers."""
+    """Draw the proven eps against the claimed eps, for one algorithm of each of four papers."""
     axes = figure.subplots()
     papers = {"psgd": "Rajkumar & Agarwal 2012", "wddp": "Kang et al. 2019", "capefm": "Imtiaz et al. 2019"}
     for algo, paper in {**papers, "soft": "Hamm et al. 2016"}.items():
@@ -112,7 +112,7 @@ def claims(figure: Figure) -> None:
 
 
 def calibration(figure: Figure) -> None:
-    """The textbook's Gaussian noise as a multiple of the least noise that is enough."""
+    """Draw the Gaussian noise of the textbook as a multiple of the least sufficient noise."""
     axes = figure.subplots()
     eps = np.geomspace(0.1, 30, 100)
     ratio = np.array([gdp.mu_of(each, DELTA) / gdp.classical_mu(each, DELTA) for each in eps])
@@ -131,7 +131,7 @@ def calibration(figure: Figure) -> None:
 
 
 def secure_aggregation(figure: Figure) -> None:
-    """One party's vector, what the server receives of it (other masks every time), and the sum that it can open."""
+    """Draw a party's vector, the masked vectors that the server receives (new masks each time), and the sum."""
     rng = np.random.default_rng(0)
     vectors = rng.uniform(-1, 1, (10, 8))
     received: dict[int, np.ndarray] = {}
@@ -154,7 +154,7 @@ def secure_aggregation(figure: Figure) -> None:
 
 
 def gaussian_dp(figure: Figure) -> None:
-    """Trade-off curves, and the (eps, delta) curves that say the same."""
+    """Draw trade-off curves, and the equivalent (eps, delta) curves."""
     rates, curve = figure.subplots(1, 2)
     fpr, eps = np.linspace(0, 1, 300), np.linspace(0, 8, 100)
     for mu, colour, dashes in ((0.5, GREEN, "-."), (1.0, BLUE, "-"), (2.0, ORANGE, "--")):
@@ -171,7 +171,7 @@ def gaussian_dp(figure: Figure) -> None:
 
 
 def accuracy(figure: Figure) -> None:
-    """The optimality gap against eps, with intervals over seeds."""
+    """Draw the optimality gap against eps, with intervals over seeds."""
     axes = figure.subplots()
     rows = _run(algo=["dpgd", "capefm"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
     summary = summarise(rows[rows["metric"] == "optimality_gap"])
@@ -185,27 +185,27 @@ def accuracy(figure: Figure) -> None:
 
 
 def numbers(axis: Axis, ticks: list[float]) -> None:
-    """A logarithmic axis that is labelled by plain numbers."""
+    """Label a logarithmic axis with plain numbers."""
     axis.axes.set(**{f"{axis.axis_name}scale": "log"})
     axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
     axis.set_ticks([], minor=True)
 
 
 def _worst_claimed(**keys: Any) -> float:
-    """The largest proven eps of the views about which the paper makes a claim."""
+    """Return the largest proven eps of the views that the paper's claim covers."""
     guarantees = dpml.guarantee(**keys)
     claimed = {g.view for g in guarantees if g.basis == "published"}
     return max(g.eps for g in guarantees if g.basis == "proven" and g.view in claimed)
 
 
 def _run(**keys: Any) -> pd.DataFrame:
-    """The rows of settings, computed anew."""
+    """Return the results of settings, computed without a cache."""
     with tempfile.TemporaryDirectory() as folder:
         return dpml.run(results_dir=folder, **keys).rows
 
 
 def _watched(received: dict[int, np.ndarray]) -> Transport:
-    """`in_process`, but the masked vectors that the server receives are kept."""
+    """Return the transport `in_process`, which also keeps the masked vectors that the server receives."""
     receive = Server.receive
 
     def transport(session: Session, inputs: Ring, beside: Any = None, dropouts: Any = None) -> Outcome:
@@ -238,14 +238,14 @@ def write(name: str, folder: Path = FOLDER) -> Path:
 
 
 def start(folder: Path = FOLDER.parent) -> Path:
-    """The figure of the sweep of docs/start.md."""
+    """Draw the figure of the sweep in docs/start.md."""
     rows = _run(algo=["capefm", "conv", "nonpriv"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
     with tempfile.TemporaryDirectory() as scratch:
         return _written(plot(rows, Path(scratch))[0].read_bytes(), folder / "start.png")
 
 
 def _written(picture: bytes, path: Path) -> Path:
-    """Write a picture with 64 colours, of which none is missed: a third of the size."""
+    """Write a picture with 64 colours, which takes a third of the size."""
     small = io.BytesIO()
     Image.open(io.BytesIO(picture)).convert("RGB").quantize(64).save(small, "PNG", optimize=True)
     write_atomically(path, small.getvalue())
@@ -253,7 +253,7 @@ def _written(picture: bytes, path: Path) -> Path:
 
 
 def main() -> None:
-    """Draw what is named, or everything."""
+    """Draw the named pictures, or all."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"start {' '.join(PICTURES)}")
     for name in parser.parse_args().names or ["start", *PICTURES]:

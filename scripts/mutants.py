@@ -1,9 +1,9 @@
-"""How strong is the suite? Break one operator or number of a formula, run the tests of its line, and say who noticed.
+"""Measure the strength of the test suite: break one operator or number of a formula, and see whether a test fails.
 
 A mutant exchanges + and -, * and /, < and <=, > and >=, or == and !=, or adds 1 to a number, in a copy of the
-repository. Coverage records once which tests of the rooms, and which golden releases, execute a line. Of these, a
-mutant gets those that execute the least, as many as take `SECONDS` together. It survives when all of them pass, or when
-no test executes its line. Where a mutant changes nothing that could be wrong, `mutants_reasons.yaml` says why.
+repository. Coverage records once which tests of the rooms, and which golden releases, execute each line. A mutant runs
+the most specific of these tests, until they take `SECONDS` together. It survives if all of them pass, or if no test
+executes its line. If a surviving mutant is not a mistake, `mutants_reasons.yaml` says why.
 
     python scripts/mutants.py --jobs 2                     a few mutants of every room
     python scripts/mutants.py privacy --sample 60          more of one room, a folder of dpml/
@@ -37,10 +37,10 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("privacy", "mechanism", "algorithms", "protocols", "release", "running")
-SECONDS = 5.0  # of tests that a mutant gets
+SECONDS = 5.0  # of tests per mutant
 FOLDERS, FILES = ("dpml", "conf", "docs", "experiments", "scripts", "tests"), ("README.md", "pyproject.toml")
 LOADED = ("numpy", "scipy.stats", "scipy.optimize", "pandas", "sklearn.linear_model", "mpmath", "pytest")
-"""What most tests import: once, and each mutant's process is a fork."""
+"""Modules that most tests import; they are imported once, because each mutant runs in a fork."""
 PAIRS = (
     ((ast.Add, "+"), (ast.Sub, "-")),
     ((ast.Mult, "*"), (ast.Div, "/")),
@@ -55,7 +55,7 @@ SWAPS: dict[type[ast.AST], tuple[str, str]] = {
 
 @dataclass(frozen=True)
 class Mutant:
-    """Bytes `start` to `end` of a file are `new`, which makes `after` of the line `before`: a reason names both."""
+    """A replacement of bytes `start` to `end` by `new`: the line `before` becomes `after`, as in a reason."""
 
     file: str
     line: int
@@ -98,7 +98,7 @@ def mutants(file: str) -> Iterator[Mutant]:
 
 
 def _formulas(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes but those in the text of messages."""
+    """Yield all nodes except those in the text of messages."""
     yield node
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.JoinedStr | ast.Raise | ast.Assert):
@@ -106,7 +106,7 @@ def _formulas(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def sampled(room: str, size: int, seed: int) -> list[Mutant]:
-    """Return some mutants of a room; one that is among them stays there, whatever else is changed."""
+    """Return a sample of a room's mutants; changes of other lines do not remove a mutant from it."""
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "dpml" / room).rglob("*.py"))
 
     def place(mutant: Mutant) -> bytes:
@@ -116,7 +116,7 @@ def sampled(room: str, size: int, seed: int) -> list[Mutant]:
 
 
 class Contexts:
-    """Which tests execute which lines, and how long they take; recorded in a folder if they are not there."""
+    """The tests that execute each line, and their durations; recorded in a folder unless it has them already."""
 
     def __init__(self, folder: Path, rooms: Sequence[str], jobs: int) -> None:
         if not (folder / "times.xml").exists():
@@ -140,7 +140,7 @@ class Contexts:
     def _record(folder: Path, rooms: Sequence[str], jobs: int) -> None:
         folder.mkdir(exist_ok=True, parents=True)
         options = ["--cov=dpml", "--cov-context=test", "--cov-report=", f"--junitxml={folder / 'times.xml'}"]
-        processes = ["-n", str(jobs)] if jobs > 1 else ["-n", "0", "--dist", "no"]  # else no context is recorded
+        processes = ["-n", str(jobs)] if jobs > 1 else ["-n", "0", "--dist", "no"]  # otherwise, contexts are lost
         words = ["-q", *processes, *options, "tests/golden", *(f"tests/{room}" for room in rooms)]
         environment = os.environ | {"COVERAGE_FILE": str(folder / "contexts")}
         if subprocess.run([sys.executable, "-m", "pytest", *words], cwd=ROOT, env=environment, check=False).returncode:
@@ -150,7 +150,7 @@ class Contexts:
     def tests(self, mutant: Mutant) -> list[str]:
         """Return the tests of a mutant: `SECONDS` of those that execute its line, at most three of a parametrisation.
 
-        A line that runs when the module is imported is executed by all that execute any line of the file.
+        A line that runs at import counts as executed by all tests that execute any line of the file.
         """
         lines = self._lines.get(mutant.file, {})
         found = lines.get(mutant.line, set())
@@ -168,12 +168,12 @@ class Contexts:
 
 
 def passes(copy: Path, tests: Sequence[str], limit: float | None) -> bool:
-    """Return whether tests pass in a copy of the repository, within so many seconds."""
+    """Return whether tests pass in a copy of the repository, within `limit` seconds."""
     process = multiprocessing.get_context("forkserver").Process(target=_pytest, args=(copy, tests))
     process.start()
     process.join(limit)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid or 0, signal.SIGKILL)  # what the tests have started goes with them
+        os.killpg(process.pid or 0, signal.SIGKILL)  # also ends processes that the tests have started
     process.join()
     return process.exitcode == 0
 
@@ -191,7 +191,7 @@ def _pytest(copy: Path, tests: Sequence[str]) -> None:
 
 
 def survives(mutant: Mutant, tests: Sequence[str], copies: "Queue[Path]") -> bool:
-    """Return whether a mutant's tests pass although it is there."""
+    """Return whether a mutant's tests pass in a copy with the mutant."""
     copy = copies.get()
     place = copy / mutant.file
     whole = place.read_bytes()
@@ -204,7 +204,7 @@ def survives(mutant: Mutant, tests: Sequence[str], copies: "Queue[Path]") -> boo
 
 
 def copied(copy: Path) -> Path:
-    """Copy what tests need, so that it may be broken."""
+    """Copy the files that tests need, so that a mutant can break them."""
     for name in FOLDERS:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in FILES:

@@ -11,7 +11,7 @@ _BLOCK = re.compile(r"(?:<!--[^>]*-->\n)?^```(\w+)\n(.*?)^```\n", flags=re.MULTI
 
 
 def notebook(page: str) -> str:
-    """A page as a notebook: its text, and its commands to run; what they print is left out."""
+    """Return a page as a notebook with its text and its commands, without their output."""
     cells, end = [], 0
     for block in _BLOCK.finditer(page):
         cells.append(_cell("markdown", page[end : block.start()]))

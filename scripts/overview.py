@@ -1,4 +1,4 @@
-"""The first picture and the first table of the README, from the committed results.
+"""Make the first picture and the first table of the README, from the committed results.
 
 python scripts/overview.py > table.md          # and docs/overview.svg
 """
@@ -39,16 +39,16 @@ LOOKS: dict[str, dict[str, Any]] = {
     "proven by dpml": {"color": "#0072B2", "marker": "o", "markersize": 7, "markeredgewidth": 0},
     "reached by an attack (95 %)": {"color": ATTACKED, "marker": "X", "markersize": 7, "markeredgewidth": 0},
 }
-_BEYOND = {"arrowstyle": "->", "color": "#444444", "lw": 1}  # to what lies beyond an axis
-_LEAST = 0.75  # accuracy that is drawn as it is
+_BEYOND = {"arrowstyle": "->", "color": "#444444", "lw": 1}  # to points beyond an axis
+_LEAST = 0.75  # the least accuracy on the axis
 OURS = (("wdgd", None), ("dpgd", None), ("gop", 2.0))
-"""Algorithms, and the shift of those that have one."""
+"""Algorithms, with the shift of those that have one."""
 OTHERS = ("DP-SGD", "diffprivlib (pure ε)")
 
 
 @dataclass(frozen=True)
 class Headline:
-    """What a paper claims for its main algorithm, what is proven of it, and what an attack reached."""
+    """The claimed, the proven and the attacked eps of a paper's main algorithm."""
 
     paper: str
     algo: str
@@ -59,14 +59,14 @@ class Headline:
 
     @property
     def verdict(self) -> str:
-        """Whether the claim is true, by the proof and by the attack."""
+        """The verdict on the claim, from the proof and the attack."""
         if self.proven <= self.claimed:
             return "holds"
         return "**false**" if self.attacked > self.claimed else "not proven"
 
 
 def headlines(audit: pd.DataFrame) -> list[Headline]:
-    """One for each paper: the loss and view with the largest proven ε of those that its claim is about."""
+    """Return one line per paper: of the losses and views that its claim covers, those with the largest proven ε."""
     asked = audit[(audit["noise"] == "published") & (audit["variant"] == "paper") & audit["algo.protocol"].isna()]
     where = ["algo", "loss", "view"]
     table = asked.pivot_table(index=where, columns="metric", values="mean", aggfunc="first").reset_index()
@@ -79,7 +79,7 @@ def headlines(audit: pd.DataFrame) -> list[Headline]:
 
 
 def markdown(lines: list[Headline]) -> str:
-    """The table of the README: what is proven is rounded up, and what an attack reached, a lower bound, down."""
+    """Return the table of the README: a proven ε is rounded up, and an attacked ε, a lower bound, down."""
     head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack", "the claim")
     rows = []
     for x in lines:
@@ -89,10 +89,10 @@ def markdown(lines: list[Headline]) -> str:
 
 
 def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
-    """ε as claimed, as proven, and as reached by an attack: a line of points for each paper."""
+    """Draw the claimed, the proven and the attacked ε: a line of points for each paper."""
     for place, line in enumerate(lines):
         ax.plot([max(line.attacked, 0.02), line.proven], [place, place], color="#dddddd", lw=3, zorder=1)
-        # an attack that reached nothing has no place on a logarithmic axis
+        # an attack that reached ε = 0 cannot be shown on a logarithmic axis
         reached = line.attacked if line.attacked > 0 else np.nan
         for value, look in zip((line.claimed, line.proven, reached), LOOKS.values(), strict=True):
             ax.plot(value, place, linestyle="", **look)
@@ -110,7 +110,7 @@ def draw_guarantees(ax: Axes, lines: list[Headline]) -> None:
 
 
 def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
-    """Test accuracy on Adult against ε: some of ours with their 95 % intervals over seeds, and programs of others."""
+    """Draw test accuracy on Adult against ε: dpml's algorithms with 95 % intervals over seeds, and others' programs."""
     adult = rows[(rows["block"] == "binary") & (rows["dataset"] == "adult") & (rows["metric"] == "accuracy")]
     for algo, shift in OURS:
         curve = adult[(adult["algo"] == algo) & (adult["algo.shift"].fillna(0) == (shift or 0))].sort_values("eps")
@@ -138,7 +138,7 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
 
 
 def picture(lines: list[Headline]) -> Figure:
-    """Both halves, from the results as they are now."""
+    """Draw both halves, from the current results."""
     with in_style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.0), width_ratios=(1, 1.05), layout="constrained")
         draw_guarantees(left, lines)
@@ -147,7 +147,7 @@ def picture(lines: list[Headline]) -> Figure:
 
 
 def drawn(figure: Figure) -> str:
-    """A digest of all points and words of a picture, which it is stored with: a test tells by it when it is old."""
+    """Return a digest of all points and words of a picture; it is stored, so that a test can detect an old picture."""
     points = [(line.get_label(), np.round(line.get_xydata(), 6).tolist()) for ax in figure.axes for line in ax.lines]
     bands = [np.round(one.get_paths()[0].vertices, 6).tolist() for ax in figure.axes for one in ax.collections]
     words = [text.get_text() for ax in figure.axes for text in ax.texts]

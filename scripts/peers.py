@@ -1,10 +1,10 @@
-"""Measure programs of others on the rows, and at the guarantee, of the experiments frontier/centre and heldout.
+"""Measure programs of others on the rows of frontier/centre and frontier/heldout, at the same guarantees.
 
-python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points lie beside our curves. Every
-program of scripts/peers runs in an environment of its own, which uv makes from the packages that its head names
-(PEP 723): they need other versions than dpml does. Rows are exported from the loaders of dpml, 5 seeds; every program
-has 4 draws for each, MST one for large tables. It takes two CPU hours; ``--only amp`` runs one program again and keeps
-the others' points. Needed: ``pip install uv``.
+python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points are drawn next to our curves.
+Every program in scripts/peers runs in its own environment, because it needs other versions than dpml. uv makes this
+environment from the packages at the top of the program (PEP 723). Rows come from dpml's loaders, for 5 seeds. Every
+program has 4 draws per seed; MST has one for large tables. All programs take two CPU hours; ``--only amp`` runs one
+program again and keeps the others' points. Install uv first: ``pip install uv``.
 """
 
 import argparse
@@ -37,11 +37,11 @@ DATA = {
     "breast_cancer": ("impute", *HELDOUT[1:]),
     **dict.fromkeys(("bikeshare", "diamonds", "birthweight", "college", "credit_balance"), HELDOUT),
 }
-"""The data sets of two classes and of regression in both experiments, with their steps there."""
+"""The data sets of two classes and of regression in both experiments, with their preprocessing."""
 
 
 def export(files: Files, folder: Path) -> None:
-    """Write the rows of every data set and seed, as a cell has them and before any step, unless they are there."""
+    """Write the rows of every data set and seed, preprocessed as in a cell and raw, unless the files exist."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, steps in DATA.items():
         for seed in SEEDS:
@@ -54,19 +54,19 @@ def export(files: Files, folder: Path) -> None:
 
 
 def plain(source: Tabular, files: Files, seed: int) -> dict[str, np.ndarray]:
-    """The same rows before any step, and how many values each symbolic column has, 0 for a numeric one."""
-    if not isinstance(source, Tabular):  # rows that come with scikit-learn or dpml
+    """Return the raw rows, and the number of values of each symbolic column (0 for a numeric column)."""
+    if not isinstance(source, Tabular):  # the rows come with scikit-learn or dpml
         return {}
     table, _ = source.table(files)
     train, test = source.split(table.y, None, generator(seed, "data"))
-    if isinstance(test, slice):  # the official split, whose rows stay in the file's order
+    if isinstance(test, slice):  # the official split keeps the file's order
         train = np.sort(train)
     levels = np.array(table.levels or [0] * table.X.shape[1])
     return {"plain": table.X[train], "plain_test": table.X[test], "levels": levels}
 
 
 def points(table: pd.DataFrame) -> pd.DataFrame:
-    """A program's rows as points: the mean over seeds of means over draws, and the s.d. and number of all values."""
+    """Return a program's points: the mean over seeds of means over draws, the s.d. and the number of values."""
     keys = ["dataset", "eps", "algo", "metric"]
     groups = table.groupby(keys, sort=False)["value"]
     means = table.groupby([*keys, "seed"], sort=False)["value"].mean().groupby(keys, sort=False).mean()

@@ -1,9 +1,9 @@
-"""Whether the code still gives the published numbers: python scripts/recompute.py [NAME ...] --data-dir DIR
+"""Test whether the code still gives the published numbers: python scripts/recompute.py [NAME ...] --data-dir DIR
 
-Of every experiment in results/ (or those named, such as frontier/centre) a few cells are computed again, drawn at
-random from a seed, algorithm after algorithm, and blocks of functions; what takes too long is left out. Their values
-are compared with the published rows, which have nine digits. A line for each: how many were compared, how many differ
-by more than rounding, and the one that differs most. Exit status 1 if there is one.
+For every experiment in results/ (or the named ones, such as frontier/centre), it computes a few cells and blocks of
+functions again. Cells are drawn at random from a seed, one of every algorithm in turn; those that take too long are
+skipped. Their values are compared with the published rows, which have nine digits. It prints one line per experiment:
+how many values were compared, how many differ by more than rounding, and the largest difference. Exit status 1: some.
 """
 
 import argparse
@@ -33,13 +33,13 @@ from dpml.running.plan import Plan
 from dpml.running.spec import is_computed
 from dpml.running.store import Record
 
-TOLERANCE = 1e-5  # relative: other libraries and processors round otherwise
-SAID = ["tuned", "private_preprocessing", "not_proven", "n_min", "n_max"]  # columns of words, not of settings
+TOLERANCE = 1e-5  # relative: other libraries and processors round differently
+SAID = ["tuned", "private_preprocessing", "not_proven", "n_min", "n_max"]  # columns of text that are not settings
 NUMBERS = ["value", "claimed_eps", "proven_eps", "conditional_eps"]
 
 
 def within(seconds: float, job: Job) -> Outcome | None:
-    """Return what a job gives; None if it takes longer. Unix only."""
+    """Return the outcome of a job, or None if it takes longer than `seconds`. Unix only."""
 
     def end(*_: object) -> None:
         raise TimeoutError
@@ -47,7 +47,7 @@ def within(seconds: float, job: Job) -> Outcome | None:
     signal.signal(signal.SIGALRM, end)
     signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
-        return attempt(job)  # a job that is interrupted is a failure
+        return attempt(job)  # an interrupted job is a failure
     except TimeoutError:
         return None
     finally:
@@ -55,7 +55,7 @@ def within(seconds: float, job: Job) -> Outcome | None:
 
 
 def drawn(plan: Plan, generator: random.Random) -> Iterator[Point]:
-    """The cells in a random order, one of every algorithm before the second of any."""
+    """Yield the cells in random order, one of every algorithm before the second of any."""
     groups = defaultdict(list)
     for point in plan.cells:
         if point.cell:
@@ -66,7 +66,7 @@ def drawn(plan: Plan, generator: random.Random) -> Iterator[Point]:
 
 
 def computed(plan: Plan, cells: int, seconds: float, seed: int) -> pd.DataFrame:
-    """Rows of some cells and blocks, as they would be published."""
+    """Return the rows of some cells and blocks, as they would be published."""
     blocks: dict[str, Any] = {}
     for block in plan.experiment.computed:
         if isinstance(found := within(seconds, block), Record):
@@ -89,7 +89,7 @@ def computed(plan: Plan, cells: int, seconds: float, seed: int) -> pd.DataFrame:
 
 
 def compared(rows: pd.DataFrame, published: pd.DataFrame) -> str:
-    """What there is to say of rows that were computed again; empty if nothing differs."""
+    """Return a text about the differences of recomputed rows; empty if nothing differs."""
     keys = [name for name in rows if name in published and name not in (*SAID, *NUMBERS) and not name.endswith("_view")]
     both = (table.assign(key=list(map(str, _plain(table[keys])))) for table in (rows, published))
     new, old = (table.drop_duplicates("key").set_index("key") for table in both)
@@ -112,14 +112,14 @@ def compared(rows: pd.DataFrame, published: pd.DataFrame) -> str:
 
 
 def _plain(table: pd.DataFrame) -> Iterator[dict[str, str]]:
-    """The settings of each row, as text that does not depend on how a number was read."""
+    """Yield the settings of each row, as text that does not depend on the number format."""
     for line in table.to_dict("records"):
         numbers = {k: f"{float(v):.9g}" for k, v in line.items() if isinstance(v, int | float | np.number) and v == v}
         yield {str(k): numbers.get(k, str(v)) for k, v in line.items() if v is not None and v == v}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print a line for each experiment; the exit status."""
+    """Print a line for each experiment, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help="PAPER/FIGURE (default: all in results/)")
     parser.add_argument("--data-dir", type=Path, required=True)

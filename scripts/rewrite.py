@@ -1,10 +1,10 @@
-"""What results/ says, made again from its rows, after a change of what judges, words or draws them; no data are needed.
+"""Rewrite the texts of results/ from its rows, after a change of tests, words or drawing; no data sets are needed.
 
-python scripts/rewrite.py                          # verdicts, and the pages that have them
-python scripts/rewrite.py kang2019/fig1 ...        # and the pictures of these
+python scripts/rewrite.py                          # all verdicts and pages
+python scripts/rewrite.py kang2019/fig1 ...        # and the pictures of these experiments
 
-The pictures, and the tables of which algorithm when, have the points of others (published.csv, peers.csv) as they are
-now. Numbers, and the commit that they are of, stay as they are. `dpml verify results` must find nothing afterwards.
+Pictures and rankings use the current points of others (published.csv, peers.csv). Numbers, and the commit that computed
+them, do not change. Afterwards `dpml verify results` must succeed.
 """
 
 import sys
@@ -46,12 +46,12 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         about = about | said_in_files(about, experiment, points)
         for figure in about["figures"]:
             written += redraw(experiment, points, about, figure, rows, base.with_name(figure["name"]))
-    verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # of new claims, too
+    verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # also of new claims
     about = about | {"claims": [asdict(verdict) for verdict in verdicts]}
     for figure in about["figures"]:
         written.append(base.with_name(f"{figure['name']}.md"))
         write_atomically(written[-1], figure_page(about, figure))
-    # of files that are not published, such as plain rows, the checksums of what there was stay
+    # checksums of files that are not published, such as plain rows, are kept
     sums = {name: found for name, found in checksums(written).items() if name in about["files"]}
     Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
 
@@ -64,7 +64,7 @@ def redraw(
     rows: pd.DataFrame,
     target: Path,
 ) -> list[Path]:
-    """Draw a figure; make its caption and its tables again, except guarantees, which do not follow from rows."""
+    """Draw a figure, its caption and its tables again, except guarantees, which do not follow from rows."""
     twins = any(one["twin"] for one in about["figures"])
     part = rows_of(rows, figure["twin"] or "published") if twins else rows
     summary = with_differences(part, about["reference"], about["computed"])
@@ -77,7 +77,7 @@ def redraw(
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """The note, the titles and the series of points as the experiment has them, and rankings with these points."""
+    """Return the experiment's current note, titles and series of points, and rankings with these points."""
     panels = [asdict(panel) for panel in experiment.panels]
     pairs = zip(about["panels"], experiment.panels, strict=bool(about["rankings"]))
     own = {(old["title"], old["y"].rpartition(".")[2]): new for old, new in pairs}
@@ -91,7 +91,7 @@ def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.D
 
 
 def main(names: list[str]) -> None:
-    """Make again what all experiments say; draw those that are named."""
+    """Rewrite the texts of all experiments, and draw the named ones."""
     for about in manifests(RESULTS):
         rewrite(RESULTS / about["experiment"], about, about["experiment"] in names)
     write_claims(RESULTS)

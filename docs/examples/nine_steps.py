@@ -2,9 +2,9 @@
 From rows to an attacked release
 ================================
 
-Several parties hold data, a model of all of it is released, and nobody should learn much about any one record. This
-page loads a data set, asks for a guarantee, runs two algorithms, fits an estimator of scikit-learn's kind, and attacks
-a release. It needs no network. What every name does, and what is private and what is not: :doc:`/api`.
+dpml trains one model on data held by several parties, with differential privacy for every record. This page loads a
+data set, computes a guarantee, runs two algorithms, fits an estimator with scikit-learn's interface, and attacks a
+release. It needs no network. :doc:`/api` describes every name, and says what is private and what is not.
 """
 
 import tempfile
@@ -24,19 +24,19 @@ from dpml.privacy.safe import written
 # A data set
 # ----------
 #
-# Rows lie in the unit ball, in which every guarantee is proven; labels are -1 and +1.
+# Rows lie in the unit ball, as every proof assumes. Labels are -1 and +1.
 
 data = dpml.load("wdbc", seed=0)
 print(data.X.shape, data.X_test.shape, "longest row:", np.linalg.norm(data.X, axis=1).max())
-data.provenance["preprocessing"]  # what was fitted to the rows, which no budget counts
+data.provenance["preprocessing"]  # the values that were fitted to the rows; no budget accounts for them
 
 # %%
 # A guarantee, before any data
 # ----------------------------
 #
-# What the paper of CAPE claims at ε = 1 for ten parties, beside what is proven for the same noise in every view. In the
-# view of parties that collude with the server more than ε = 1 is all that can be proven. ``calibration="tight"`` adds
-# the noise that is enough.
+# We compare the claim of the CAPE paper at ε = 1 for ten parties with the ε that is proven for the same noise in
+# every view. In the view of parties that collude with the server, the proven ε is above 1. ``calibration="tight"``
+# adds enough noise for ε = 1.
 
 setting = {"algo": "capefm", "eps": 1, "delta": 1e-5, "M": 10, "N": 5000, "d": 30}
 for calibration in ("published", "tight"):
@@ -47,8 +47,8 @@ for calibration in ("published", "tight"):
 # A run
 # -----
 #
-# The keys are those of ``dpml-run``, and so are the cells: ``results/.cells`` of this folder keeps them, and the same
-# call again computes nothing. A list of ``eps`` or ``seed`` is a grid, a list of algorithms a sweep.
+# The keys are those of ``dpml-run``. Results are cached in ``results/.cells`` of the current folder, so the same call
+# again computes nothing. A list of ``eps`` or ``seed`` is a grid, and a list of algorithms is a sweep.
 
 result = dpml.run(
     dataset="wdbc", algo=["dpgd", "capefm", "nonpriv"], calibration="tight", eps=[0.1, 0.3, 1, 3, 10], seed=[0, 1, 2]
@@ -64,11 +64,12 @@ plt.show()
 accuracy.round(3)
 
 # %%
-# An estimator of your own rows
-# -----------------------------
+# An estimator for your own rows
+# ------------------------------
 #
-# ``bounds`` are ranges that are known without a look at the rows: nobody here is younger than 18, and a week has 168
-# hours. Without them scales would be fitted to the rows, which no budget counts, and a ``PrivacyWarning`` would say so.
+# ``bounds`` are ranges that you know without looking at the rows: nobody here is younger than 18, and a week has 168
+# hours. Without ``bounds``, ranges are fitted to the rows, which no budget accounts for, and a ``PrivacyWarning``
+# says so.
 
 rng = np.random.default_rng(0)
 age, hours, income = rng.uniform(18, 90, 20_000), rng.gamma(8, 5, 20_000), rng.lognormal(10, 1, 20_000)
@@ -79,12 +80,12 @@ bounds = [18, 0, 0], [90, 168, 14]  # the income's logarithm
 model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=bounds)
 
 # %%
-# In a ``Pipeline`` a step that maps each row on its own is harmless. A ``StandardScaler`` would be fitted to the
-# private rows: no budget counts that.
+# In a ``Pipeline``, a step that maps each row separately is harmless. A ``StandardScaler`` would be fitted to the
+# private rows, which no budget accounts for.
 
 
 def log_of_income(X):
-    """Row by row, so that nothing is fitted."""
+    """Map each row separately, so that nothing is fitted."""
     return np.column_stack([X[:, :2], np.log1p(X[:, 2])])
 
 
@@ -97,8 +98,8 @@ for g in pipeline[-1].guarantees_:
 # Cross-validation spends a budget in every fold
 # ----------------------------------------------
 #
-# Five folds are five releases, and four of them have seen any one row. What they guarantee together is the accountant's
-# answer, not ε = 1. A ledger around them keeps the account for good, and refuses what would exceed its cap.
+# Five folds are five releases, and four of them have used any given row. The accountant computes their total, which is
+# more than ε = 1. A ledger keeps this account permanently, and refuses a release that would exceed its cap.
 
 with dpml.Ledger(Path(tempfile.mkdtemp()) / "people.ledger", cap=3):
     print(cross_val_score(pipeline, X, y, cv=5).round(3))
@@ -110,8 +111,8 @@ print(f"all five models together: eps = {written(total)} at delta = 1e-5")
 # ---------
 #
 # A proof can be wrong, and so can the code that draws the noise. ``dpml.attack`` (the command is ``dpml audit``)
-# attacks what really runs, on the worst neighbours that are known. What is ``attacked`` is a lower bound on ε; above
-# what is proven it would be a bug.
+# attacks real releases, on the worst known neighbouring data sets. ``attacked`` is a lower bound on ε. If it is above
+# the proven ε, there is a bug.
 
 for finding in dpml.attack(algo="ssp", dataset="wdbc", eps=1, delta=1e-5, M=5, draws=10_000):
     print(f"{finding.view:10} proven {finding.proven:.3f}, attacked {finding.attacked:.3f}: {finding.judgement}")

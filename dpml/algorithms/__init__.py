@@ -1,4 +1,4 @@
-"""The algorithms, by family; what every one of them is, is in `dpml.mechanism.algorithm`."""
+"""The algorithms, by family; `dpml.mechanism.algorithm` defines their interface."""
 
 from dpml.mechanism.algorithm import Algorithm, Mechanism, Release, require_domain
 

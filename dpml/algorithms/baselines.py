@@ -26,11 +26,11 @@ from dpml.optim.losses import Loss, mean_loss
 from dpml.privacy import Budget, Guarantee, Problem
 
 Fixed = tuple[Array | None, Mapping[str, float]]
-"""A model (d,) or None, and metrics."""
+"""A model (d,) or None, and its metrics."""
 
 
 class Baseline:
-    """Of a program without messages: a model, or None, and metrics, that are the same for every budget and draw."""
+    """A program without messages: it returns the same model (or None) and metrics for every budget and draw."""
 
     unprotected: ClassVar[str] = "no noise"
 
@@ -44,7 +44,7 @@ class Baseline:
         return no_privacy(self.unit, self.unprotected)  # type: ignore[attr-defined]
 
     def prepare(self: Any, parties: Parties, rng: Generator) -> Prepared:
-        """Rows of any length will do."""
+        """Prepare without checking the rows, which may have any norm."""
         self.loss.check_labels(parties.y)
         return Prepared(self, parties, self.begin(parties, rng))
 
@@ -57,14 +57,14 @@ class Baseline:
 
 @dataclass(frozen=True)
 class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=VARIANTS, **SIMULATED):
-    """`nonpriv`: the exact minimiser of the pooled risk + lam/2 ||w||^2, whatever the budget. No privacy.
+    """`nonpriv`: the exact minimiser of the risk + lam/2 ||w||^2 on all rows together. It has no privacy.
 
-    `variant=authors` minimises over the box [-1, 1]^d, and stops before it has converged if d is large, as the other
-    algorithms of that variant do (`dpml.optim.interior_point`).
+    The budget has no effect. Like all algorithms with `variant=authors`, it then minimises over the box [-1, 1]^d and
+    stops before convergence if d is large (`dpml.optim.interior_point`).
 
     Args:
-        variant: `paper`, or `authors`, over the box [-1, 1]^d, where their solver stops.
-        lam: coefficient of lam/2 ||w||^2.
+        variant: `paper` is the exact minimiser; `authors` is the point in the box [-1, 1]^d where their solver stops.
+        lam: The coefficient lam of lam/2 ||w||^2.
     """
 
     name: ClassVar[str] = "nonpriv"
@@ -72,7 +72,7 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
     variant: Variant = "paper"
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Minimise once."""
+        """Minimise once, for all budgets and draws."""
         minimise = stopped_model if self.variant == "authors" else optimum
         w = minimise(self.loss, parties.X, parties.y, self.lam)
         value = mean_loss(self.loss, parties.X, parties.y, w[None])[0] + self.lam / 2 * float(w @ w)
@@ -81,21 +81,22 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
 
 @dataclass(frozen=True)
 class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATED):
-    """`ceiling`: as `nonpriv`, with the best of a few ridges on held-out training rows. What to expect without privacy.
+    """`ceiling`: the non-private model with the best of several ridges. It shows what to expect without privacy.
 
-    `nonpriv` minimises the training loss, and can be worse than a private model where that overfits.
+    The ridge is chosen on held-out training rows. `nonpriv` minimises the training loss instead, so it may overfit and
+    be worse than a private model.
 
     Args:
-        loss: what is minimised.
-        calibration: has no effect.
+        loss: The loss that is minimised.
+        calibration: Has no effect.
     """
 
     name: ClassVar[str] = "ceiling"
     RIDGES: ClassVar[Sequence[float]] = (0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-    """The coefficients of lam/2 ||w||^2 that are tried, for rows of length at most 1."""
+    """The coefficients of lam/2 ||w||^2 that are tried, for rows of norm at most 1."""
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Fit each ridge to four fifths of the rows, in random order, and the best one on the others to all rows."""
+        """Fit each ridge to a random four fifths of the rows, and the ridge that is best on the others to all rows."""
         order = rng.permutation(len(parties.y))
         kept, held = np.split(order, [len(order) - len(order) // 5])
         X, y = parties.X[kept], parties.y[kept]
@@ -107,26 +108,28 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
 
 
 class Batch(Baseline, LocalClassifiers):
-    """`batch`: one model on all private rows. Not private."""
+    """`batch`: one model of all private rows. It has no privacy."""
 
     name = "batch"
     prepare = Program.prepare
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Fit once."""
+        """Fit once, for all budgets and draws."""
         return fit_all(parties, self.strength(len(parties.y))), {}
 
 
 @dataclass(frozen=True)
 class Individual(Baseline, LocalClassifiers):
-    """`indiv`: every party keeps its own classifier. Nothing is released; the metric is their mean test accuracy.
+    """`indiv`: every party trains and keeps its own classifier. Nothing is released.
+
+    The metric is the mean test accuracy of the parties' classifiers.
 
     Args:
-        loss: logistic (binary) or softmax (multiclass).
-        calibration: has no effect.
-        variant: those that begin with `sum` sum losses; the others, which are about noise, have no effect.
-        lam: coefficient of lam/2 ||w||^2.
-        local: scikit-learn classifiers dealt to the parties in turn, [CLASS,CLASS]; None: the loss's own, fast.
+        loss: `logistic` for two classes, or `softmax` for several.
+        calibration: Has no effect.
+        variant: Variants that begin with `sum` minimise sums of losses; the others have no effect.
+        lam: The coefficient lam of lam/2 ||w||^2.
+        local: Scikit-learn classifiers that the parties use in turn, [CLASS,CLASS]; None: the regularised linear model.
     """
 
     name: ClassVar[str] = "indiv"
@@ -141,9 +144,9 @@ class Individual(Baseline, LocalClassifiers):
     prepare = Program.prepare
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Train and score them, once for all readings of a noise that they do not have."""
+        """Train and score the classifiers, once for all variants that differ only in noise."""
         if not len(parties.data.y_test):
-            raise UserError(f"algo=indiv is scored on test rows, and dataset={parties.data.name} has none.")
+            raise UserError(f"algo=indiv needs test rows, but dataset={parties.data.name} has none.")
         sums = self.reading.sums
         if self.local is None:
             return None, {"accuracy": _accuracy(parties, self.loss, self.lam, sums)}
@@ -154,7 +157,7 @@ class Individual(Baseline, LocalClassifiers):
 def accuracy(
     parties: Parties, loss: Loss, lam: float, sums: bool, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> float:
-    """The mean over parties and test rows of being right: the mean share of votes for the true label."""
+    """Return the parties' mean test accuracy, which is the mean share of votes for the true label."""
     y = parties.data.y_test
     first, where, _ = distinct(parties.data.X_test)
     shares = vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
@@ -170,17 +173,16 @@ def _accuracy(parties: Parties, loss: Loss, lam: float, sums: bool) -> float:
 
 @dataclass(frozen=True)
 class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=("paper",), **SIMULATED):
-    """`constant`: one answer for every row, the mean target or the commonest class of the private rows. No privacy.
+    """`constant`: the same prediction for every row, the mean target or the most frequent class. It has no privacy.
 
-    A floor: an algorithm that uses features should be better. Its loss is the least of all constant scores, not that of
-    a model without intercept: it has no weights, is not in the class of models, and has no optimality gap. Its `err_w`
-    is that of w = 0.
+    An algorithm that uses features should be better. The loss is the least over constant scores. A constant is not a
+    linear model without intercept, so it has no weights and no optimality gap; its `err_w` is that of w = 0.
 
     Args:
-        loss: what its loss is measured by.
-        calibration: has no effect.
-        variant: has no effect: it is the floor of any other.
-        lam: has no effect: it is the floor of any other.
+        loss: The loss that is reported.
+        calibration: Has no effect.
+        variant: Has no effect.
+        lam: Has no effect.
     """
 
     name: ClassVar[str] = "constant"
@@ -188,12 +190,12 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
 
     def __post_init__(self) -> None:
         if self.variant != "paper":
-            replace(self, variant="paper")  # checks the rest
+            replace(self, variant="paper")  # checks the other options
         else:
             super().__post_init__()
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Count."""
+        """Find the best constant prediction."""
         metrics = {"loss": self._least_loss(parties.y)}
         data = parties.data
         if data.truth is not None:
@@ -208,9 +210,9 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
         return (None, metrics)
 
     def _least_loss(self, y: Array) -> float:
-        """The infimum over constant scores."""
+        """Return the infimum of the mean loss over constant scores."""
         if self.loss.task == "regression":
             return float(np.var(y))
         shares = np.unique(y, return_counts=True)[1] / len(y)
-        # a bounded loss is least at an infinite score
+        # a bounded loss has its infimum at an infinite score
         return -float(shares @ np.log(shares)) if self.loss.convex else 1 - float(shares.max())

@@ -1,7 +1,7 @@
-"""The constants that were chosen on data, and on which: the rows of no other data set had a say.
+"""The constants that were chosen on data, and the data sets on which each was chosen.
 
-All are public, and none is read from the rows of a run. "Adult" is UCI Adult with one-hot features in the unit ball,
-eps = .05 to 1 unless said otherwise; "Crime" is Communities and Crime.
+All constants are public and do not depend on the rows of a run. "Adult" is UCI Adult with one-hot features in the unit
+ball, with eps = .05 to 1 unless another eps is given. "Crime" is Communities and Crime.
 """
 
 from dataclasses import dataclass
@@ -10,21 +10,21 @@ from typing import Literal
 from dpml.mechanism.algorithm import Unit
 
 QUADRATIC_NORM = {"squared": 2.0, "logistic": 4.0, "softmax": 2.0}
-"""The norm of w at which `tight` makes the noise in a quadratic objective's gradient least, unless `radius` says
-otherwise; on no data. For w of any norm up to 8, the published split of the same mu has at least 1.3 times the energy
-of that noise (squared), or at least 0.95 times (logistic). Softmax has that of the squared
-loss: 1 is as good, 4 and 8 are worse, on Adult and Bank with another column as label, wine and synthetic rows."""
+"""The norm of w at which `tight` minimises the noise in a quadratic objective's gradient, unless `radius` is set;
+chosen without data. For every norm of w up to 8, the published split of the same mu has at least 1.3 times the energy
+of that noise (squared), or 0.95 times (logistic). Softmax has the norm of the squared loss: 1 is as good, 4 and 8 are
+worse, on Adult and Bank with another column as label, wine and synthetic rows."""
 
 SPECTRAL_FLOOR = 0.42
-"""The least eigenvalue that a noisy L2 is left with, in units of the spectral edge of its noise. On Adult."""
+"""The floor of a noisy L2's eigenvalues, in units of the spectral edge of its noise. Chosen on Adult."""
 
 
 @dataclass(frozen=True)
 class DescentRule:
-    """Hyper-parameters of `dpgd`: T, the clip, half of how far noise moves a model in a round, and the largest step.
+    """Hyper-parameters of `dpgd`: the rounds T, the clip, `noise_step`, and the largest step.
 
-    A clip called `step` is as long as the step: then it is 1 on a mean of gradients, 2 over the squared loss's
-    smoothness.
+    `noise_step` is half the noise_std of a model's coordinate per round. The clip `step` equals the step, which is then
+    1 on a mean of gradients, or 2 over the squared loss's smoothness.
     """
 
     rounds: int
@@ -41,18 +41,18 @@ DESCENT_RULES: dict[tuple[str, Unit], DescentRule] = {
     ("squared", "sample"): DescentRule(100, "step", 0.01, 0.3),
     ("squared", "party"): DescentRule(100, "step", 0.01, 0.3),
 }
-"""Those for the logistic loss on Adult, and as they are for softmax, but a clip of twice that, as a row has two slopes;
-those for the squared loss on Crime."""
+"""The rules by loss and unit. Chosen on Adult for the logistic loss, and on Crime for the squared loss. Softmax has the
+rules of the logistic loss with twice the clip, because a row has two slopes."""
 
 COUNTING_SHARE = 0.05
-"""The part of mu^2 that the counts of an adaptive clip get. On Adult."""
+"""The share of mu^2 for the counts of an adaptive clip. Chosen on Adult."""
 CLIP_QUANTILE = 0.25
-"""The quantile of the parties' lengths that an adaptive clip follows. On Adult."""
+"""The quantile of the norms of the parties' gradients that an adaptive clip follows. Chosen on Adult."""
 CLIP_PACE = 0.3
-"""By how much an adaptive clip moves in a round, in logarithms, if no party's gradient is below it, or all are. On
-Adult."""
+"""How fast an adaptive clip decreases per round, in logarithms, per excess of the share of gradients below it over the
+quantile. Chosen on Adult."""
 FIRST_CLIP = 0.3
-"""Where an adaptive clip starts. On Adult."""
+"""The first adaptive clip. Chosen on Adult."""
 
 PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
     ("logistic", "sample"): (10, 0.3),
@@ -60,16 +60,16 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
     ("squared", "sample"): (10, 0.3),
     ("squared", "party"): (20, 0.1),
 }
-"""T and the clip of `ssp_descent`. On Adult."""
+"""The rounds T and the clip of `ssp_descent`. Chosen on Adult."""
 
 
 @dataclass(frozen=True)
 class WhitenedRule:
-    """Hyper-parameters of `wdgd`: T, the least clip, half of how far noise moves a model in a round, and limits.
+    """Hyper-parameters of `wdgd`: the rounds T, the least clip, `noise_step` as in `DescentRule`, and limits.
 
-    The clip grows in proportion to n mu/d from `enough` on, up to `longest`; for a rare class to `rare` at most. A step
-    is at most `largest`, or what the curvature allows if that is more; steps grow from 1 - `growth` of what they are on
-    average to 1 + `growth`. X'X gets the part `share` of mu^2, or `unseen` where its noise hides it.
+    From n mu/d = `enough` on, the clip grows in proportion to n mu/d, up to `longest`, or up to `rare` for a rare
+    class. A step is at most `largest`, or more if the curvature allows it; steps grow from 1 - `growth` to 1 + `growth`
+    times their average. X'X gets the share `share` of mu^2, or `unseen` if its noise hides it.
     """
 
     rounds: int
@@ -92,36 +92,36 @@ WHITENED_RULES: dict[tuple[str, Unit], WhitenedRule] = {
     ("squared", "sample"): WhitenedRule(200, 1e-3, 4.0),
     ("squared", "party"): WhitenedRule(200, 0.3, 4.0, noise_step=0.01, largest=0.3),
 }
-"""Those for the logistic loss on Adult, Bank, 401(k), card fraud and Default; softmax as it, with twice the clip. What
-else softmax has on 1,500 rows of Adult and of Bank with another column as label, on wine, and on synthetic rows; a
-share that follows n mu/d was as good there, and dropped for what it did to HAR."""
+"""The rules by loss and unit. Chosen for the logistic loss on Adult, Bank, 401(k), card fraud and Default. Softmax has
+twice the clip; its other constants were chosen on 1,500 rows of Adult and of Bank with another column as label, on
+wine, and on synthetic rows. A share that follows n mu/d was as good there, but worse on HAR."""
 HIDDEN = 0.5
-"""The edge of the noise's spectrum from which on it hides X'X/n, whose eigenvalues add up to 1 at most. On the same."""
+"""From this spectral edge on, noise hides X'X/n, whose eigenvalues sum to at most 1. Chosen on the same data."""
 FLAT = 0.1
-"""The least eigenvalue of noisy X'X/n that classifiers whiten with, in units of 1/d: the mean of unit rows'. On
+"""The least eigenvalue of noisy X'X/n with which classifiers whiten, in units of 1/d, the mean for unit rows. Chosen on
 Adult."""
 LABEL_SHARE = 0.02
-"""The part of mu^2 that the sums of labels get. On the same."""
+"""The share of mu^2 for the sums of labels. Chosen on the same data."""
 RARE = 0.015
-"""How long a clip is, times the share of the rarer classes. On the same."""
+"""The clip times the share of the rarer classes. Chosen on the same data."""
 REACH = 0.2
-"""By how much noise may move predictions of the squared loss, about, in units of the targets' range. On Crime, and on
-rows about wages, fares, marks and diabetes."""
+"""About the largest noise_std in predictions of the squared loss, in units of the targets' range. Chosen on Crime, and
+on rows about wages, fares, marks and diabetes."""
 LEAST_REACH = 0.12
-"""By how much it moves them at least, where n mu/d is at most 1; beyond, over its root. On the same."""
+"""The least such noise_std for n mu/d <= 1; for larger n mu/d, it is divided by the root. Chosen on the same data."""
 LAST_CLIP = 0.1
-"""The least clip of the squared loss in the last half of the rounds, unless it was smaller before. On the same."""
+"""The least clip of the squared loss in the last half of the rounds, unless it was smaller. Chosen on the same data."""
 
 LOGISTIC_DISTANCE = 8.0
-"""D of the step rule (`ruled_step`): how long a vector the noise of all rounds may add up to. On Adult."""
+"""D of the step rule (`ruled_step`): the norm that the noise of all rounds may reach. Chosen on Adult."""
 SQUARED_DISTANCE = 3.0
-"""D of the squared loss. On Adult, with a clip of 2, as labels of -1 and +1 need it."""
+"""D for the squared loss. Chosen on Adult with a clip of 2, which labels -1 and +1 need."""
 SLOPE_CLIP = 0.3
-"""The clip of slopes for `tight` noise of noisy descents. On Adult for the logistic loss, and for the squared loss, of
-which labels of -1 and +1 need more, on Crime."""
+"""The clip of slopes for `tight` noise of noisy descents. Chosen for the logistic loss on Adult, and for the squared
+loss on Crime; the squared loss with labels -1 and +1 needs a larger clip."""
 LARGEST_STEP = 4.0
-"""How many times 1/L a step may be where slopes are cut. On Adult."""
+"""The largest step with clipped slopes, in units of 1/L. Chosen on Adult."""
 
 TYPICAL_NORM = 10.0
-"""The norm of w* that the ridges of `gop`, `objpert` and `psgd` are best for. Where lam is small, the best ridges for
-WDBC, Adult and synthetic rows are those for norms of 8 to 27."""
+"""The norm of w* for which the ridges of `gop`, `objpert` and `psgd` are best. If lam is small, the best ridges for
+WDBC, Adult and synthetic rows correspond to norms of 8 to 27."""

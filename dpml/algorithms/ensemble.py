@@ -1,8 +1,8 @@
-"""One model of the parties' own models, or of their votes, plus noise: pure eps-DP (docs/privacy/hamm2016.md).
+"""One model from the parties' models or from their votes, plus noise: pure eps-DP (docs/privacy/hamm2016.md).
 
-Rows have norm at most 1, and minimisers of lam-strongly convex mean losses lie at most ``max ||grad (R - R')|| / lam``
-apart (Chaudhuri et al. 2011, Lemma 7). A solver stops at a gradient of norm `TOLERANCE` or `LOCAL_TOLERANCE`; every
-proven sensitivity has the distance from the exact minimiser twice, once for each of two neighbours.
+Rows have norm at most 1, and minimisers of lam-strongly convex mean losses differ by at most ``max ||grad (R - R')|| /
+lam`` (Chaudhuri et al. 2011, Lemma 7). Solvers stop at a gradient norm of `TOLERANCE` or `LOCAL_TOLERANCE`. Every
+proven sensitivity includes the distance from the exact minimiser twice, once for each of two neighbours.
 """
 
 import importlib
@@ -30,11 +30,11 @@ from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 from dpml.privacy.safe import with_slack
 
-_BLOCK = 1 << 19  # scores of local models held at once: 4 MiB
+_BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """What a variant says: the law of the noise, whether losses are summed, whether bounds are those of two classes."""
+    """The interpretation of a variant: noise law, sums instead of means of losses, binary bounds for all classes."""
 
     law: Law = "l2_laplace"
     sums: bool = False
@@ -59,14 +59,14 @@ class LocalClassifiers(
     """Classification with regularised local models (Hamm, Cao & Belkin 2016), at one trusted curator.
 
     Args:
-        loss: logistic (binary) or softmax (multiclass).
-        calibration: `published` noise, or `tight`: scaled to the sensitivity that we prove.
-        variant: `paper`, or another reading of the text, none of which has the paper's guarantee unchanged.
-            `binary` uses the binary sensitivities 2/lam and 2/(M lam) for K classes; `per_coordinate` draws a Laplace
-            number of the scale for every coordinate; `radial` draws the noise's length from the exponential law instead
-            of Gamma(D, .); `sum` minimises sums of losses, not means, + lam/2 ||w||^2; `sum_per_coordinate` and
-            `sum_radial` do so and draw the noise of the other.
-        lam: coefficient of lam/2 ||w||^2, for local and global models.
+        loss: `logistic` for two classes, or `softmax` for several.
+        calibration: `published` uses the paper's noise; `tight` scales it to the sensitivity that we prove.
+        variant: `paper`, or another interpretation of the text, whose guarantee differs from the paper's.
+            `binary` uses the binary sensitivities 2/lam and 2/(M lam) for K classes. `per_coordinate` draws a Laplace
+            number for every coordinate. `radial` draws the norm of the noise from an exponential distribution instead
+            of Gamma(D, .). `sum` minimises sums of losses instead of means, + lam/2 ||w||^2. `sum_per_coordinate` and
+            `sum_radial` combine two of these.
+        lam: The coefficient lam of lam/2 ||w||^2, for local and global models.
     """
 
     unit: ClassVar[Unit] = "party"  # type: ignore[misc]
@@ -76,35 +76,35 @@ class LocalClassifiers(
 
     @property
     def reading(self) -> NoiseReading:
-        """What the variant says."""
+        """The interpretation that the variant names."""
         return READINGS[self.variant]
 
     def strength(self, n: int) -> float:
-        """The coefficient of ||w||^2 / 2 beside a *mean* loss over n rows that gives the same minimiser."""
+        """Return the coefficient of ||w||^2 / 2 with which a *mean* loss over n rows has the same minimiser."""
         return self.lam / n if self.reading.sums else self.lam
 
     @property
     def root(self) -> float:
-        """By how much the paper's multiclass bound on a row's gradient, sqrt 2, exceeds the binary one."""
+        """The ratio of the paper's multiclass bound on a row's gradient, sqrt 2, to the binary bound."""
         return math.sqrt(2) if self.loss.task == "multiclass" and not self.reading.binary else 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """(published, proven): how far the model moves at most, in L2 norm, when a unit is replaced."""
+        """Return the (published, proven) L2 sensitivity of the model to replacing a unit."""
         raise NotImplementedError
 
     def about(self, problem: Problem) -> int:
-        """Return how many numbers the fit is about, beside the rows."""
+        """Return the number of arguments of `fit`, in addition to the rows."""
         return 0
 
     def fit(self) -> Callable[..., Array]:
-        """What trains the model on all parties' rows."""
+        """Return the function that trains the model on all parties' rows."""
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """The model; its noise has the scale sensitivity/eps, the proven one if `tight`."""
+        """Return the model as a message with noise of scale sensitivity/eps, with the proven sensitivity if `tight`."""
         published, proven = self.sensitivity(problem)
         scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
         known = problem.classes > 1 or self.loss.task != "multiclass"
@@ -117,23 +117,23 @@ class LocalClassifiers(
         return Release(carrier.by_budget(carrier.ask(0)))
 
     def unsolved(self, rows: int) -> float:
-        """Bound the distance between the computed and the exact model of a party that has so many `rows`."""
+        """Return a bound on the distance between the computed and the exact model of a party with `rows` rows."""
         return LOCAL_TOLERANCE / self.strength(rows)
 
 
 @dataclass(frozen=True)
 class MeanModel:
-    """The mean of the parties' own regularised models: d weights, or K d for K classes.
+    """The mean of the parties' regularised models: d weights, or K d for K classes.
 
     Args:
-        lam: as of `fit_parties`, and `sums`.
+        lam, sums: The arguments of `fit_parties`.
     """
 
     lam: float
     sums: bool = False
 
     def __call__(self, parties: Parties) -> Array:
-        """(D,)."""
+        """Return the mean model, (D,)."""
         problem = parties.problem
         total = np.zeros(problem.classes * problem.d)
         for _, models in fit_parties(parties.X, parties.y, parties.offsets, self.lam, problem.classes, sums=self.sums):
@@ -144,10 +144,10 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """The share of parties that vote +1 (binary, (n, 1)) or for each class ((n, K)) on the rows X (n, d).
+    """Return the share of parties that vote +1 (binary, (n, 1)) or for each class ((n, K)) on the rows X (n, d).
 
-    Votes are added up block by block: no table of all parties' votes ever exists. `sums` as in `fit_parties`; `seeds`
-    (M,) are for classifiers that are `local`.
+    Votes are added block by block, to save memory. `sums` is as in `fit_parties`; `seeds` (M,) are for `local`
+    classifiers.
     """
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
@@ -169,15 +169,15 @@ def vote_shares(
 
 
 def drawn_seeds(parties: Parties, rng: Generator) -> Index:
-    """Draw a seed for every party, so that no party's rows change the numbers that another gets: (M,)."""
+    """Draw a seed for every party, (M,), so that one party's rows do not affect another's random numbers."""
     drawn: Index = rng.integers(2**31, size=parties.problem.M)
     return drawn
 
 
 def count_votes(scores: Array) -> Array:
-    """How many of the models with these scores, (n, b) or (n, b, K), vote +1, (n, 1), or for each class, (n, K).
+    """Count the models, by scores (n, b) or (n, b, K), that vote +1, (n, 1), or for each class, (n, K).
 
-    A score of zero is a vote for +1, and of equal scores the lowest class's wins.
+    A score of zero is a vote for +1; of several largest scores, the lowest class wins.
     """
     if scores.ndim == 2:
         return np.count_nonzero(scores >= 0, axis=1)[:, None]
@@ -196,7 +196,7 @@ def check_local(local: Any) -> None:
 
 
 def build_local(spec: Any) -> Any:
-    """Return an unfitted classifier from a class path, a mapping with `_target_` and arguments, or itself."""
+    """Return an unfitted classifier from a class path, a mapping with `_target_` and arguments, or an object."""
     if isinstance(spec, str | Mapping):
         arguments = {} if isinstance(spec, str) else dict(spec)
         path = spec if isinstance(spec, str) else arguments.pop("_target_", "")
@@ -211,7 +211,7 @@ def build_local(spec: Any) -> Any:
 
 
 def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
-    """Labels (n,) of the rows X_new by a new classifier trained on X, y. A party with one label only votes for that."""
+    """Train a classifier on X, y, and predict labels (n,) of X_new; with one label only, predict that label."""
     if np.all(y == y[0]):
         return np.full(len(X_new), y[0])
     from sklearn.base import clone  # slow to import, and only this path needs it
@@ -222,28 +222,28 @@ def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
     return np.asarray(classifier.fit(X, y).predict(X_new))
 
 
-TAIL = 0.05  # probability that the noise is longer, and that the sample is worse, than a bound assumes
+TAIL = 0.05  # the probability that noise exceeds a bound's assumption, and that the sample does
 
 
 @dataclass(frozen=True)
 class Vote(LocalClassifiers):
-    """`vote` (Alg. 1): the minimiser on auxiliary rows with the ensemble's majority votes as labels.
+    """`vote`: a model of public auxiliary rows whose labels are the majority votes of the parties' models.
 
-    One party may turn every label. A turned label moves the gradient by the row (the logistic loss has l'(t) + l'(-t)
-    = -1; softmax: by sqrt 2 rows), where Theorem 1 counts 2. So the model moves by at most 1/lam (sqrt2/lam), and never
-    by more than 2 `longest_minimiser`, which at lam = 1e-4 is 189 times less than published.
+    It is Algorithm 1 of Hamm et al. 2016. One party may change every label. A changed label shifts a row's gradient by
+    the row (softmax: by sqrt 2 rows), while Theorem 1 of the paper assumes 2 rows. So the sensitivity is at most 1/lam
+    (softmax: sqrt2/lam), and at most 2 `longest_minimiser`, which at lam = 1e-4 is 1/189 of the published sensitivity.
 
     Args:
-        local: scikit-learn classifiers, as class paths, nodes with `_target_`, or objects; party k trains the (k mod
-            len(local))-th. None: the regularised model of `loss` at every party, the fast path.
-        protect_auxiliary: also hide one auxiliary row, its features included (Sec. 4.5).
+        local: Scikit-learn classifiers, as class paths, nodes with `_target_`, or objects; party k trains the (k mod
+            len(local))-th. None: the regularised linear model of `loss` at every party, which is fast.
+        protect_auxiliary: Whether to protect one auxiliary row with its features, too (Sec. 4.5).
     """
 
     name: ClassVar[str] = "vote"
     auxiliary: ClassVar[float] = 0.1
     claim: ClassVar[str | None] = "Hamm et al. 2016, Thm 1"
     shared: ClassVar[bool] = False
-    """Whether a row's target is the share of the votes, which no party changes by more than 1/M."""
+    """Whether a row's target is its share of votes, which one party changes by at most 1/M."""
 
     local: Sequence[Any] | None = None
     protect_auxiliary: bool = False
@@ -253,21 +253,21 @@ class Vote(LocalClassifiers):
         check_local(self.local)
 
     def voters(self, M: int) -> int:
-        """The number of parties that share a row's target: one of them changes it by at most 1 over that."""
+        """Return n such that one party changes a row's target by at most 1/n."""
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """(published, proven): how far the model moves at most, in L2 norm, when one party's rows are replaced.
+        """Return the (published, proven) L2 sensitivity of the model to replacing one party's rows.
 
-        With protect_auxiliary one auxiliary row may be replaced: it counts as 1 (published) or 2 (proven) labels. Where
-        a row is replaced, the gradient's term moves from (a - p) (x) x to (a' - p') (x) x', by up to two labels' worth.
-        The paper's bound of 2 is that for the logistic loss; it has no multiclass version of Sec. 4.5.
+        With protect_auxiliary, an auxiliary row may be replaced instead, which counts as 1 (published) or 2 (proven)
+        labels: its term in the gradient changes from (a - p) (x) x to (a' - p') (x) x'. The paper's bound of 2 is for
+        the logistic loss; Sec. 4.5 has no multiclass version.
         """
         n = problem.auxiliary
         if n == 0:
             raise UserError(
-                f"algo={self.name} labels public auxiliary rows, and there are none: set partition.auxiliary to the "
-                f"share of training rows to set aside, 0.1 for example."
+                f"algo={self.name} needs public auxiliary rows, but there are none: set partition.auxiliary to a share "
+                f"of the training rows, for example 0.1."
             )
         multiclass = self.loss.task == "multiclass"
         swing = 1 / self.voters(problem.M)
@@ -287,12 +287,12 @@ class Vote(LocalClassifiers):
         return 0 if self.local is None else problem.M
 
     def begin(self, parties: Parties, rng: Generator) -> Index | None:
-        """Draw the seeds of classifiers that are `local`."""
-        self.sensitivity(parties.problem)  # raise before the work if there are no auxiliary rows
+        """Draw the seeds of `local` classifiers."""
+        self.sensitivity(parties.problem)  # raises UserError early if there are no auxiliary rows
         return None if self.local is None else drawn_seeds(parties, rng)
 
     def run(self, carrier: Carrier) -> Release:
-        """The model; `bound` is Theorem 4's, or eq. 9's, of the published noise."""
+        """Release the model; the metric `bound` is the risk bound of Theorem 4 or eq. (9) for published noise."""
         about = [] if self.local is None else [np.tile(carrier.start, (len(carrier.budgets) * carrier.draws, 1))]
         weights = carrier.by_budget(carrier.ask(0, *about))
         binary = self.loss.task == "binary" and self.variant == "paper" and not self.protect_auxiliary
@@ -306,9 +306,9 @@ class Vote(LocalClassifiers):
 
 
 class Soft(Vote):
-    """`soft` (Alg. 2): the minimiser of the risk weighted by vote shares, insensitive to any one party.
+    """`soft`: a model of public auxiliary rows whose targets are the shares of the parties' votes.
 
-    A party changes every share by at most 1/M: 1/M of what `vote` counts. That bound comes close for small lam only.
+    One party changes every share by at most 1/M: the sensitivity is 1/M of that of `vote` (Hamm et al. 2016, Alg. 2).
     """
 
     name = "soft"
@@ -326,20 +326,20 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """(D,), or of classifiers that are `local` with the seeds (B, M): (B, D)."""
+        """Train the model, (D,), or with seeds (B, M) of `local` classifiers, (B, D)."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
         return np.array([self.trained(parties, vote_shares(parties, X, *own, each)) for each in seeds])
 
     def trained(self, parties: Parties, shares: Array) -> Array:
-        """(D,), for vote shares (n, K)."""
+        """Train the model, (D,), for vote shares (n, K)."""
         X, weight = _auxiliary(parties)
         lam = self.lam / len(parties.X_auxiliary) if self.sums else self.lam
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
     def targets(self, shares: Array) -> Array:
-        """Training targets from vote shares (n, K): these, or the majority, ties to +1 or to the lowest class."""
+        """Return the targets from vote shares (n, K): the shares, or the majority (ties: +1, or the lowest class)."""
         if self.shared:
             return shares
         if shares.shape[1] == 1:
@@ -349,50 +349,50 @@ class Voted:
 
 @remembered
 def _auxiliary(parties: Parties) -> tuple[Array, Array]:
-    """The distinct auxiliary rows (m, d) and the share of each (m,)."""
+    """Return the distinct auxiliary rows (m, d) and the share of each, (m,)."""
     first, _, counts = distinct(parties.X_auxiliary)
     return parties.X_auxiliary[first], counts / counts.sum()
 
 
 @remembered
 def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
-    """The vote shares of the parties' own models on the auxiliary rows."""
+    """Return the vote shares of the parties' models on the auxiliary rows."""
     return vote_shares(parties, _auxiliary(parties)[0], lam, sums)
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
-    """Theorem 4's bound on R(w_p) - R(w_0), for binary `soft` with the published noise.
+    """Return Theorem 4's bound on R(w_p) - R(w_0), for binary `soft` with the published noise.
 
-    It holds with probability 1 - delta_p (over the noise) - delta_s (over the n auxiliary rows), `TAIL` each:
+    The bound holds with probability 1 - delta_p (over the noise) - delta_s (over the n auxiliary rows), `TAIL` each:
     ``4 d^2 (c + lam) log^2(d/delta_p) / (lam M eps)^2 + 16 (32 + log(1/delta_s)) / (lam n) + lam/2 ||w_0||^2`` with the
     Lipschitz constant c = 1/4 of l'.
 
     Args:
-        eps: the budget; inf for no noise.
-        voters: M, or 1 for the counterpart for `vote` (eq. 9), which lacks M^-2.
-        n: auxiliary rows.
-        d: features.
-        lam: the regulariser's coefficient.
-        length: ||w_0||, of the reference hypothesis.
+        eps: The budget; inf for no noise.
+        voters: The number M of parties, or 1 for `vote` (eq. 9), whose bound lacks M^-2.
+        n: The number of auxiliary rows.
+        d: The number of features.
+        lam: The regulariser's coefficient.
+        length: The norm ||w_0|| of the reference hypothesis.
     """
-    moved = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf, which a power would not return but raise
+    moved = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
     noise_term = moved * moved * (LOSSES["logistic"].smoothness + lam)
     return noise_term + 16 * (32 + math.log(1 / TAIL)) / (lam * n) + lam / 2 * length**2
 
 
 @dataclass(frozen=True)
 class Average(LocalClassifiers):
-    """`avg`: the mean of the local models; all rows of one party are the unit.
+    """`avg`: the mean of the parties' models plus noise, which protects all rows of one party.
 
-    One party's model moves by at most the diameter of all that it can be, 2 `longest_minimiser`, and the mean by 1/M of
-    that. The paper counts ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 189 times as much at lam = 1e-4.
+    The sensitivity of one party's model is at most 2 `longest_minimiser`, and that of the mean 1/M of this. The paper
+    uses ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 189 times as much at lam = 1e-4.
     """
 
     name: ClassVar[str] = "avg"
     claim: ClassVar[str | None] = "Pathak et al. 2010, as in Hamm et al. 2016, App. B.4"
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        most = problem.N - problem.M + 1  # rows of a party at most, as all have one
+        most = problem.N - problem.M + 1  # the most rows that a party can have, if each has at least one
         lam = self.strength(most)
         diameter = 2 * (longest_minimiser(self.loss, lam, problem.classes) + self.unsolved(most))
         return 2.0 * self.root / (problem.M * self.lam), diameter / problem.M
@@ -403,18 +403,18 @@ class Average(LocalClassifiers):
 
 @dataclass(frozen=True)
 class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper", "per_coordinate")):
-    """`la`: the mean of the parties' own minimisers, as in `avg`; one sample is the unit.
+    """`la`: the mean of the parties' models plus noise, which protects one sample (Pathak et al. 2010).
 
-    Replacing a row moves the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam), and the
-    mean by ``S = 2/(M n lam)`` for the smallest party's n. `tight` knows that no minimiser is longer than
-    `longest_minimiser`, so that it cannot move by more than twice that. The parties' sizes are public. Both the noise
-    of `tight` and every proven eps count the tolerance of the solver.
+    Replacing a row changes the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam), and the
+    mean by ``S = 2/(M n lam)``, where n is the smallest party's size. `tight` also uses that no minimiser is longer
+    than `longest_minimiser`. The parties' sizes are public. The noise of `tight` and all proven eps account for the
+    tolerance of the solver.
 
     Args:
         loss: logistic.
-        variant: `paper`; or `per_coordinate`, a Laplace number of the scale in every coordinate, as Jayaraman et al.
-            2018 draw it, and Pathak et al. themselves (footnote 2), of which only sqrt(d) times the eps is true.
-        lam: coefficient of lam/2 ||w||^2.
+        variant: `paper`; or `per_coordinate`, which draws a Laplace number for every coordinate, as Jayaraman et al.
+            2018 and Pathak et al. (footnote 2) do; for this noise only sqrt(d) times the eps is proven.
+        lam: The coefficient lam of lam/2 ||w||^2.
     """
 
     name: ClassVar[str] = "la"

@@ -1,9 +1,9 @@
-"""Objective perturbation: minimise the risk plus a random linear term and a ridge, exactly, at one trusted curator.
+"""Objective perturbation: one trusted curator exactly minimises the risk plus a random linear term and a ridge.
 
-`objpert` draws an L2-Laplace term, for pure eps-DP; `gop` draws a Gaussian one. The objective is ``J(w) + (1/N) eta'w +
-Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2`` over rows in the unit ball. One sample is
-the unit. What is proven, misprints of the papers, and how `tight` chooses noise and ridge together:
-docs/privacy/perturbed_minima.md and docs/privacy/rajkumar2012.md.
+`objpert` draws an L2-Laplace term, for pure eps-DP; `gop` draws a Gaussian term. The objective is ``J(w) + (1/N) eta'w
++ Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2`` over rows in the unit ball. The unit is
+one sample. docs/privacy/perturbed_minima.md and docs/privacy/rajkumar2012.md have the proofs, misprints of the papers,
+and how `tight` chooses noise and ridge together.
 """
 
 import math
@@ -36,28 +36,28 @@ from dpml.privacy.proofs import objective_perturbation as proof
 from dpml.privacy.safe import with_slack
 
 SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
-SENSITIVITY = 2.0  # of a sum of gradients: 2 L, L = 1
+SENSITIVITY = 2.0  # the sensitivity of a sum of gradients, 2 L with L = 1
 
-# A minimiser with a gradient of norm g is the exact one for noise N g away. Replacing a row moves it by up to 2.
+# A minimiser with a gradient of norm g is exact for noise that differs by N g; the sensitivity is 2.
 RESIDUAL = 1e-4
 
 
 def solver_tolerance(N: int) -> float:
-    """The largest gradient of a released minimiser: at most 1e-9, and N times it at most `RESIDUAL`."""
+    """Return the largest gradient norm of a released minimiser: at most 1e-9, and at most `RESIDUAL` / N."""
     return min(1e-9, RESIDUAL / N)
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """The R in [low, high] at which ``R norm^2 + noise_energy(R)/R`` is least: 2 N times what is lost, but a constant.
+    """Return the R in [low, high] that minimises ``R norm^2 + noise_energy(R)/R``, 2 N times the expected excess risk.
 
-    ``noise_energy(R) = E ||b||^2`` falls with R. `start` is an R to begin with.
+    ``noise_energy(R) = E ||b||^2`` decreases with R. `start` is an initial R.
     """
 
     def loss(log_R: float) -> float:
         R = math.exp(log_R)
         return math.log(R * norm**2 + noise_energy(R) / R)
 
-    # neither summand may be above the whole at `start`
+    # at the minimum, neither summand exceeds the sum at `start`
     top = loss(math.log(start))
     low = max(low, noise_energy(start) * math.exp(-top))
     bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
@@ -66,37 +66,37 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """The norm of w* that the ridge of the logistic loss is best for: `TYPICAL_NORM`, or the longest there can be."""
+    """Return the norm of w* for which the ridge is chosen: `TYPICAL_NORM`, or the largest possible norm if less."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Gaussian noise: `sigma`, the standard deviation of eta, and `extra`, Delta, the coefficient added to lam."""
+    """Gaussian noise: `sigma` is the standard deviation of eta, and `extra` is Delta, which is added to lam."""
 
     sigma: float
     extra: float
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """(Delta, e): the ridge to add, and the eps that remains after the share for the curvature c of the loss."""
+    """Return (Delta, e): the ridge to add, and the eps that remains after the share for the loss's curvature c."""
     left = eps - 2 * math.log1p(c / (N * lam))
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
 
 def over_expm1(x: float) -> float:
-    """1/(e^x - 1) for x > 0, which does not overflow."""
+    """Return 1/(e^x - 1) for x > 0, without overflow."""
     return math.exp(-x) / -math.expm1(-x)
 
 
 def sigma_star(d: int, eps: float, delta: float) -> float:
-    """The sigma with ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``, the larger root."""
+    """Return the sigma with ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``, the larger root."""
     q = math.sqrt(2 * float(gammainccinv(d / 2, delta)))
     return (q + math.sqrt(q * q + 2 * eps)) / eps
 
 
 def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """Algorithm 4's noise."""
+    """Return the noise and ridge of the paper's Algorithm 4."""
     if math.isinf(budget.eps):
         return Perturbation(0.0, 0.0)
     extra, left = compute_slack(budget.eps, lam, problem.N)
@@ -104,9 +104,9 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """The ridge that is best at a typical norm, and the least noise that is proven to be enough with it.
+    """Return the best ridge for a typical norm, and the least noise that is proven with it.
 
-    At most it is the ridge with which the noise is that of the Gaussian mechanism of sensitivity 2 at (eps, delta).
+    The ridge is at most the one whose noise is that of the Gaussian mechanism with sensitivity 2 at (eps, delta).
     """
     if math.isinf(budget.eps):
         return Perturbation(0.0, 0.0)
@@ -114,17 +114,17 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
     norm = typical_norm(lam)
     ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, norm))
     sigma = proof.sigma_of(budget.eps, ridge, delta)
-    if ridge == 0:  # then any is enough, and there has to be one: it is the best at that norm
+    if ridge == 0:  # any ridge suffices, so take the best one for that norm
         ridge = math.sqrt(problem.d) * sigma / norm
     return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
 
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """The best R = N (lam + extra), if lam leaves the choice; 0 where noise is enough with any."""
+    """Return the best R = N (lam + extra), if lam is small enough; 0 if the noise suffices with every R."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
-    if math.sqrt(d) * least >= free * norm:  # then what is lost falls all the way to `free`
+    if math.sqrt(d) * least >= free * norm:  # the excess risk decreases up to `free`
         return free
     return best_ridge(lambda R: d * proof.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
 
@@ -137,9 +137,9 @@ def perturbed_minimisers(
     eta: Array,
     tolerance: float | None = None,
 ) -> Array:
-    """argmin J(w) + (1/N) eta'w + Delta/2 ||w||^2 for eta (budgets, draws, d): (budgets, draws, d).
+    """Minimise J(w) + (1/N) eta'w + Delta/2 ||w||^2 for eta (budgets, draws, d): (budgets, draws, d).
 
-    To a gradient of `tolerance`; None: `solver_tolerance`.
+    Gradients of the minimisers have norm at most `tolerance`; None: `solver_tolerance`.
     """
     ridge = np.repeat([lam + p.extra for p in perturbations], eta.shape[1])
     N = len(parties.y)
@@ -150,10 +150,10 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Theorem 5.1: J(w_gop) - J(w*) is at most ``(c + lam)/(2 N^2 lam^2) T`` with probability 1 - delta_p.
+    """Return Theorem 5.1's bound on J(w_gop) - J(w*), ``(c + lam)/(2 N^2 lam^2) T``, with probability 1 - delta_p.
 
-    T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; with Delta, its proof bounds the
-    distance ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, and ||w*|| by `longest_minimiser`.
+    T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; for Delta > 0, its proof bounds
+    ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, with ||w*|| at most `longest_minimiser`.
     """
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
@@ -164,18 +164,20 @@ def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float 
 class ObjectivePerturbation(
     Perturbed, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS
 ):
-    """`objpert` (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2): minimise the risk + b'w/N + extra/2 ||w||^2, b private.
+    """`objpert`: objective perturbation with L2-Laplace noise, for pure eps-DP at one trusted curator.
 
-    b has density proportional to exp(-beta ||b||), beta = eps'/(2 zeta), with zeta the Lipschitz constant of the loss;
-    eps' is what is left of eps after the curvature c of the loss has cost its share. Pure eps-DP, one trusted curator.
-    `variant=authors` is what the capeFM authors plot: the model in the box at which their solver stops, plus noise with
-    beta = eps/2 whatever N. Its only proof is the diameter of the box, 2 sqrt d, wherever in it the solver stops.
+    It minimises the risk + b'w/N + extra/2 ||w||^2 with a private b (Chaudhuri, Monteleoni & Sarwate 2011, Alg. 2). b
+    has density proportional to exp(-beta ||b||) with beta = eps'/(2 zeta), where zeta is the Lipschitz constant of the
+    loss, and eps' is eps minus the share for the loss's curvature c. `variant=authors` is the method in the figures of
+    the capeFM authors: the point in the box [-1, 1]^d where their solver stops, plus noise with beta = eps/2 for every
+    N. Its proof uses only the diameter of the box, 2 sqrt d.
 
     Args:
-        loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
-        calibration: `published` noise and ridge, or `tight`: those with which least is lost, of all that are proven.
-        variant: `paper`, or `authors`, output noise that ignores N, as the authors plot it.
-        radius: of the ball over which the squared loss is minimised.
+        loss: `logistic`; or `squared`, minimised over the ball ||w|| <= `radius`.
+        calibration: `published` uses the paper's noise and ridge; `tight` those of the least expected excess risk among
+            all that are proven.
+        variant: `paper`; or `authors`, output noise that does not depend on N.
+        radius: The radius of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "objpert"
@@ -187,7 +189,7 @@ class ObjectivePerturbation(
 
     @property
     def claim(self) -> str:  # type: ignore[override]
-        """Who publishes the noise."""
+        """The publication that claims the guarantee."""
         return "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
 
     @property
@@ -196,7 +198,7 @@ class ObjectivePerturbation(
         return self.loss.lipschitz if self.loss.lipschitz is not None else 2 * (1 + self.radius)
 
     def calibrate(self, budget: Budget, problem: Problem) -> tuple[float, float]:
-        """(1/beta, extra): the scale of b, and the strong convexity added to lam."""
+        """Return (1/beta, extra): the scale of b, and the ridge that is added to lam."""
         eps, N, c = budget.eps, problem.N, self.loss.smoothness
         if math.isinf(eps):
             return 0.0, 0.0
@@ -211,39 +213,39 @@ class ObjectivePerturbation(
         return 2 * self.zeta / (eps / 2), max(0.0, c / N * over_expm1(eps / 4) - self.lam)
 
     def ridge(self, eps: float, d: int) -> float:
-        """The best R = N (lam + extra), if lam leaves the choice."""
+        """Return the best R = N (lam + extra), if lam is small enough."""
         c = self.loss.smoothness
-        least = c * over_expm1(eps) * (1 + 1e-6)  # with less, no noise is enough
+        least = c * over_expm1(eps) * (1 + 1e-6)  # no noise suffices with a smaller ridge
 
         def energy(ridge: float) -> float:
             return d * (d + 1) / self.beta(eps, ridge) ** 2
 
-        if self.loss.lipschitz is not None:  # more than 2/eps lessens no noise
+        if self.loss.lipschitz is not None:  # a ridge above 2/eps does not reduce the noise
             return best_ridge(energy, typical_norm(self.lam), 2 / eps, least, 2 / eps)
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
-        """The largest beta, so the least noise, that is proven to be enough."""
+        """Return the largest beta, which is the least noise, that is proven."""
         if self.loss.lipschitz is not None:
             return proof.beta_of(eps, ridge)
         return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """A perturbed objective, or the authors' model plus noise."""
+        """Return the message: a perturbed objective, or the authors' model plus noise."""
         if self.variant != "authors":
             return (self.objective(budget, problem),)
         scale, _ = self.calibrate(budget, problem)
         return (Sum(Minimiser(Stopped(self.loss, self.lam)), 2 * math.sqrt(problem.d), scale, law="l2_laplace"),)
 
     def objective(self, budget: Budget, problem: Problem) -> PerturbedObjective:
-        """What is minimised."""
+        """Return the perturbed objective."""
         made = PerturbedObjective("l2_laplace", *self.calibrate(budget, problem), self.lam, problem.N)
         if self.loss.lipschitz is not None:
             return made
         return replace(made, slope=self.zeta, curvature=self.loss.smoothness)
 
     def run(self, carrier: Carrier) -> Release:
-        """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers."""
+        """Release minimisers of the perturbed objectives, up to `solver_tolerance`, as the proof needs exact ones."""
         problem, parties = carrier.problem, carrier.mechanism.parties
         X, y = parties.X, parties.y
         if self.variant == "authors":
@@ -262,13 +264,13 @@ class ObjectivePerturbation(
 
 @dataclass(frozen=True)
 class Stopped:
-    """Where the authors' solver stops in the box [-1, 1]^d."""
+    """The point in the box [-1, 1]^d where the authors' solver stops."""
 
     loss: Loss
     lam: float
 
     def __call__(self, parties: Parties) -> Array:
-        """(d,)."""
+        """Return the point, (d,)."""
         return stopped_model(self.loss, parties.X, parties.y, self.lam)
 
 
@@ -276,17 +278,16 @@ class Stopped:
 class GaussianObjectivePerturbation(
     Perturbed, losses=("logistic",), calibrations=("published", "tight"), variants=("paper",)
 ):
-    """`gop` (Alg. 4): the minimiser of ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` at one trusted curator.
+    """`gop`: objective perturbation with Gaussian noise at one trusted curator (Rajkumar & Agarwal 2012, Alg. 4).
 
-    With a shift b the loss of a row is ``log(1 + exp(b - y x'w))``: the proof holds as it stands (docs/privacy/
-    perturbed_minima.md), while every row asks for a margin of b. J, whose optimality gap is reported, keeps the
-    logistic loss.
+    It minimises ``J(w) + (1/N) eta'w + Delta/2 ||w||^2``. With a shift b, the loss of a row is ``log(1 + exp(b -
+    y x'w))``, which demands a margin of b; the same proof holds (docs/privacy/perturbed_minima.md). The reported
+    optimality gap is that of J with the logistic loss.
 
     Args:
-        lam: coefficient of lam/2 ||w||^2; None: 0, as the noise brings a ridge of its own, but for the published noise,
-            which needs one: 0.01.
-        shift: margin b >= 0 of the loss log(1 + exp(b - y x'w)) that is minimised, for `tight` noise; 2 did well on
-            Adult.
+        lam: The coefficient lam of lam/2 ||w||^2; None: 0 for `tight` noise, which adds its own ridge, or 0.01 for
+            published noise, which needs one.
+        shift: The margin b >= 0 of the loss log(1 + exp(b - y x'w)), for `tight` noise only; 2 worked well on Adult.
     """
 
     name: ClassVar[str] = "gop"
@@ -295,7 +296,7 @@ class GaussianObjectivePerturbation(
     """The default lam of the published noise; where it is positive, that noise needs a positive one."""
 
     shift: Annotated[float, NOT_NEGATIVE] = 0.0
-    if not TYPE_CHECKING:  # on the object it is a number
+    if not TYPE_CHECKING:  # __post_init__ replaces None by a number
         lam: Lam | None = None
 
     def __post_init__(self) -> None:
@@ -305,26 +306,26 @@ class GaussianObjectivePerturbation(
         if self.tight:
             return
         if self.published_lam > 0 and self.lam == 0:
-            raise UserError("algo.lam must be a positive number, because the published noise needs a ridge.")
+            raise UserError("algo.lam must be a positive number with calibration=published, whose noise needs a ridge.")
         if self.shift > 0:
-            raise UserError(f"algo.shift={self.shift:g} of {self.name} is in no paper: set calibration=tight.")
+            raise UserError(f"algo.shift={self.shift:g} of {self.name} has no published noise: set calibration=tight.")
 
     @property
     def trained(self) -> Loss:
-        """The loss that is minimised."""
+        """The loss that is minimised, with the shift."""
         return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """The perturbed objective."""
+        """Return the perturbed objective as the only message."""
         calibrate = tight_perturbation if self.tight else published_perturbation
         made = calibrate(budget, problem, self.lam, f"algo={self.name}")
         return (PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Minimisers of the perturbed objectives, to `solver_tolerance`: the proof is about exact minimisers.
+        """Release minimisers of the perturbed objectives, up to `solver_tolerance`, as the proof needs exact ones.
 
-        `gap_bound` is Theorem 5.1's bound on the optimality gap, which 95 % of the draws keep. It needs a lam, and the
-        loss that J has.
+        The metric `gap_bound` is Theorem 5.1's bound on the optimality gap, which holds for 95 % of the draws. It
+        needs lam > 0 and no shift.
         """
         problem = carrier.problem
         sent: list[Any] = [message for (message,) in carrier.messages]

@@ -148,7 +148,7 @@ class _PrivateLinear(_Fitted):
             counted = "not at all, as nothing is proven"
         self.setting_, self.facts_, self.guarantees_ = setting, facts, list(facts.guarantees)
         self.entry_, self.ledger_ = entry, ledger
-        self.statement_ = (*statement(facts), f"Counted: {counted}.")
+        self.statement_ = (*statement(facts, rescaled=True), f"Counted: {counted}.")
         return np.array(model[0, 0])
 
     def _enter(self, facts: Facts, ledger: Ledger | None, holdings: str | None) -> tuple[str, LedgerEntry | None]:

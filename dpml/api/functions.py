@@ -116,13 +116,15 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
 def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
     """Return the coefficients of a model of algo=regression with intervals and p-values (`dpml table`).
 
-    The columns are column, unit, estimate, low, high, p and note. `per` maps columns to increases (default: 1).
+    The columns are column, unit, estimate, low, high, p and note. For two classes, whose estimates are log odds, there
+    are also odds_ratio, odds_low and odds_high. `per` maps columns to increases (default: 1).
     """
     from dpml.release.inference import coefficient_table
     from dpml.release.model import read_model
     from dpml.reporting.coefficients import frame
 
-    return frame(coefficient_table(read_model(Path(model)), level, per))
+    found = read_model(Path(model))
+    return frame(coefficient_table(found, level, per), found.task == "binary")
 
 
 def rows(path: str | Path) -> "pd.DataFrame":

@@ -353,7 +353,7 @@ def compute(asked: Asked, command: str) -> int:
         path = asked.results / _PLAN
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, listing(plans))
-        print(f"The whole plan, with a line for each cell: {os.path.relpath(path)}")
+        print(f"The whole plan, a line per cell: {os.path.relpath(path)}")
         return 0
     try:
         carry_out(plans, run_options, errors)

@@ -1,4 +1,4 @@
-"""Attack a release: what a distinguisher achieves on the worst neighbours, beside what is claimed and proven."""
+"""Audit a release: compare what an attacker achieves on the worst neighbours with the claimed and proven eps."""
 
 import math
 from dataclasses import dataclass, replace
@@ -24,35 +24,35 @@ from dpml.seeds import generator
 
 Verdict = Literal["consistent", "no violation seen", "claim violated", "BUG", "no privacy"]
 
-POWER = 0.8  # the share of the proven mu that a pair must show for the verdict "consistent"
+POWER = 0.8  # the share of the proven mu that attacks must reach for the verdict "consistent"
 # defaults for the synthetic data of an audit
 DRAWS = 100_000
-ROWS = 2000  # per party: many equal rows drive linear models far
-PARTY_ROWS = 100  # at party level: more rows hardly change what is seen
+ROWS = 2000  # rows per party: many equal rows drive linear models far
+PARTY_ROWS = 100  # rows per party for unit=party, where more rows change little
 ROUNDS = {"rounds": 20, "epochs": 10}  # fewer rounds test the same claims and run faster
-_MOST_MU = 2.0**40  # with less noise, the rounding of a float, 2^-53 of the values, would count
+_MOST_MU = 2.0**40  # with less noise, floating-point rounding, 2^-53 of the values, would matter
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One view of a release under attack. All eps hold at `delta`, except that a claim has its own.
+    """The result of an audit for one view. All eps hold at `delta`, but a claim has its own delta.
 
     Attributes:
-        claimed: The published eps; NaN where there is no claim about this view.
-        exact: The eps of the attacked pair itself, known without a draw; NaN where it is not.
+        claimed: The published eps; NaN if there is no claim about this view.
+        exact: The eps of the attacked pair, computed without random draws; NaN if it is not known.
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
-        attack: The attack that gave it.
-        power: How much of what is proven the pair shows, as known or else as a lower bound at CONFIDENCE: a ratio of mu
-            where delta > 0, and else of eps. A low power says little about the proof.
-        verdict: `BUG` or `claim violated` where a lower bound at the confidence ACCUSATION exceeds what is proven or
-            claimed, or the pair itself does, and `BUG` where sums move farther than is counted. `consistent` where none
-            does, although `power` is at least POWER and the same attack on a release with half of the noise would have
-            been a BUG; else `no violation seen`.
-        moved: How far the sums of a release move, by the code that adds them up, over what is counted: in any view.
-        mu: The proven mu, where mu-GDP is proven: any point of the trade-off curve may refute it.
-        rates: What the best attack achieves at thresholds; None where nothing was attacked.
-        declared: The eps that code outside dpml declares; NaN where it is proven, and `proven` is NaN otherwise.
-        notes: What was noticed of such code beside the attacks.
+        attack: The attack that gave the bound.
+        power: The share of the proven mu (or eps, at delta = 0) that the pair reaches, known exactly or as a lower
+            bound at CONFIDENCE. A low power says little about the proof.
+        verdict: `BUG` or `claim violated` if the pair's eps, or a lower bound at the confidence ACCUSATION, exceeds the
+            proven or the claimed eps; `BUG` also if sums exceed their sensitivity. `consistent` if not, although
+            `power` is at least POWER and the same attack would have found a BUG with half the noise. Otherwise `no
+            violation seen`.
+        moved: The sensitivity of the sums as measured by the code that adds them, divided by that in the proof.
+        mu: The proven mu, if mu-GDP is proven; any point of the trade-off curve may refute it.
+        rates: The error rates of the best attack at many thresholds; None if nothing was attacked.
+        declared: The eps that code outside dpml declares, or NaN; then `proven` is NaN.
+        notes: Further observations about code outside dpml.
     """
 
     view: View
@@ -73,23 +73,23 @@ class Finding:
 
     @property
     def held(self) -> float:
-        """The eps that is proven, or declared in its place."""
+        """The proven eps, or the declared one."""
         return self.proven if math.isnan(self.declared) else self.declared
 
     @property
     def judgement(self) -> str:
-        """The verdict and its power, or why it has none."""
+        """The verdict with its power, or with the reason why there is none."""
         if self.verdict not in ("consistent", "no violation seen"):
             return self.verdict
         blind = self.verdict == "no violation seen" and self.power >= POWER
-        shown = np.floor(100 * self.power * (1 + SLACK)) / 100  # it is a lower bound, and POWER is a limit
+        shown = np.floor(100 * self.power * (1 + SLACK)) / 100  # rounded down, as a lower bound
         return f"{self.verdict} ({'too few draws' if blind else f'power {shown:.2f}'})"
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:
-    """Attack every view of a release that has a guarantee, with `draws` releases of either of two neighbours."""
+    """Attack every view of a release that has a guarantee, with `draws` releases of each of two neighbours."""
     if draws < 100:
-        raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
+        raise UserError(f"draws of an audit must be at least 100, got draws={draws}.")
     _load_neighbours(algorithm)
     guarantees = guaranteed(algorithm, budget, problem)
     proven = {g.view: g for g in guarantees if g.basis in HELD}
@@ -98,8 +98,8 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         return [_finding(g, "no privacy") for g in proven.values()]
     if any(math.isfinite(g.eps) and (g.eps if g.mu is None else g.mu) > _MOST_MU for g in proven.values()):
         raise UserError(
-            "the noise is below 2^-40 of what it is added to, where floating-point numbers do not show it: an audit "
-            "needs a smaller eps."
+            "the noise is below 2^-40 of the numbers that it is added to, too little for floating-point numbers: set a "
+            "smaller eps."
         )
     pair = worse_pair(algorithm, worst_case(algorithm, budget, problem), budget, generator(seed, "audit", "search"))
     shown = exposures(algorithm, pair, budget)
@@ -111,7 +111,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         if math.isinf(ratio):
             raise NoNumberError
         scores = Scores.of(shown, draws, generator(seed, "audit"))
-    except NoNumberError:  # a sum is not a number for one of the neighbours: there is nothing to attack
+    except NoNumberError:  # a sum is NaN for only one of the neighbours, which reveals it without an attack
         return [_finding(g, "BUG", power=math.inf, moved=math.inf) for g in proven.values()]
     found = {view: _judged(g, scores.get(view), claimed.get(view)) for view, g in proven.items()}
     silent = [view for view, each in found.items() if each.verdict == "no violation seen" and each.power >= POWER]
@@ -131,20 +131,20 @@ def _load_neighbours(algorithm: Any) -> None:
 
 
 def default_rows(algorithm: Any) -> int:
-    """The default number of rows of a party."""
+    """Return the default number of rows per party."""
     usual = PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
     return int(getattr(algorithm, "audited_rows", usual))
 
 
 def _finding(proven: Guarantee, verdict: Verdict, power: float = math.nan, **shown: Any) -> Finding:
-    """Return a finding about a view with what is proven of it, or declared."""
+    """Return a finding about a view, with its proven or declared eps."""
     declared = proven.basis == DECLARED
     shown |= {"proven": math.nan if declared else proven.eps, "declared": proven.eps if declared else math.nan}
     return Finding(proven.view, proven.unit, proven.delta, power, verdict, **shown)
 
 
 def _judged(proven: Guarantee, scores: Scores | None, claimed: Guarantee | None) -> Finding:
-    """Return what attacks on one view show; None: only releases are known, and this view sees none."""
+    """Return the finding of attacks on one view; `scores` is None if the view sees nothing that can be attacked."""
     if scores is None:
         return _finding(proven, "no violation seen", power=0.0)
     verdict: Verdict = "no violation seen"

@@ -1,8 +1,8 @@
 """Attacks that learn from releases, and lower bounds on eps from an attacker's scores.
 
 An attacker guesses the second data set when a score exceeds a threshold. (eps, delta)-DP bounds true and false positive
-rates (Wasserman & Zhou 2010; Kairouz et al. 2015), so that measured rates bound eps from below, by Clopper & Pearson's
-exact intervals (Nasr et al. 2021). For normal scores a bound on mu gives a far better one (Nasr et al. 2023).
+rates (Wasserman & Zhou 2010; Kairouz et al. 2015). So measured rates, with Clopper & Pearson's exact intervals, give
+lower bounds on eps (Nasr et al. 2021). For normal scores, bounds on mu give much better ones (Nasr et al. 2023).
 """
 
 import math
@@ -16,24 +16,24 @@ from scipy.special import betaincinv, ndtri
 from dpml.arrays import Array
 from dpml.privacy import gdp
 
-# thresholds that are tried, as quantiles of the scores: also close to the ends, where pure eps-DP is tightest
+# the quantiles of the scores that are tried as thresholds, also close to the ends, where pure eps-DP is tightest
 _ENDS = 10.0 ** np.linspace(-6, -2, 60)
 _EVERYWHERE = np.concatenate([np.linspace(0, 1, 400), _ENDS, 1 - _ENDS])
-# for Gaussians mu is estimated best in the middle; the best of many thresholds would be the luckiest
+# for Gaussian scores, mu is estimated best in the middle; with more thresholds, chance would select one
 _MIDDLE = np.linspace(0.05, 0.95, 19)
-_CAUTION = 1e-4  # error of the intervals by which a threshold is chosen, so that small counts are not
+_CAUTION = 1e-4  # the error of the intervals that select a threshold; it avoids thresholds with small counts
 
 
 @np.errstate(invalid="ignore")
 def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Array, Array]:
-    """Return Clopper & Pearson's bounds on a rate: each is on the wrong side with probability at most `error`."""
+    """Compute Clopper-Pearson lower and upper bounds on a rate, each wrong with probability at most `error`."""
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
     high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - error), 1.0)
     return low, high
 
 
 def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
-    """The least eps >= 0 that rates no better than these allow; `fpr` is an upper bound and `tpr` a lower one."""
+    """Return the least eps >= 0 that allows these rates; `fpr` are upper bounds and `tpr` lower bounds."""
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.log((tpr - delta) / fpr)
         second = np.log((1 - fpr - delta) / (1 - tpr))
@@ -41,19 +41,19 @@ def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
 
 
 def mu_from_rates(fpr: Array, tpr: Array) -> Array:
-    """The least mu >= 0 with which mu-GDP allows these rates; `fpr` is an upper bound and `tpr` a lower one."""
+    """Return the least mu >= 0 with which mu-GDP allows these rates; `fpr` are upper and `tpr` lower bounds."""
     return np.maximum(np.nan_to_num(ndtri(tpr) - ndtri(fpr), nan=0.0), 0.0)
 
 
 def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
-    """A lower bound on eps at `delta`, wrong with probability at most `error`, whatever the distributions."""
+    """Return a lower bound on eps at `delta`, wrong with probability at most `error`, for any distributions."""
     return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 4)
 
 
 def mu_by_rates(first: Array, second: Array, error: float) -> float:
-    """A lower bound on mu, wrong with probability at most `error`, whatever the distributions.
+    """Return a lower bound on mu, wrong with probability at most `error`, for any distributions.
 
-    No mechanism that is GDP with a smaller mu could have these rates.
+    A mechanism that is GDP with a smaller mu could not have these rates.
     """
     return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
@@ -61,10 +61,10 @@ def mu_by_rates(first: Array, second: Array, error: float) -> float:
 def _by_rates(
     bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, share: float
 ) -> float:
-    """The bound from the rates at a threshold that is chosen on the first `share` of the scores (n,) of either."""
+    """Return the bound at a threshold that is chosen on the first `share` of both samples of scores (n,)."""
     cut = int(len(first) * share), int(len(second) * share)
     pooled = np.sort(np.concatenate([first[: cut[0]], second[: cut[1]]]))
-    # their quantiles: NumPy's own partition the scores at hundreds of levels, which takes longer than to sort them
+    # quantiles by sorting, which is faster than NumPy's partition at hundreds of levels
     thresholds = np.unique(np.interp(levels * (len(pooled) - 1), np.arange(len(pooled)), pooled))
     bounds = bound(*_rates(thresholds, first[: cut[0]], second[: cut[1]], _CAUTION))
     best = thresholds[np.argmax(bounds)]
@@ -72,20 +72,20 @@ def _by_rates(
 
 
 def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tuple[Array, Array]:
-    """Upper bounds on the false and lower bounds on the true positive rates; both hold but with probability `error`."""
+    """Return upper bounds on false and lower bounds on true positive rates, jointly wrong with probability `error`."""
     fpr = rate_interval(_above(first, thresholds), len(first), error / 2)[1]
     tpr = rate_interval(_above(second, thresholds), len(second), error / 2)[0]
     return fpr, tpr
 
 
 def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:
-    if len(thresholds) < 50:  # counting is faster than to sort
+    if len(thresholds) < 50:  # counting is faster than sorting
         return len(scores) - np.array([np.count_nonzero(scores <= each) for each in thresholds], dtype=int)
     return len(scores) - np.searchsorted(np.sort(scores), thresholds, side="right")
 
 
 class Rates(NamedTuple):
-    """A measured trade-off: false positive rates (k,), true positive ones, and bounds on either, (2, k)."""
+    """A measured trade-off: false and true positive rates (k,), and lower and upper bounds on each, (2, k)."""
 
     fpr: Array
     tpr: Array
@@ -94,7 +94,7 @@ class Rates(NamedTuple):
 
 
 def trade_off(first: Array, second: Array, error: float) -> Rates:
-    """What thresholds on scores (n,) achieve; every interval of its own is wrong with probability at most `error`."""
+    """Measure the rates of thresholds on scores (n,); each single interval is wrong with probability <= `error`."""
     levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
     thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
     false, true = _above(first, thresholds), _above(second, thresholds)
@@ -103,9 +103,9 @@ def trade_off(first: Array, second: Array, error: float) -> Rates:
 
 
 def mu_of_scores(first: Array, second: Array, error: float) -> float:
-    """A lower bound on how many standard deviations the means of two samples (n,) of normal scores lie apart.
+    """Return a lower bound on the difference of two normal samples' means (n,), in standard deviations.
 
-    The estimate's own error is that of Cohen's d, ``sqrt(1/n + 1/n' + d^2 / (2n + 2n'))`` (Hedges & Olkin 1985).
+    The standard error is that of Cohen's d, ``sqrt(1/n + 1/n' + d^2 / (2n + 2n'))`` (Hedges & Olkin 1985).
     """
     n, m = len(first), len(second)
     apart, spread = second.mean() - first.mean(), math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
@@ -116,7 +116,7 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """A lower bound on eps at `delta` > 0 for normal scores, wrong with probability at most `error` (for n >= 100)."""
+    """Return a lower bound on eps at `delta` > 0 for normal scores (n >= 100), wrong with probability <= `error`."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 
@@ -124,7 +124,7 @@ def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float
 
 
 def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
-    """The projection of observations, (n, k) -> (n,), that separates two samples best: Fisher's discriminant."""
+    """Learn the projection, (n, k) -> (n,), that separates two samples best: Fisher's discriminant."""
     both = np.concatenate([first, second])
     both[np.isnan(both)] = 0.0
     low, centre, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
@@ -132,7 +132,7 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
 
     def standard(seen: Array) -> Array:
         scaled = np.clip((seen - centre) / spread, -4, 4)
-        scaled[np.isnan(scaled)] = 4.0  # or one release that is no number would leave nothing to be learned
+        scaled[np.isnan(scaled)] = 4.0  # otherwise a single NaN would make all results NaN
         return scaled
 
     a, b = standard(first), standard(second)
@@ -149,20 +149,20 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
-    """The log of the likelihood ratio of independent Laplace coordinates, as two samples (n, k) suggest them."""
+    """Learn the log likelihood ratio of independent Laplace coordinates from two samples (n, k)."""
     centres = [np.median(each, axis=0) for each in (first, second)]
     wide = sum(np.mean(np.abs(each - at), axis=0) for each, at in zip((first, second), centres, strict=True)) / 2
     wide = np.where(wide > 0, wide, 1.0)
 
     def score(seen: Array) -> Array:
         closer: Array = np.sum((np.abs(seen - centres[0]) - np.abs(seen - centres[1])) / wide, axis=1)
-        return np.round(closer, 9)  # beyond both medians it is constant, but for low bits, which tell of floats only
+        return np.round(closer, 9)  # removes rounding errors where the score is constant, beyond both medians
 
     return score
 
 
 def learn_normals(first: Array, second: Array) -> Callable[[Array], Array]:
-    """The log of the likelihood ratio of the normal laws that two samples (n, k) suggest: also their spreads tell."""
+    """Learn the log likelihood ratio of two normal distributions, with their variances, from two samples (n, k)."""
     k = first.shape[1]
     unit = np.where((spread := first.std(axis=0) + second.std(axis=0)) > 0, spread, 1.0)
 

@@ -1,6 +1,6 @@
-"""The audit of an algorithm of which nothing is known but its releases: neighbours to try, and notes on its noise.
+"""The audit of an algorithm that is known by its releases only: neighbours to try, and notes on its noise.
 
-Only models are seen, and only neighbours that are bad for sums of rows and for descents are tried: a clean audit proves
+Attacks see only models, and try only neighbours that are bad for sums of rows and for descents. So a clean audit says
 little, and its power says how little.
 """
 
@@ -25,28 +25,28 @@ from dpml.privacy.guarantee import HELD
 from dpml.seeds import generator
 
 MEDIANS, NORMALS = "learned medians", "learned normal laws"
-_PILOT = 4_000  # releases of either data set, by which neighbours are chosen
-_FAR = 1e9  # what stands for an infinite number
-_SEEDS = 8  # with which the random numbers of two releases are compared
+_PILOT = 4_000  # releases of each data set for choosing neighbours
+_FAR = 1e9  # replaces infinite numbers
+_SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
 @dataclass(frozen=True)
 class BlackBox(Exposure):
-    """A view of an algorithm of which nothing is known but its releases: attacks learn all they know from these."""
+    """A view of an algorithm that is known by its releases only, from which attacks learn everything."""
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
         return [Attack(MEDIANS, learn_medians(first, second)), Attack(NORMALS, learn_normals(first, second))], math.nan
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """The released model, in every view whose observer sees it: all but that of one client's messages."""
+    """Return the released model for every view that sees it, which are all views except `client`."""
     shown = _released(algorithm, pair, budget)
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [replace(shown, view=view) for view in views if view != "client"]
 
 
 def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
-    """The released model, of which an attacker can compute with every number, and whether one of them is none."""
+    """Return the released model as finite numbers, with an indicator of NaN."""
     shown = model_exposure(prepared(algorithm, pair), budget)
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
@@ -58,7 +58,7 @@ def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
 
 
 def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """The neighbours whose releases an attacker tells apart best, by a few draws."""
+    """Return the candidate neighbours that an attacker distinguishes best in a few draws."""
     held = next(each for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
     found: list[tuple[tuple[float, float], Pair]] = []
     error = None
@@ -71,12 +71,12 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
         (scores,) = pilot.values()
         found.append(((scores.lower(held.delta, CONFIDENCE)[0], scores.mu(CONFIDENCE)), pair))
     if not found:
-        raise UserError(f"algo={algorithm.name} cannot be audited: it takes none of the data sets tried: {error}")
+        raise UserError(f"algo={algorithm.name} cannot be audited, because it refuses all synthetic data: {error}")
     return max(found, key=lambda each: each[0])[1]
 
 
 def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
-    """Neighbours: a label turns, of a short and of an even row, or a row becomes its opposite; beside three crowds."""
+    """Yield neighbours in which a label flips or a row becomes its opposite, next to three kinds of other rows."""
     low, high = (0.0 if loss.task == "multiclass" else -1.0), 1.0
     rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
     directions = rng.standard_normal((N - 1, d))
@@ -96,23 +96,23 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
-    """What releases of either data set show of how random numbers are used, where both get the same ones.
+    """Compare how releases of the two data sets use the same random numbers, and return what is suspicious.
 
-    How many are drawn may depend on what was released before, but not on rows; which it was, somebody has to look up.
+    How many are drawn may depend on earlier releases but not on rows; the notes ask a person to check this.
     """
     first, second = prepared(algorithm, pair)
     runs = [[_with_seed(each, budget, seed) for each in (first, first, second)] for seed in range(_SEEDS)]
     same = [np.array_equal(one[0], again[0], equal_nan=True) for one, again, _ in runs]
     found = []
     if not all(same):
-        found.append("it draws random numbers of its own beside those it is given, which the self-test cannot halve")
+        found.append("it draws random numbers from another generator than the given one, so no self-test is possible")
     if any(alike and one[1] != other[1] for alike, (one, _, other) in zip(same, runs, strict=True)):
-        found.append("how many random numbers it draws depends on the rows: what decides that has to be noisy itself")
+        found.append("how many random numbers it draws depends on the rows: this decision must be private, too")
     return tuple(found)
 
 
 def _with_seed(mechanism: Any, budget: Budget, seed: int) -> tuple[Array, Any]:
-    """A release, and where its random numbers stand after it."""
+    """Return a release, and the state of the random number generator after it."""
     rng = np.random.default_rng(seed)
     weights = np.asarray(mechanism.release([budget], rng, 1).weights, dtype=float)
     return weights, (rng.bit_generator.state, rng.bit_generator.seed_seq.n_children_spawned)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""What an attacker sees of two neighbouring data sets: drawn by the release code itself, never by a copy of it."""
+"""What an attacker sees of two neighbouring data sets, drawn by the release code itself."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -16,14 +16,14 @@ from dpml.errors import UserError
 from dpml.privacy import Budget, View
 
 Pair = tuple[Parties, Parties]
-"""Neighbours: one sample, or all rows of one party, are replaced; everything else is the same."""
+"""Two neighbouring data sets: one sample, or all rows of one party, are replaced."""
 
 Sample = Callable[[int, Generator, int], Array]
-"""``sample(which, rng, draws)``: what is seen of the first (which = 0) or the second data set, (draws, k)."""
+"""``sample(which, rng, draws)`` draws observations of the first (which = 0) or second data set, (draws, k)."""
 
 
 Together = Callable[[int, Generator, int, Sequence[View]], Mapping[View, Array]]
-"""The same for some views of the same releases, by view."""
+"""A function like `Sample` that draws the observations of several views from the same releases."""
 
 
 RATIO = "likelihood ratio"
@@ -67,23 +67,23 @@ class Exposure:
     most: int = 1 << 13
 
     def distance(self) -> float:
-        """How far apart the pair is, for a search: `mu` or `loss`; NaN where neither is known."""
+        """The distance of the pair for a search: `mu` or `loss`; NaN if neither is known."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
         """Return the attacks that know everything but the noise, and the mu of the pair.
 
-        They are trained on observations of either data set, (n, k). `rng` is the attacker's own.
+        They are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
         """
         return ([Attack(RATIO, self.score, self.normal)] if self.score else []), self.mu
 
     def numbers(self, seen: Array) -> Array:
-        """Return what an attacker learns from who does not know the mechanism, (draws, m)."""
+        """Return the features for an attacker who does not know the mechanism, (draws, m)."""
         return seen
 
 
 def difference(first: Array, second: Array) -> Array:
-    """second - first: infinite where one of them alone is no number, and 0 where neither is, which tells nothing."""
+    """Return second - first, with infinity if only one of them is NaN, and 0 if both are."""
     with np.errstate(invalid="ignore"):
         apart: Array = second - first
     if np.isfinite(apart).all():
@@ -93,28 +93,28 @@ def difference(first: Array, second: Array) -> Array:
 
 
 def prepared(algorithm: Any, pair: Pair) -> list[Any]:
-    """Either data set, from one public start."""
+    """Prepare the algorithm on both data sets, with the same public start."""
     return [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]
 
 
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
-    """The released model of either data set, and nothing more."""
+    """Return the exposure of the released model only."""
 
     def sample(which: int, rng: Generator, draws: int) -> Array:
         weights = prepared[which].release([budget], rng, draws).weights
         if weights is None:
-            raise UserError("an audit needs released models to attack, and this algorithm releases none.")
+            raise UserError("an audit needs released models, but this algorithm releases none.")
         return weights[0]
 
     return Exposure("release", sample)
 
 
 class HalfNoise(Generator):
-    """A generator whose privacy noise is half as wide as it should be; every sampler of `privacy.noise` draws from it.
+    """A generator that halves the noise of all samplers of `privacy.noise`, for self-tests of audits.
 
-    Lengths and coordinates are halved. `standard_gamma` is the variance of a Gaussian, whose coordinates are halved.
-    Noise on integers is drawn from bytes: `discrete_noise` multiplies its variance by `variance_kept`. Copies are of
-    this class, too.
+    Lengths and coordinates are halved. `standard_gamma` draws the variance of a Gaussian, whose coordinates are halved.
+    Noise on integers is drawn from bytes, so `mechanism.discrete` multiplies its variance by `variance_kept`. Copies
+    have this class, too.
     """
 
     kept: ClassVar[float] = 0.5
@@ -136,15 +136,15 @@ class HalfNoise(Generator):
         return self._less(super().exponential(*arguments, **keywords))
 
     def _less(self, drawn: Array) -> Array:
-        """So much of the numbers drawn, in their precision."""
+        """Return the drawn numbers times the factor, in their precision."""
         drawn *= self.kept
         return drawn
 
 
 class Quiet(HalfNoise):
-    """A generator whose noise is nothing beside any sum; no real number of it is 0, so that vectors have directions.
+    """A generator with negligible noise, which is not exactly 0, so that vectors have directions.
 
-    Bytes are zeros: of a discrete law they are the first digits of a uniform number, and give the integer 0.
+    Bytes are zeros, which make discrete noise 0, because they are the first digits of a uniform number.
     """
 
     kept = 2.0**-100

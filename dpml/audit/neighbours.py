@@ -1,6 +1,6 @@
-"""Neighbours for the audit: data sets that differ in one row or one party, and those that are bad for a release.
+"""Neighbours for the audit: data sets that differ in one row or one party, where a release reveals much.
 
-A *crowd*, many equal rows, often holds the model where the one row that differs has the largest influence.
+A *crowd* of many equal rows often holds the model where the row that differs has the largest influence.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _LENGTHS = np.linspace(0.1, 1, 19).tolist()
 def synthetic_parties(
     task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
 ) -> Parties:
-    """Parties with given rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
+    """Return parties with rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
 
     One test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
@@ -41,14 +41,14 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """Return a pair: the last party's last row is replaced; all others equal `rest`, or are its rows (N - 1, k).
+    """Return a pair in which the last party's last row is replaced; `rest` is the other rows (N - 1, k), or each one.
 
-    Rows are given by their first entries. For a multiclass task, labels above 0 become the class 1, others 0.
+    Rows are given by their first entries. For a multiclass task, labels above 0 become class 1, and others class 0.
     """
     X = np.zeros((2, problem.N, problem.d))
     for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
         values = np.asarray(entries, dtype=float)[..., : problem.d]
-        X[where][..., : values.shape[-1]] = values * (1 - 1e-15)  # no rounding may put a row outside the ball
+        X[where][..., : values.shape[-1]] = values * (1 - 1e-15)  # rounding must not put a row outside the ball
     y = np.full((2, problem.N), 0.0 if task == "regression" else 1.0)
     y[:, -1] = labels
     if task == "multiclass":
@@ -63,12 +63,12 @@ def one_replaced(
 
 
 def turned_label(problem: Problem, task: Task = "binary") -> Pair:
-    """A row of length 1 changes its label: its logistic gradient moves by the row, whatever the model."""
+    """Return a pair in which a row of length 1 flips its label, which shifts its logistic gradient by the row."""
     return one_replaced(task, problem, [1.0], [1.0])
 
 
 def whole_party(pair: Pair) -> Pair:
-    """Return the same pair where all rows of the last party are its last one, with its label."""
+    """Return the pair with all rows of the last party replaced by its last row and label."""
     found = []
     for parties in pair:
         X, y, rows = parties.X.copy(), parties.y.copy(), parties.of(len(parties.sizes) - 1)
@@ -78,12 +78,12 @@ def whole_party(pair: Pair) -> Pair:
 
 
 def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
-    """The same parties with other rows (N, d) and labels (N,)."""
+    """Return the same parties with other rows (N, d) and labels (N,)."""
     return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y)
 
 
 def mirrored_crowd(n: int, across: float, along: float) -> Array:
-    """n rows (across, along) and (-across, along) in turn, the last one (0, along) if n is odd: (n, 2)."""
+    """Return n rows, (across, along) and (-across, along) in turn, and last (0, along) if n is odd: (n, 2)."""
     rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
     if n % 2:
         rows[-1, 0] = 0.0
@@ -91,14 +91,14 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def polar(log_norm: Array, angle: Array) -> Array:
-    """Rows of these norms at these angles: (..., 2)."""
+    """Return rows with these log norms and angles: (..., 2)."""
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 def highest(
     value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 6
 ) -> Array:
-    """Where ``value``, (B, k) -> (B,), is largest in the box from `low` to `high` (k,), on ever finer grids: (k,)."""
+    """Return the point (k,) of a box where ``value``, (B, k) -> (B,), is largest, by a search on ever finer grids."""
     low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
     bottom, top = low, high
     best, most = (low + high) / 2, -np.inf
@@ -114,12 +114,12 @@ def highest(
 
 
 def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:
-    """All rows are ``r ahead`` (d,), but for one: ``a e - b ahead`` becomes ``-a e - b ahead``, e orthogonal to ahead.
+    """Return a pair: ``a e - b ahead`` becomes ``-a e - b ahead``, e orthogonal; all other rows are ``r ahead`` (d,).
 
-    The slopes of both are those of the loss at ``-b t`` where a model's score of `ahead` is t. Of the logistic loss
-    they are close to 1 where the crowd has driven the model far, and shorter rows go on pushing for longer; of the
-    sigmoid loss they are largest at 0, and so they are where they are clipped. ``reached(crowd)`` are the scores t in
-    every round, (T,), of a run on the crowd alone; r and b are the best for them.
+    Both rows have the loss's slope at ``-b t``, where t is the model's score of `ahead`. For the logistic loss, slopes
+    are close to 1 after the crowd has driven the model far, and shorter rows push for longer. For the sigmoid loss and
+    for clipped slopes, they are largest at 0. ``reached(crowd)`` returns the scores t of every round, (T,), of a run on
+    the crowd alone; r and b are the best for these.
     """
     against = np.linspace(0, 1, 101)
     best = 0.0, 1.0, 0.5
@@ -137,9 +137,9 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """A row's label flips from 1 to -1 where its score at the model `start` (d,) lies between; all others are 0.
+    """Return a pair in which a label flips from 1 to -1 and the score at the model `start` (d,) lies between.
 
-    So the slopes of the squared loss have both signs, and are clipped for both labels.
+    The slopes of the squared loss then have both signs, and are clipped for both labels. All other rows are 0.
     """
     length = float(np.linalg.norm(start))
     row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
@@ -147,7 +147,7 @@ def turned_target(problem: Problem, start: Array) -> Pair:
 
 
 def _across(ahead: Array) -> Array:
-    """A unit vector orthogonal to the unit vector `ahead` (d,), d > 1."""
+    """Return a unit vector orthogonal to the unit vector `ahead` (d,), d > 1."""
     beside = np.eye(len(ahead))[np.argmin(np.abs(ahead))]
     beside = beside - beside @ ahead * ahead
     beside /= np.linalg.norm(beside)
@@ -155,9 +155,9 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return a pair whose rows all are the first axis, and whose labels are balanced; the last row's, or party's, flip.
+    """Return a pair of equal rows with balanced labels, in which the last row's, or last party's, labels flip.
 
-    A model that learns from them stays where the two labels are about as likely, and the slopes of both about 1/2.
+    A model of these rows stays where both labels are about equally likely, so that both slopes are about 1/2.
     """
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0

@@ -1,6 +1,6 @@
-"""What the minimisers of perturbed objectives show of two neighbours, for the audit.
+"""What minimisers of perturbed objectives reveal about two neighbours, for the audit.
 
-Released is the minimiser w of ``sum loss + R/2 ||w||^2 + b'w`` for a random b. Given the rows, w determines b, so that
+The release is the minimiser w of ``sum loss + R/2 ||w||^2 + b'w`` for a random b. Given the rows, w determines b, so
 the density of w is that of b times a Jacobian.
 """
 
@@ -20,27 +20,26 @@ from dpml.optim.logistic import longest_minimiser
 from dpml.optim.losses import Loss, mean_gradient
 from dpml.privacy import Problem, gdp
 
-_MODELS = 1 << 12  # whose density is computed at once
-_MOST = 12  # distinct rows up to which a pair's mu or loss is computed: a search needs it hundreds of times
+_MODELS = 1 << 12  # models whose density is computed at once
+_MOST = 12  # the most distinct rows for which a pair's mu or loss is computed, as searches need it hundreds of times
 _LOST = 1e-7  # a smaller ridge is lost in rounding
-_REACH = 8.5  # standard deviations of noise: e^-36 is beyond
-_COARSE, _FINE = 69, 2401  # noises for which the loss is computed, and interpolated, along the shift
+_REACH = 8.5  # standard deviations of noise, beyond which the mass is e^-36
+_COARSE, _FINE = 69, 2401  # points along the shift at which the loss is computed, and interpolated
 _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _REACH]])
 _AGAINST = (0.0, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.6, 0.7)
 
 Folded = Sequence[Rows]
-"""The rows of either neighbour."""
+"""The merged rows of both neighbours."""
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Neighbours whose gradients are long, opposite and hardly vary, for a logistic loss, d >= 2 and R = `ridge`.
+    """Return neighbours with long, opposite, nearly constant gradients, for a logistic loss, d >= 2 and R = `ridge`.
 
-    A row's gradient is long where w contradicts it, and rows that are opposite cannot both be contradicted. So a crowd
-    holds w = (0, t), and the rows (a, -b) and (-a, -b) are both against it: for large t a small b is enough. The
-    longest minimiser is that of rows (p, c) and (-p, c) with ``c t = 1 + lam t^2``, lam = R/N. With p = 0 only the
-    ridge resists a move across, and the Jacobian counts; with the largest p, w hardly moves under any noise. Of these
-    and of several b, the pair is taken for which ``shows`` is largest. The crowd has two distinct rows. Where R is lost
-    in rounding, nothing holds w, and a row changes its label.
+    A row's gradient is long if w misclassifies the row, and opposite rows cannot both be misclassified. So a crowd
+    holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b); for large t a small b suffices. The longest
+    minimiser belongs to crowd rows (p, c) and (-p, c) with ``c t = 1 + lam t^2``, lam = R/N. With p = 0 only the ridge
+    resists shifts across, and the Jacobian matters; with the largest p, w hardly shifts under any noise. Among these
+    and several b, the pair with the largest ``shows`` is returned. If R is lost in rounding, a label flips instead.
     """
     if ridge < _LOST:
         return turned_label(problem)
@@ -62,7 +61,7 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
         def shown(b: float, few: Array = few, many: Array = many) -> float:
             return shows([(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)])
 
-        # every third, then those around the best one
+        # try every third, then those around the best one
         coarse = [(shown(_AGAINST[i]), i) for i in range(0, len(_AGAINST), 3)]
         best = max(coarse)[1]
         near = [i for i in range(max(0, best - 2), min(best + 3, len(_AGAINST))) if i != best]
@@ -75,7 +74,7 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
 def minimiser_score(
     loss: Loss, pair: Folded, ridge: float, log_noise: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
-    """The score of the minimisers for R = `ridge`; ``log_noise`` is the log density of b (n, d)."""
+    """Return the score of minimisers for R = `ridge`; ``log_noise`` is the log density of b (n, d)."""
 
     def log_density(rows: Rows, w: Array) -> Array:
         X, y, counts = rows
@@ -93,12 +92,10 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """The largest |score| found under noise of density exp(-||b|| / scale).
+    """Return the largest |score| that is found under noise with density exp(-||b|| / scale), or NaN.
 
-    NaN: there are too many rows, or the ridge is lost in rounding.
-
-    Any output bounds the eps of the pair, at delta = 0, from below. Where b is along the difference of the gradients,
-    it changes by all of that; tried are noises along the difference of the rows, as long as noise is.
+    It is NaN if there are too many rows, or if the ridge is lost in rounding. Every output gives a lower bound on the
+    eps of the pair at delta = 0. The search tries noise along the difference of the rows, which shifts b the most.
     """
     if _different(pair) > _MOST or ridge < _LOST:
         return math.nan
@@ -110,24 +107,24 @@ def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
 
 
 def laplace_log_density(scale: float) -> Callable[[Array], Array]:
-    """Up to a constant, that of `dpml.privacy.noise.l2_laplace` noise b (n, d)."""
+    """Return the log density of `dpml.privacy.noise.l2_laplace` noise b (n, d), up to a constant."""
     return lambda b: -np.linalg.norm(b, axis=1) / scale
 
 
 def gaussian_log_density(sigma: float) -> Callable[[Array], Array]:
-    """Up to a constant, that of N(0, sigma^2 I) at b (n, d)."""
+    """Return the log density of N(0, sigma^2 I) at b (n, d), up to a constant."""
     return lambda b: -np.einsum("ij,ij->i", b, b) / (2 * sigma**2)
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """The mu of the pair under b ~ N(0, sigma^2 I), by two measures (mu, mu'); NaN: not known.
+    """Return two measures (mu, mu') of the pair under b ~ N(0, sigma^2 I), or NaN if they are not known.
 
-    At `delta` the best test distinguishes the two data sets as well as Gaussians mu apart. Their scores' means are mu'
-    standard deviations apart: at most mu where the scores are normal.
+    At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
+    scores differ by mu' standard deviations, which is at most mu for normal scores.
 
-    Where all rows lie in a plane, what is released across it does not depend on them, and eps is an integral over two
-    coordinates of b: a sum over the cells of a grid, whose probabilities are exact, with the smallest of the scores
-    at a cell's corners, and so at most what it stands for.
+    If all rows lie in a plane, the release across the plane does not depend on them, and eps is an integral over two
+    coordinates of b. It is computed as a lower sum on a grid, with exact probabilities of the cells, and the smallest
+    score of each cell's corners.
     """
     plane = _in_plane(pair)
     if plane is None:
@@ -150,8 +147,8 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
 
 
 def _eps_of(losses: Array, probability: Array, delta: float) -> float:
-    """The eps at `delta` of privacy losses with these probabilities."""
-    counted = losses > 0  # no other counts at any eps >= 0
+    """Return the eps at `delta` of privacy losses with these probabilities."""
+    counted = losses > 0  # other losses do not matter for eps >= 0
     losses, probability = losses[counted], probability[counted]
 
     def excess(eps: float) -> float:
@@ -161,16 +158,16 @@ def _eps_of(losses: Array, probability: Array, delta: float) -> float:
 
 
 def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
-    """The models (B, d) that are released for the noises b (B, d)."""
+    """Return the models (B, d) that are released for noises b (B, d)."""
     X, y, counts = rows
     n = _number(rows)
     return minimise_convex(loss, X, y, ridge / n, noises / n, counts, tolerance=min(1e-9, 1e-4 / n))
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """The rows in coordinates of a plane that holds them all, along the difference of the two rows and across it.
+    """Return the rows in coordinates of a plane that contains all, along and across the difference of the two rows.
 
-    None: there is no such plane, or there are too many rows.
+    Return None if there is no such plane, or if there are too many rows.
     """
     if _different(pair) > _MOST:
         return None
@@ -189,7 +186,7 @@ def _in_plane(pair: Folded) -> Folded | None:
 
 
 def _turn(pair: Folded) -> Array:
-    """The unit vector (d,) along ``u - u'``, u = y x of the replaced row and u' of its successor."""
+    """Return the unit vector (d,) along ``u - u'``, with u = y x of the replaced row and u' of its successor."""
     sums = [(y if counts is None else counts * y) @ X for X, y, counts in pair]
     apart = sums[0] - sums[1]
     length = float(np.linalg.norm(apart))

@@ -1,4 +1,4 @@
-"""The scores that attacks give to releases, and the lower bounds on eps that follow."""
+"""The scores of attacks on releases, and the lower bounds on eps that they imply."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,20 +22,20 @@ from dpml.audit.exposure import Attack, Exposure, Together
 from dpml.privacy import Guarantee, View, gdp
 
 LEARNED = "learned direction"
-CONFIDENCE = 0.95  # of the lower bound that is shown
-ACCUSATION = 0.999  # of the bound that a verdict needs: a table has a hundred verdicts, and none should be wrong
-SLACK = 1e-6  # relative tolerance on what the pair itself shows, because solvers return approximate minimisers
+CONFIDENCE = 0.95  # the confidence of the displayed lower bounds
+ACCUSATION = 0.999  # the confidence for a verdict, as a table has a hundred verdicts and none should be wrong
+SLACK = 1e-6  # relative tolerance for exact distances of a pair, because solvers are approximate
 
-_BLOCK = 1 << 21  # numbers seen at once: 16 MiB
-_KEPT = 1 << 27  # numbers to learn from that are held at once: 1 GiB
-_LEARN = 25_000  # draws of each data set that a direction is learned from; at most a quarter of all
+_BLOCK = 1 << 21  # observed numbers at once: 16 MiB
+_KEPT = 1 << 27  # training numbers in memory at once: 1 GiB
+_LEARN = 25_000  # draws of each data set for training an attack; at most a quarter of all
 
 
 @dataclass(frozen=True)
 class Scores:
     """The scores of every attack on a view, for releases of the first and of the second data set, (draws,) each.
 
-    The pair itself shows at least the mu `shown` and the pure eps `loss` (`Exposure`), NaN where that is not known.
+    `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
 
     attacks: Sequence[tuple[Attack, Array, Array]]
@@ -55,7 +55,7 @@ class Scores:
         return found
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
-        """The best bound on eps at one delta: every attack gets an equal part of the error probability."""
+        """Return the best bound on eps at `delta`, and its attack; attacks share the error probability equally."""
         error = (1 - confidence) / len(self.attacks)
         bounds = []
         for attack, first, second in self.attacks:
@@ -64,13 +64,13 @@ class Scores:
         return max(bounds)
 
     def exact(self, delta: float) -> float:
-        """The eps of the pair itself at one delta; NaN where it is not known."""
+        """Return the exact eps of the pair at `delta`; NaN if it is not known."""
         if delta == 0:
             return self.loss
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
 
     def mu(self, confidence: float) -> float:
-        """The best lower bound on mu, if the view is mu-GDP."""
+        """Return the best lower bound on mu, if the view is mu-GDP."""
         error = (1 - confidence) / len(self.attacks)
         return max(
             (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
@@ -78,7 +78,7 @@ class Scores:
         )
 
     def rates(self, delta: float) -> Rates:
-        """The trade-off of the attack that shows the most, at false positive rates from 1e-4 to 1."""
+        """Return the trade-off of the best attack, at false positive rates from 1e-4 to 1."""
         each = self.attacks
         if delta > 0:
             best = max(each, key=lambda attack: mu_by_rates(attack[1], attack[2], 0.05))
@@ -87,7 +87,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Whether more is shown than is proven: of eps, or of mu where that is proven, each with half of the error."""
+        """Return whether eps, or a proven mu, is refuted; each test gets half of the error probability."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2
@@ -96,7 +96,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """The share of the proven mu (or eps, at delta = 0) that the pair shows."""
+        """Return the share of the proven mu (or eps, at delta = 0) that the pair reaches."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:
@@ -116,7 +116,7 @@ def _learned(draws: int) -> int:
 
 
 def _groups(exposures: Sequence[Exposure], draws: int) -> list[list[Exposure]]:
-    """The exposures in order, so many together that what attacks learn from fits into memory."""
+    """Group the exposures, in order, so that the training data of each group fit into memory."""
     groups: list[list[Exposure]] = []
     held = math.inf
     for exposure in exposures:
@@ -132,14 +132,14 @@ def _groups(exposures: Sequence[Exposure], draws: int) -> list[list[Exposure]]:
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """For each exposure, the scores of every attack on `draws` releases of either data set, and the pair's mu.
+    """Return, for each exposure, the scores of every attack on `draws` releases of each data set, and the pair's mu.
 
-    The attacks of an exposure know everything but the noise. Attacks are trained on draws that are not scored.
+    The attacks of an exposure know everything except the noise. They are trained on draws that are not scored.
     """
     sides = rng.spawn(2)
-    own = np.random.default_rng(rng.bit_generator.random_raw())  # for the attacker, not the release
+    own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker's generator, not the release's
     learn = _learned(draws)
-    few = learn // 3  # enough for an attack that knows the noise's law
+    few = learn // 3  # enough for attacks that know the distribution of the noise
     seen = [
         [np.concatenate(parts) for parts in zip(*_drawn(exposures, which, sides[which], learn), strict=True)]
         for which in (0, 1)
@@ -174,7 +174,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """What every exposure sees of one block of releases after the other; those of views together are the same."""
+    """Yield what every exposure sees of each block of releases; views that are drawn together see the same ones."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Together, Mapping[View, Array]] = {}
         seen = []

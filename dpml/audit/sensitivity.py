@@ -1,8 +1,8 @@
-"""How far the sums that a release computes move when a unit is replaced, over what is counted: by its own code.
+"""Measure the sensitivity of a release's sums with the code of the release, relative to the sensitivity in the proof.
 
-What runs adds up rounded numbers, in some order, and may move farther than exact sums (Casacuberta et al. 2022). Both
-data sets are summed by the code of a release, at the same models, with noise of no width. No noise hides a difference,
-so a ratio above 1 is a bug for certain, and one release shows it.
+The code adds rounded numbers in some order, so its sensitivity may exceed that of exact sums (Casacuberta et al. 2022).
+Both data sets are summed at the same models, without noise. So one release shows every difference, and a ratio above 1
+is certainly a bug.
 """
 
 import math
@@ -23,22 +23,22 @@ from dpml.mechanism.message import Sum, eps_of, mu_of
 from dpml.mechanism.program import Program
 from dpml.privacy import Budget
 
-_COPIES = 0.05  # of the rows of a pair
-_MODELS = 4  # compared at once
-_ROUNDS, _ROWS = 8, 3_000_000  # of a release of many rounds: the first ones, of no more rows in all
+_COPIES = 0.05  # the share of copied rows
+_MODELS = 4  # models that are compared at once
+_ROUNDS, _ROWS = 8, 3_000_000  # compare at most so many first rounds, with at most so many rows in total
 
 
 def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
-    """The largest ratio of what moves to what is counted, over pairs of neighbours; NaN where nothing is summed."""
+    """Return the largest ratio of measured to proven sensitivity over pairs of neighbours; NaN without sums."""
     ratios = []
     for pair in pairs:
-        with suppress(UserError):  # not solvable
+        with suppress(UserError):  # the solver may not converge
             ratios.append(ratio(algorithm, pair, budget))
     return max((each for each in ratios if not math.isnan(each)), default=math.nan)
 
 
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the same for one pair, of all messages at the models of a few runs; NaN for other code than a program."""
+    """Return the largest ratio for one pair, over all messages at the models of a few runs; NaN for other code."""
     if not isinstance(algorithm, Program):
         return math.nan
     carrier = Beside(prepared(algorithm, pair), budget)
@@ -48,11 +48,11 @@ def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
 
 
 class _EnoughError(Exception):
-    """As many rounds as are to be compared were."""
+    """Raised when enough rounds have been compared."""
 
 
 class Beside(Carrier):
-    """Carries out a release of the first of two data sets; beside every sum, asks for those of both without noise."""
+    """Run a release of the first of two data sets, and at every sum compare the noiseless sums of both."""
 
     def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
         super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)
@@ -74,7 +74,7 @@ class Beside(Carrier):
 
 
 def counted(message: Sum, carrier: Carrier) -> float:
-    """How far one sum moves at most, in units of its blocks: what its part of the proven mu is made from."""
+    """Return the sensitivity of one sum in units of its blocks, as the proven mu uses it."""
     one, discrete = replace(message, times=1, joined=None), carrier.algorithm.noise == "discrete"
     if message.pure:
         return message.noise * eps_of((one,), carrier.problem, discrete)
@@ -82,11 +82,11 @@ def counted(message: Sum, carrier: Carrier) -> float:
 
 
 def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
-    """Neighbours on which rounding errors are large, with the sizes of `pair`: many unequal rows, a long one turns.
+    """Return neighbours with large rounding errors, with the sizes of `pair`: many unequal rows, and a long one flips.
 
-    Labels are alike, so that a sum grows with every row; or balanced, so that it ends small after large parts of it
-    cancelled. In every third pair one row in twenty is a copy, until one of them is replaced: where equal rows are
-    added up as one, its neighbour is summed in another order. The row is somewhere in the first half of the last party.
+    Labels are equal, so that sums grow with every row, or balanced, so that large parts of a sum cancel. In every third
+    pair, one row in twenty is a copy, and a copy is replaced: code that merges equal rows then sums the neighbour in
+    another order. The replaced row is in the first half of the last party.
     """
     parties, (N, d) = pair[0], pair[0].X.shape
     low, high = (0.0, 1.0) if parties.data.task == "multiclass" else (-1.0, 1.0)

@@ -21,16 +21,16 @@ def rows(
     d: int = 2,
     draws: int = DRAWS,
 ) -> pd.DataFrame:
-    """A line per algorithm, noise and view; `claimed`, `proven`, `pair` and `attacked` are eps, and `power` is a ratio.
+    """Return a row per algorithm, noise and view; `claimed`, `proven`, `pair`, `attacked` are eps, `power` is a ratio.
 
     Args:
-        algorithms: for each `target` (a class), its `loss`, and options; `calibrations` where not both are to be tried,
-            and `rows` where a party has not as many as `default_rows` says.
-        eps: the budget.
-        delta: the budget.
-        M: parties.
-        d: features.
-        draws: releases of either of two neighbours.
+        algorithms: For each algorithm `target` (a class), `loss` and options; optionally `calibrations` (default: both)
+            and `rows` per party (default: `default_rows`).
+        eps: The eps of the budget.
+        delta: The delta of the budget.
+        M: The number of parties.
+        d: The number of features.
+        draws: The number of releases of each of two neighbours.
     """
     lines = []
     for entry in algorithms:

@@ -1,8 +1,8 @@
 """What a view sees of the messages of a release, recorded by the code that sends them.
 
-An attacker who knows all rows but one, and every model on the way, knows what either data set would have sent in a
-round. What is left of a message is noise, whitened e_t, under the first data set, and noise plus a known shift s_t
-under the second: the log of the likelihood ratio of a run is ``sum_t <e_t, s_t> - ||s_t||^2 / 2`` (docs/audit.md).
+An attacker who knows all rows but one, and every model during the run, knows what each data set would send in a round.
+The rest of a message is whitened noise e_t under the first data set, and noise plus a known shift s_t under the second.
+So the log likelihood ratio of a run is ``sum_t <e_t, s_t> - ||s_t||^2 / 2`` (docs/audit.md).
 """
 
 import math
@@ -18,21 +18,21 @@ from dpml.audit.exposure import RATIO, Attack, Exposure, difference
 from dpml.mechanism.sharing import Channel
 from dpml.privacy import View
 
-_SAMPLE = 8  # releases from which a search estimates how far apart a pair is
+_SAMPLE = 8  # releases from which a search estimates the distance of a pair
 
 
 class NoNumberError(ArithmeticError):
-    """A sum of one of two neighbours is no number, and the other's is: whoever sees it knows which they are."""
+    """The sum of only one of two neighbours is NaN, so it reveals which data set was used."""
 
 
 class Recorder:
-    """What one view sees of a release of either of two neighbours.
+    """Record what one view sees of a release of one of two neighbours.
 
     Args:
-        channel: what is seen of a message.
-        blocks: how many numbers are in each block of each message. Blocks are told apart, so that one without noise
-            shows.
-        in_time: (T, T), the covariance of the noise of different messages, in units of it; None: independent.
+        channel: What the view sees of a message.
+        blocks: The numbers of entries in the blocks of each message. Blocks are recorded separately, so that a block
+            without noise is noticed.
+        in_time: The correlation matrix of the noise of different messages, (T, T); None: independent.
     """
 
     def __init__(self, channel: Channel, blocks: Sequence[Sequence[int]], in_time: Array | None) -> None:
@@ -45,8 +45,8 @@ class Recorder:
     def add(self, residual: Array, shift: Array, parts: Array) -> None:
         """Reduce a message to the statistics that distinguish the neighbours.
 
-        `residual` (B, k) is the message minus what the first data set sends, `shift` the distance of what the second
-        one sends, and `parts` is the noise of every source.
+        `residual` (B, k) is the message minus that of the first data set, `shift` is the second data set's message
+        minus the first's, and `parts` is the noise of every source.
         """
         numbers = self._numbers(residual, parts)
         filtered = np.tensordot(self.channel.filter, numbers, axes=1) / self.channel.spread
@@ -60,14 +60,14 @@ class Recorder:
                 some = slice(stop - size, stop)
                 direction, _ = _units(shift[:, some])
                 seen.append(np.einsum("mbk,bk->mb", numbers[..., some], direction))
-                # one number summarises the other coordinates: noise that is shared across coordinates shows there
+                # one number summarises the other coordinates, and reveals noise that coordinates share
                 across.append(numbers[..., some].sum(axis=2) - direction.sum(axis=1) * seen[-1])
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """How much a message differs from the last of its size, in the direction in which the shifts do: (1, B).
+        """Return the difference from the last message of this size, in the direction of the shifts' difference: (1, B).
 
-        Noise that is the same in both is not in it, even where both shifts have the same length.
+        Noise that both messages share cancels in it, even if both shifts have the same length.
         """
         before, self.before = self.before, (number, shift)
         if before is None or before[1].shape != shift.shape:
@@ -76,12 +76,12 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """What the view sees of a message, less what the first data set sends: (m, B, k)."""
+        """Return what the view sees of a message, minus what the first data set sends: (m, B, k)."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
         numbers = np.zeros((len(others), *residual.shape))
-        if others.any():  # not of the sum alone
+        if others.any():  # the view sees more than the sum
             numbers += np.tensordot(others, parts, axes=1)
         numbers[0] += residual
         return numbers
@@ -94,14 +94,14 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """All messages of B runs, (B, T (2 m + 3)) for one block: along the shifts, their lengths, all numbers seen."""
+        """Return all messages of B runs, (B, T (2 m + 3)) for one block: residuals along shifts, shifts, numbers."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
 
 
 def _units(vectors: Array) -> tuple[Array, Array]:
-    """Directions (B, k) and lengths (B,); where there is none the first coordinate stands for it."""
+    """Return directions (B, k) and lengths (B,); a zero vector gets the first coordinate as its direction."""
     length = np.linalg.norm(vectors, axis=1)
     direction = vectors / np.where(length > 0, length, 1.0)[:, None]
     direction[length == 0, 0] = 1.0
@@ -110,19 +110,19 @@ def _units(vectors: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Transcript(Exposure):
-    """A view of T messages, as a `Recorder` saw them in the release itself.
+    """A view of T messages, which a `Recorder` recorded during the release.
 
     Attributes:
-        messages: T.
-        gaussian: Whether all noise is Gaussian, so that the whitened residuals are exactly normal. Other noise is
-            matched in its variance only.
+        messages: The number T of messages.
+        gaussian: Whether all noise is Gaussian, so that the whitened residuals are exactly normal; for other noise,
+            only the variance matches.
     """
 
     messages: int = 0
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Every whitened residual along its shift, and the length of that shift, (draws, T) each."""
+        """Return every whitened residual along its shift, and the length of the shift, (draws, T) each."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -132,11 +132,10 @@ class Transcript(Exposure):
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
         """Return the likelihood ratio of a run, and a score that is exactly normal.
 
-        The information in a run, the sum of the squared shifts, depends on the models. The second attack stops as soon
-        as that reaches C^2, which nearly every run does, and adds noise of its own for what the last round has beyond
-        it. A sum of normal numbers with weights m_t, chosen before each is seen, of which the squares sum to C^2 in
-        every run, is N(0, C^2), because exp(x sum - x^2 C^2/2) has the mean 1 for every x. So the score is N(0, C^2) or
-        N(C^2, C^2), and the pair surely shows ``mu = C``; it may show more.
+        The sum of squared shifts in a run depends on the models. The second attack stops when this sum reaches C^2,
+        which nearly every run does; the last round is only used in part, by adding noise. The score is then exactly
+        N(0, C^2) or N(C^2, C^2), by a martingale argument: exp(x sum - x^2 C^2/2) has mean 1 for every x if the squared
+        weights sum to C^2 in every run. So ``mu = C`` is a certain lower bound.
         """
         enough = min(float(np.sum(self.along(seen)[1] ** 2, axis=1).min()) for seen in (first, second))
 
@@ -159,7 +158,7 @@ class Transcript(Exposure):
         return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)
 
     def distance(self) -> float:
-        """`mu` where it is known without a draw; else from a few, for Gaussian noise or noise of the same variance."""
+        """The exact `mu` if it is known, or else an estimate from a few draws, as if noise was Gaussian."""
         if not math.isnan(self.mu):
             return self.mu
         try:
@@ -171,13 +170,13 @@ class Transcript(Exposure):
 
 @dataclass
 class Recorders:
-    """An observer with a recorder for every view; `pair` are the mechanisms of both data sets."""
+    """An observer with a recorder for every view; `pair` has the mechanisms of both data sets."""
 
     pair: Sequence[Any]
     each: Mapping[View, Recorder]
 
     def __call__(self, message: Array, parts: Array, exact: Callable[[Any], Array]) -> None:
-        """Tell every recorder."""
+        """Pass a message to every recorder."""
         first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
         residual, shift = np.asarray(message, dtype=float) - first, difference(first, second)
         if not np.isfinite(shift).all():

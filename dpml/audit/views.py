@@ -1,4 +1,4 @@
-"""What every view shows of two neighbours, recorded from the messages that a program declares and sends."""
+"""What every view reveals about two neighbours, recorded from the messages that a program declares and sends."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -30,18 +30,18 @@ from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View
 
 NEARLY = 0.01
-"""The relative excess of the scores' distance over that of the pair up to which they count as normal."""
+"""Scores count as normal if their distance exceeds that of the pair by at most this relative amount."""
 
 _EXACT = 1e-9  # the noise_std of a number that is released without noise
 _SEEDS = 1000
-_SIDE_BY_SIDE = 1 << 9  # networks that an attacked release trains side by side: their gradients stay in cache
+_SIDE_BY_SIDE = 1 << 9  # networks that are trained together, so that gradients fit into the CPU cache
 
 
 @singledispatch
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what every view that has a guarantee shows of a pair.
+    """Return what every view with a guarantee reveals about a pair.
 
-    An algorithm that is not registered may have a method of this name; else its released models are what is seen.
+    An algorithm that is not registered may define a method `exposures`; otherwise only its released models are seen.
     """
     own = getattr(algorithm, "exposures", None)
     return list(own(pair, budget)) if own else black_box.seen(algorithm, pair, budget)
@@ -49,7 +49,7 @@ def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
 
 @exposures.register
 def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the model, and all messages as every view sees them: those of the release, too, which is made of them."""
+    """Return the model, and all messages as every view sees them, including the view `release`."""
     both, problem = prepared(algorithm, pair), pair[0].problem
     if algorithm.pure(budget, problem):
         return [model_exposure(both, budget), _of_laplace(both, budget, *algorithm.messages(budget, problem))]
@@ -57,13 +57,13 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
 
 
 def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
-    """Return every number that is released and could differ, with the exact score of its noise of a Laplace law."""
+    """Return every released number that may differ, with the exact score for its Laplace-type noise."""
     of, d = message.of, both[0].problem.d
     size = sum(of.state(d)[1])
     about = (np.broadcast_to(both[0].start, (1, size)).astype(float),) if size else ()
     first, second = (mechanism.terms(of).total(*about).reshape(-1) for mechanism in both)
     widths, averaged = message.widths(d), np.repeat(of.deviations(d), of.lengths(d)) < 1
-    kept = (widths > 0) | (first != second)  # what never moves may go without
+    kept = (widths > 0) | (first != second)  # constant numbers need no noise
     first, second, averaged = first[kept], second[kept], averaged[kept]
     unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noises
 
@@ -72,7 +72,7 @@ def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
         return Carrier(both[which], [budget], rng, draws, None).ask(0, *asked)[:, kept]
 
     def log_density(x: Array) -> Array:
-        """Of Laplace noise, of the mean of two, (1 + |x|) e^-|x| / 4 in units of half their scale, or of L2-Laplace."""
+        """Return the log density of Laplace noise, of the mean of two Laplace numbers, or of L2-Laplace noise."""
         if message.law != "laplace":
             return -np.linalg.norm(x, axis=1)
         total: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
@@ -92,7 +92,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return all messages as views see them, of the same releases; `known` are the rows as an attacker sums them."""
+    """Return all messages of the same releases as views see them; `known` are the rows as an attacker sums them."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
@@ -117,16 +117,16 @@ def recorded(
 
 
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
-    """Return the covariance of all messages' noise in units of theirs, of one of M sources.
+    """Return the covariance of all messages' noise, in units of each message's noise, for one of M sources.
 
-    The published noise of psgd has variance d + 1 in every coordinate of a party's rho, and a part that stays.
+    The published noise of psgd has variance d + 1 in every coordinate of a party's rho, plus noise that is drawn once.
     """
     constant = np.repeat([(m.constant or 0.0) / m.noise for m in messages], [m.times for m in messages])
     return (problem.d + 1) * np.eye(sums_in(messages)) + np.outer(constant, constant) / problem.M
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return how far apart exact sums are, in units of their noise; NaN if they depend on what was sent before."""
+    """Return the distance of the exact sums in units of their noise; NaN if they depend on earlier messages."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -142,24 +142,24 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return the last model, and what each view sees of all rounds.
 
-    The sum of a few Laplace vectors is not normal: it is matched in its variances.
+    The sum of a few Laplace vectors is not normal; only its variances are matched.
     """
     both = prepared(algorithm, pair)
     return [model_exposure(both, budget), *recorded(_of_rounds(both[0]), both, budget, algorithm.tight)]
 
 
 def _of_rounds(mechanism: Prepared) -> list[View]:
-    """Return the views of all rounds; that of the release sees the last model only."""
+    """Return the views that see all rounds; `release` sees the last model only."""
     problem = mechanism.problem
     return [view for view in mechanism.algorithm.sharing(problem).views(problem) if view != "release"]
 
 
-# Perturbed objectives: the density of a model is that of the noise of which it is the minimiser, times a Jacobian.
+# Perturbed objectives: the density of a minimiser is that of its noise, times a Jacobian.
 
 
 @exposures.register
 def of_laplace_objectives(algorithm: ObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the model, with its density where it has one."""
+    """Return the model, with its density if it has one."""
     if algorithm.variant == "authors":
         return of_program(algorithm, pair, budget)
     exposure = model_exposure(prepared(algorithm, pair), budget)
@@ -178,11 +178,11 @@ def of_gaussian_objectives(algorithm: GaussianObjectivePerturbation, pair: Pair,
     rows = [parties.folded for parties in pair]
     score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.gaussian_log_density(sent.scale))
     mu, apart = density.gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
-    normal = apart <= mu * (1 + NEARLY)  # the scores' Gaussian curve says no more than there is to be seen
+    normal = apart <= mu * (1 + NEARLY)  # then the Gaussian curve of the scores does not exceed the pair's distance
     return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=normal, mu=mu)]
 
 
-# Networks and noisy descents, whose rounds start at a public point: their guarantees hold for any.
+# Networks and noisy descents start at a public point, and their guarantees hold for every such point.
 
 
 @exposures.register
@@ -201,7 +201,7 @@ def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]
 
 @lru_cache
 def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
-    """Return the seed, of a thousand, whose network has the longest gradients at the first axis, for both labels."""
+    """Return the seed, among a thousand, whose network has the longest gradients at the first axis for both labels."""
     row = with_ones(np.eye(d)[[0]])
     starts = [initial_weights(np.random.default_rng(seed), hidden, d) for seed in range(_SEEDS)]
     models = Models.of(np.concatenate([start.flat() for start in starts]), hidden)
@@ -216,7 +216,7 @@ def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return last models, or all rounds as a view sees them."""
     if algorithm.step_selection == "validated":
-        raise UserError("algo.step_selection=validated has no guarantee that could be audited: choose rule or fixed.")
+        raise UserError("algo.step_selection=validated has no guarantee to audit: set it to rule or fixed.")
     problem = pair[0].problem
     both = [algorithm.prepare(parties, far_start(problem.d)) for parties in pair]
     hidden, views = algorithm.layout.last_iterates(problem), list(algorithm.layout.round_mus(problem))
@@ -227,7 +227,7 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
 
 
 def far_start(d: int) -> Generator:
-    """Return the generator, of a thousand, with the longest initial model."""
+    """Return the generator, among a thousand, with the longest initial model."""
     return np.random.default_rng(_far_seed(d))
 
 
@@ -238,7 +238,7 @@ def _far_seed(d: int) -> int:
 
 @dataclass(frozen=True)
 class Attacked(Prepared):
-    """What an attacker knows of rows: equal ones, of which a crowd has thousands, are added up once."""
+    """The rows as an attacker sums them: equal rows, of which a crowd has thousands, are merged."""
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
         if statistic not in self._terms:
@@ -247,7 +247,7 @@ class Attacked(Prepared):
 
 
 class Distinct(GradientMeans):
-    """The gradients of distinct rows, in double precision: how a release rounds its sums is not attacked here."""
+    """The gradients of distinct rows in double precision, because these attacks do not use rounding errors."""
 
     @cached_property
     def groups(self) -> list[Rows]:
@@ -260,7 +260,7 @@ class Distinct(GradientMeans):
 
 
 def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
-    """Return the release with the chosen step size; for a client, or colluders with a server, what they see."""
+    """Return the release with the selected step size, or what a client, or colluders with the server, see."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
 
     def sample(which: int, rng: Generator, draws: int) -> Array:

@@ -1,7 +1,7 @@
-"""The worst known neighbours of every algorithm: the rows that its proof, or its code, is most sensitive to.
+"""The worst known neighbours of every algorithm: the rows to which its proof, or its code, is most sensitive.
 
-An algorithm that registers none is attacked with the farthest of several pairs that are bad for sums of rows, of
-gradients and of parties. From any pair, a search goes on to worse ones.
+An algorithm without registered neighbours is attacked with the farthest of several pairs that are bad for sums of rows,
+of gradients and of parties. From each pair, a search looks for worse ones.
 """
 
 import math
@@ -47,16 +47,16 @@ from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
 from dpml.privacy import Budget, Problem
 
 TRIES = 200
-FEWER = 40  # where every try is a run of many rounds
-_STEPS = (0.003, 0.03, 0.3)  # how far rows are moved, in units of the ball they lie in
-_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that an attack tries
+FEWER = 40  # the number of tries if each is a run of many rounds
+_STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of rows
+_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that are tried
 
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """The neighbours with `problem`'s sizes that the proof of the guarantee says are worst.
+    """Return the neighbours, with the sizes of `problem`, that are worst by the proof of the guarantee.
 
-    An algorithm that is not registered may have a method of this name; else several are tried on its releases.
+    An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
     own = getattr(algorithm, "worst_case", None)
     pair: Pair = own(budget, problem) if own else black_box.farthest(algorithm, budget, problem)
@@ -65,7 +65,7 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """The farthest of several: a label turns, a row becomes its opposite, or a label where all others are balanced."""
+    """Return the farthest of several pairs: a label flips, a row becomes its opposite, or a balanced label flips."""
     task = algorithm.loss.task
     if task == "regression":
         pairs = [one_replaced(task, problem, [1.0], [end]) for end in (1.0, -1.0)]
@@ -83,9 +83,9 @@ def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair
 @worst_case.register(FunctionalMechanism)
 @worst_case.register(SufficientStatistics)
 def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budget: Budget, problem: Problem) -> Pair:
-    """The last site replaces one row by the other one of `worst_neighbours`; all other rows are zero.
+    """Return the last site's row and its replacement by `worst_neighbours`; all other rows are zero.
 
-    With `unit=party`, all rows of the last party are that row.
+    With `unit=party`, all rows of the last party are replaced.
     """
     (message,) = algorithm.messages(budget, problem)
     assert isinstance(message.of, Coefficients)
@@ -93,7 +93,7 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
     scales = Scales(constant, message.units[-3], message.units[-1])
     worst = worst_neighbours(message.of.quadratic, scales, problem.d)
     task = algorithm.loss.task
-    if task == "multiclass":  # two rows of one class, as if at an obtuse angle with opposite labels
+    if task == "multiclass":  # two rows of one class at an obtuse angle act like opposite labels
         pair = one_replaced(task, problem, [1.0], [-each for each in worst.other], (1.0, 1.0))
     else:
         pair = one_replaced(task, problem, [1.0], worst.other, (1.0, -worst.label if task == "regression" else -1.0))
@@ -102,7 +102,7 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
 
 @worst_case.register
 def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem: Problem) -> Pair:
-    """Rows whose entries are as even as they can be, so that their L1 norms are largest; signs alternate in one."""
+    """Return rows with entries as even as possible, so that L1 norms are largest; signs alternate in one row."""
     if not algorithm.laplace:
         return of_coefficients(algorithm, budget, problem)  # type: ignore[arg-type]
     even = np.full(problem.d, 1 / math.sqrt(problem.d))
@@ -113,21 +113,21 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Labels are balanced, so that slopes stay clipped; the label of a row, or all labels of a party, flip."""
+    """Return balanced labels, so that slopes stay clipped; a row's label, or all labels of a party, flip."""
     multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
 
 @worst_case.register
 def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> Pair:
-    """A row in a crowd that drives the model away from 0."""
+    """Return a pair in which one row differs in a crowd that drives the model away from 0."""
     if problem.d == 1:
         return turned_label(problem)
     ahead = np.eye(problem.d)[0]
     strength = np.array([[algorithm.lam + algorithm.perturbation(budget, problem).extra]])
 
     def reached(crowd: Parties) -> Array:
-        """The models of every round along `ahead`, if there was no noise."""
+        """Return the noiseless models of every round along `ahead`."""
         terms, models = Gradients().on(crowd), []
 
         def exact(w: Array, t: int) -> Array:
@@ -146,7 +146,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 
 @worst_case.register
 def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
-    """Many rows hold w where a row and its successor have long gradients; else a row changes its label."""
+    """Return rows that hold w where a row and its replacement have long gradients, or else flip a label."""
     loss = algorithm.loss
     if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
         return turned_label(problem, loss.task)
@@ -158,7 +158,7 @@ def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, p
 
 @worst_case.register
 def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
-    """Many rows hold w where a row and its successor have long gradients; on a line, a row changes its label."""
+    """Return rows that hold w where a row and its replacement have long gradients; for d = 1, flip a label."""
     if problem.d == 1:
         return turned_label(problem)
     delta = budget.require_delta(f"algo={algorithm.name}")
@@ -174,10 +174,9 @@ def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: 
 
 @worst_case.register
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
-    """One row differs among many equal ones, which drive the model from a far start still farther.
+    """Return a pair in which one row differs among equal rows that drive the model even farther from a far start.
 
-    Clipped slopes are as steep as they get where a row has no score, and no crowd is needed: of the squared loss a
-    label turns there.
+    Clipped slopes are steepest at score 0 and need no crowd; for the squared loss, a label flips there.
     """
     start = initial_model(far_start(problem.d), problem.d)
     if algorithm.loss.task == "regression":
@@ -198,19 +197,19 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
     return in_a_crowd(problem, ahead, reached, algorithm.slopes)
 
 
-# What is made of the parties' own models.
+# Algorithms that combine the parties' models.
 
 
 @worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
-    """Party 0 flips all its labels. Its rows, and the public ones, repeat the one with the longest minimiser."""
+    """Return a pair in which party 0 flips all labels; its rows and the public rows equal the longest minimiser's."""
     M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
     row = np.eye(1, problem.d) * min(1.0, (1 + theta) / reach)
     sizes = Equal().sizes(problem.N, M, np.random.default_rng(0))
     party = np.repeat(np.arange(M), sizes)
-    others = party <= M - math.ceil(M / 2)  # tied, so that party 0 decides the vote
+    others = party <= M - math.ceil(M / 2)  # a tie, so that party 0 decides the vote
     X, auxiliary = row.repeat(problem.N, axis=0), row.repeat(problem.auxiliary, axis=0)
     labels = [np.where(party == 0, vote, others).astype(float) for vote in (False, True)]
     if not multiclass:
@@ -222,17 +221,17 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """A crowd (0, c) is fitted as well by a party's model as by its mirror image; a row (+-a, b) decides.
+    """Return a crowd (0, c) that a model and its mirror image fit equally well; a row (+-a, b) decides.
 
-    For d = 1, a row changes its label.
+    For d = 1, a row flips its label.
     """
     if problem.d == 1:
         return turned_label(problem)
-    n = problem.N // problem.M  # of the last party, whose row it is
+    n = problem.N // problem.M  # rows of the last party, which has the row
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
-        """How far from the axis the party's model lies, for log c and the row's log norm and angle (B, 3)."""
+        """Return the party's model's distance from the axis, for log c and the row's log norm and angle (B, 3)."""
         X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
         models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
         return np.abs(models[:, 0])
@@ -245,10 +244,10 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 
 @worst_case.register
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
-    """All parties vote for y > 0, but party 0 tilts, to either side, and against one half of the long public rows.
+    """Return a pair in which all parties vote for y > 0, except that party 0 votes against half the long public rows.
 
-    These, (a, b) and (-a, b), and the two models are mirror images of each other. The other public rows, a crowd
-    (0, c), are fitted as well by either model. For d = 1, party 0 turns its labels.
+    The long rows, (a, b) and (-a, b), and party 0's two models are mirror images of each other. Both fit the other
+    public rows, a crowd (0, c), equally well. For d = 1, party 0 flips its labels.
     """
     n, M = problem.auxiliary, problem.M
     pair = turned_party(algorithm, budget, problem)
@@ -272,22 +271,22 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """The public rows (n, 2) that swing the model farthest: a crowd (0, c), then rows (a, b) and (-a, b)."""
+    """Return the public rows (n, 2) that shift the model most: a crowd (0, c), then rows (a, b) and (-a, b)."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array, few: int) -> Array:
-        """A row of the crowd and two long ones, (B, 3, 2), for log c and an angle (B, 2).
+        """Return a row of the crowd and two long rows, (B, 3, 2), for log c and an angle (B, 2).
 
-        The long ones have length 1, unless there is no crowd: then c.
+        The long rows have length 1, or length c without a crowd.
         """
         long = polar(np.where(2 * few == n, at[:, 0], 0.0), at[:, 1])
         return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1)
 
     def swing(at: Array, few: int) -> Array:
-        """How far the model lies from the axis, with `few` long rows on either side."""
+        """Return the model's distance from the axis, with `few` long rows on each side."""
         X, weights = rows(at, few), np.array([n - 2 * few, few, few]) / n
         w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, np.tile(weights, (len(X), 1)), LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
@@ -301,11 +300,11 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     return np.repeat(worst, [n - 2 * few, few, few], axis=0)
 
 
-# The search for worse ones.
+# The search for worse neighbours.
 
 
 def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:
-    """The farthest pair that a random search from `pair` finds: rows and labels move, common rows stay common."""
+    """Return the farthest pair of a random search from `pair`, which changes rows and labels in both data sets."""
     best, farthest = pair, distance(algorithm, pair, budget)
     if math.isnan(farthest):
         return pair
@@ -317,7 +316,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
         candidate = moved(best, rng)
         try:
             far = distance(algorithm, candidate, budget)
-        except UserError:  # outside the domain, or not solvable
+        except UserError:  # outside the domain, or the solver does not converge
             continue
         if far > farthest:
             best, farthest = candidate, far
@@ -325,14 +324,14 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """The largest distance that any view of a pair has; NaN when none is known."""
+    """Return the largest distance of a pair over all views; NaN if none is known."""
     known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 
 
 def moved(pair: Pair, rng: Generator) -> Pair:
-    """Neighbours near a pair of neighbours, in the same places. Rows in common move together, so that a crowd of equal
-    ones stays one, and so do the rows of a party that is replaced.
+    """Return neighbours near a pair, which differ in the same places. Common rows change together, so that a crowd of
+    equal rows stays a crowd; so do the rows of a party that is replaced.
     """
     first, second = pair
     differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
@@ -354,7 +353,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Labels, some of them changed to others that the task allows."""
+    """Return labels, some of which are changed to others that the task allows."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

@@ -69,7 +69,7 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
     if varying:
         print_table(console, table["columns"], table["rows"])
     else:
-        measured = len(table["columns"]) - 3  # the last three columns are about privacy
+        measured = table["columns"].index("claimed ε")  # from there on, columns are about privacy
         pairs = zip(table["columns"][:measured], table["rows"][0][:measured], strict=True)
         print_table(console, ("metric", "mean"), list(pairs))
         _show_views(console, guarantees)

@@ -78,7 +78,7 @@ def _sentences(description: Description) -> Iterator[str]:
     )
     for each in description.problems:
         yield f"A run would refuse the column {each.name!r}."
-    if description.complete < rows:
+    if description.complete < rows and description.options.missing == "drop":
         yield (
             "dataset.missing=drop, the default, leaves out rows with a missing value; dataset.missing=keep with "
             "dataset.steps=[impute,one_hot,symmetric,bias,sample_norm] fills them in."

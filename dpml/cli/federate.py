@@ -24,6 +24,7 @@ from dpml.federated.party import Member, own_rows, signing_key
 from dpml.federated.plan import FederationPlan, Seat, most_dropouts, read_card, read_plan, task_of
 from dpml.files import check_writable, write_atomically
 from dpml.optim.losses import for_task
+from dpml.release.inference import expected
 from dpml.release.ledger import Cap, beside
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
@@ -153,12 +154,13 @@ def run_try(arguments: Namespace) -> None:
             words += [] if arguments.release else ["--ledger", folder / f"{k}.ledger"]
             running.append(stack.enter_context(_started(data, words)))
         made = _aggregate(plan, called, arguments.wait, output if arguments.release else folder / "model.json")
-        for process in running:
-            process.wait()
+        failed = [data.stem for data, process in zip(files, running, strict=True) if process.wait()]
     if arguments.release:
         _say_result(made, plan, output)
     else:  # no ledger has recorded the model, so nothing of it may be shown
         print("This was a rehearsal: no ledger was charged, and its model is deleted. Add --release to make the model.")
+    if failed:
+        raise UserError(f"{', '.join(failed)} ended with an error, as the lines above say.")
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -231,7 +233,8 @@ def _say(plan: FederationPlan) -> None:
     unsigned = set(plan.unsigned)  # evaluated once, because it verifies every signature
     signed = {seat.name: "" if seat.name in unsigned else ", signed" for seat in plan.seats}
     seats = [f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{signed[seat.name]}" for seat in plan.seats]
-    _say_what_is_agreed(plan, f"Plan {plan.digest}", *seats)
+    expectation = expected(plan.algorithm, plan.terms.budget, plan.problem)
+    _say_what_is_agreed(plan, *expectation, f"Plan {plan.digest}", *seats)
 
 
 def _say_what_is_agreed(plan: FederationPlan, *more: str) -> None:

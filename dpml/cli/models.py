@@ -41,9 +41,10 @@ def run_release(arguments: Namespace) -> None:
     request, path = request_of(settings, arguments.ledger, **allowed)
     ledger = Ledger(path)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta, request.unit)
-    model, entry = release(request, ledger, cap, arguments.output)
+    console = Screen()
+    model, entry = release(request, ledger, cap, arguments.output, console.print)
     more = f"{arguments.output}: dpml show {arguments.output} prints its coefficients."
-    Screen().print(*model.statement, "", more, f"{ledger.path}: release {entry.number}", sep="\n")
+    console.print(*model.statement, "", more, f"{ledger.path}: release {entry.number}", sep="\n")
 
 
 def run_show(arguments: Namespace) -> None:
@@ -73,7 +74,7 @@ def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
 
     from dpml.data.info import Range
 
-    columns, kinds = model.stated.columns, model.stated.kinds
+    columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     for place, (name, column) in enumerate(columns.items()):
         values = [column.low, column.high] if isinstance(column, Range) else range(len(column))
@@ -81,8 +82,7 @@ def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
         rows[:, place] = values
         effects = model.scale * model.scores(rows).reshape(len(values), -1)
         if isinstance(column, Range):
-            kind = kinds[name].name if name in kinds else "boolean"  # a mark of missing values
-            unit = {"boolean": "if true", "date": "per day"}.get(kind, "per unit")
+            unit = {"boolean": "if true", "date": "per day"}.get(model.stated.kind_of(name), "per unit")
             slopes = (effects[1] - effects[0]) / (column.high - column.low)
             yield [name, unit, *(f"{slope:+.3g}" for slope in slopes)]
             continue
@@ -101,9 +101,10 @@ def _draw_shapes(model: "Model", folder: Path) -> None:
 
 def run_ledger(arguments: Namespace) -> None:
     """Print a ledger's releases, their total, and the budget that its cap leaves."""
-    ledger = Ledger(arguments.ledger)
-    if not arguments.ledger.is_file():
-        raise UserError(f"there is no ledger {arguments.ledger}: `dpml release` creates one next to the data.")
+    beside = arguments.ledger.with_name(f"{arguments.ledger.name}.ledger")  # its data are named instead of it
+    ledger = Ledger(beside if beside.is_file() else arguments.ledger)
+    if not ledger.path.is_file():
+        raise UserError(f"there is no ledger {ledger.path}: `dpml release` creates one next to the data.")
     if not 0 < arguments.delta < 1:
         raise UserError(f"--delta must lie strictly between 0 and 1, got {arguments.delta:g}.")
     entries, caps = ledger.entries(), ledger.caps()

@@ -50,7 +50,7 @@ def run_table(arguments: Namespace) -> None:
 
     if arguments.output:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
-    if arguments.path.is_file() and arguments.path.suffix == ".json":
+    if arguments.path.suffix == ".json":
         _write_coefficients(arguments)
         return
     rows = chosen(arguments.path).where(arguments.where)
@@ -71,7 +71,7 @@ def _write_coefficients(arguments: Namespace) -> None:
     model = read_model(arguments.path)
     lines = coefficient_table(model, arguments.level, _numbers(arguments.per))
     kind = arguments.output.suffix[1:] if arguments.output else "md"
-    text = written(lines, kind, heading(model, arguments.level))
+    text = written(lines, kind, heading(model, arguments.level), model.task == "binary")
     if arguments.output is None:
         print(text, end="")
         return
@@ -86,7 +86,8 @@ def _numbers(words: list[str]) -> dict[str, float]:
         name, _, number = word.rpartition("=")
         try:
             found[name] = float(number)
-        except ValueError:
+            1 / found[name]
+        except (ValueError, ZeroDivisionError):
             raise UserError(f"--per takes COLUMN=NUMBER, such as --per age=10, got {word!r}.") from None
     return found
 

@@ -51,6 +51,10 @@ def run_guarantee(arguments: Namespace) -> None:
     console.print(f"ε for one {first.unit} at delta = {written(first.delta, 6)}")
     for claim in dict.fromkeys(claim.source for claim in claims.values()):
         console.print(f"claimed by {claim}")
+    if release.algorithm.name == "regression":
+        from dpml.release.inference import expected  # loads pandas
+
+        console.print(*expected(release.algorithm, release.budget, problem))
     if arguments.why:
         _show_why(console, release, held.values())
     units = problem.M if first.unit == "party" else problem.N

@@ -25,7 +25,7 @@ class Dataset:
         provenance: The source, its checksum, the number of rows, and every preprocessing step.
         truth: The weights that generated the labels, if they are known.
         party: The party of each training row, (N,) of 0..P-1, if the data set has parties.
-        classes: The number of classes that labels may have; 1 if it is not stated.
+        classes: The number of classes that labels may have; 1 if it is not public.
     """
 
     name: str
@@ -41,15 +41,15 @@ class Dataset:
 
 
 PLACE: Mapping[str, Any] = {"place": True}
-"""Metadata of a `Source` field that no number depends on: the same content elsewhere gives the same results."""
+"""Metadata of a `Source` field that only locates a file: results depend on the file's content, not its path."""
 
 
 class Source(Protocol):
     """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file.
 
-    It may have a method ``checksum(files: Files) -> str | None``: the `sha256` of the provenance, without the work of
-    `load`. A field with `PLACE` as its metadata names a file, whose content the checksum covers. With ``own = True``
-    its rows are private: results are stored without its path and checksum.
+    An optional method ``checksum(files: Files) -> str | None`` returns the `sha256` of the provenance without loading
+    the rows. A field with `PLACE` as its metadata names a file, whose content the checksum covers. ``own = True`` marks
+    private rows: results are stored without path and checksum.
     """
 
     @property
@@ -60,7 +60,7 @@ class Source(Protocol):
         """Return (training rows, features) without touching any data; N overrides the rows."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays, with N training rows (None: all). Equal rng states draw equal rows, fewer are a subset."""
+        """Return the arrays, with N training rows (None: all); a smaller N gives a subset of the same rows."""
 
 
 def checksum(source: Source, files: Files) -> str | None:
@@ -77,7 +77,7 @@ def sha256(*contents: bytes) -> str:
 
 
 def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fraction: float) -> tuple[Index, Index]:
-    """Draw (training rows, test rows) from `rows` rows without an official split."""
+    """Draw the training rows and the test rows among `rows` rows without an official split."""
     order = rng.permutation(rows)
     available = training_rows(rows, test_fraction)
     check_rows(info, N, available)
@@ -94,4 +94,4 @@ def training_rows(rows: int, test_fraction: float) -> int:
 def check_rows(info: Info, N: int | None, available: int) -> None:
     """Raise UserError when N training rows are requested and fewer are available."""
     if N is not None and not 1 <= N <= available:
-        raise UserError(f"N={N} training rows were asked for, but dataset={info.name} has {available}.")
+        raise UserError(f"N={N} is too large: dataset={info.name} has {available} training rows.")

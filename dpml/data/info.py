@@ -1,4 +1,4 @@
-"""Metadata of a data set and its files, known before any file is opened: those of dpml's sets are in YAML files."""
+"""Metadata of a data set and its files, known before any file is opened; dpml's data sets have it in YAML files."""
 
 import math
 from collections.abc import Mapping
@@ -13,16 +13,16 @@ from dpml.errors import UserError
 
 Task = Literal["binary", "multiclass", "regression"]
 Bounds = Literal["fitted", "public"]
-"""Where preprocessing takes its scales from: the training rows, or ranges that are stated without reading the rows."""
+"""The source of the scales in preprocessing: the training rows, or public ranges."""
 
 
 @dataclass(frozen=True)
 class Range:
-    """The values that a numeric column can have by its documentation, not by its rows; others are clipped to them.
+    """The public range of a numeric column, from its documentation and not from its rows; other values are clipped.
 
     Attributes:
         low, high: The smallest and the largest value, in the column's own unit.
-        log: Whether the column is put on the scale log(1 + value), as is common for amounts of money.
+        log: Whether the column is transformed by log(1 + value), as is common for amounts of money.
         edges: Where the steps `bin` and `spline` cut the range, in the column's own unit.
     """
 
@@ -41,7 +41,7 @@ class Range:
         if len(self.edges) >= 1000:
             raise UserError(f"a range has fewer than 1,000 edges, got {len(self.edges):,}.")
         ends = np.array([self.low, *self.edges, self.high])
-        apart = np.diff(np.log1p(ends) if self.log else ends)  # as numbers on the scale on which they are used
+        apart = np.diff(np.log1p(ends) if self.log else ends)  # on the scale on which the edges are used
         if self.edges and not np.all(apart > 0):
             listed = ", ".join(f"{edge:g}" for edge in self.edges)
             scale = " on the scale log(1 + value)" if self.log else ""
@@ -61,7 +61,7 @@ class Range:
 
 
 Column = Range | tuple[str, ...]
-"""The statement about a column: the range of a numeric column, or all values that a symbolic column can have."""
+"""The public facts about a column: the range of a numeric column, or all values of a symbolic column."""
 
 
 @dataclass(frozen=True)
@@ -72,9 +72,9 @@ class Raw:
         name: Its path inside the data set's folder, without a compression suffix.
         urls: Its addresses, the official one first. ``URL!MEMBER`` is a file inside an archive, and
             ``URL!INNER!MEMBER`` a file inside an archive within that archive.
-        sha256: Every accepted checksum of the uncompressed content. Empty if none is known: then `lines` is checked
-            instead, and the checksum is recorded at the first download.
-        lines: The number of lines of text in it.
+        sha256: Every accepted checksum of the uncompressed content. If there is none, `lines` is checked instead, and
+            the checksum is recorded at the first download.
+        lines: The number of lines of text in the file.
     """
 
     name: str
@@ -93,8 +93,8 @@ class Info:
         classes: Rows of each label, over all rows after cleaning. Empty for regression.
         folders: Alternative names of the folder of its files.
         parties, schema, papers, differences: Sentences for readers.
-        columns: The statement about every column of its table, by name, in the table's order; or empty.
-        target: The stated range of a regression target.
+        columns: The public range or values of every column of its table, by name, in the table's order; or empty.
+        target: The public range of a regression target.
         bounds: The source of `columns` and `target`, in sentences; without them, a clause that gives the reason.
     """
 
@@ -121,7 +121,7 @@ class Info:
 
     @property
     def width(self) -> int:
-        """K of a multiclass task whose labels, 0 to K-1, are known; otherwise 1."""
+        """The number of classes K of a multiclass task with public labels 0 to K-1; otherwise 1."""
         return 1 + int(max(self.classes)) if self.task == "multiclass" and self.classes else 1
 
 
@@ -132,19 +132,19 @@ def described(module: str) -> dict[str, Info]:
 
 @cache
 def beside(module: str) -> dict[str, Any]:
-    """Return the content of the YAML file beside a module; do not change it."""
+    """Return the content of the YAML file with a module's name; callers must not change it."""
     import yaml  # slow to load
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # ten times as fast
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast
     content: dict[str, Any] = yaml.load(Path(module).with_suffix(".yaml").read_text("utf-8"), loader)
     return content
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """Return the metadata of a data set from plain values: the fields of `Info`, with
+    """Return the metadata of a data set from plain values, which are the fields of `Info` except:
 
-    - `files`: the fields of `Raw` by the name of each file; `urls`: those of files that have none, with ``{name}``;
-    - `columns`: ranges as mappings, symbolic values as one text; ``NAME, NAME: STATEMENT`` is for several columns.
+    - `files` maps each file's name to the fields of `Raw`; `urls`, with ``{name}``, is the default of their addresses.
+    - `columns` has ranges as mappings and symbolic values as one text; ``NAME, NAME: VALUE`` sets several columns.
     """
     fields = {key: value for key, value in said.items() if key not in ("urls", "files", "columns", "target", "folders")}
     files = tuple(_raw(file, {"urls": said.get("urls", ()), **about}) for file, about in said.get("files", {}).items())

@@ -1,4 +1,4 @@
-"""Reordering of rows that need not fit into memory: an array that is mapped from a file stays in a file."""
+"""Reorder rows that need not fit into memory: a large array that is mapped from a file stays in a file."""
 
 import os
 import tempfile
@@ -11,25 +11,25 @@ from dpml.arrays import Array, Index, blocks
 from dpml.data.sources import cache
 from dpml.errors import UserError
 
-_HELD = 1 << 30  # bytes of rows that are loaded into memory although they are mapped
-_WINDOW = 1 << 28  # bytes of rows that are reordered at a time
-_BLOCK = 1 << 24  # bytes of rows that are read at a time
+_HELD = 1 << 30  # at most so many bytes of mapped rows are loaded into memory
+_WINDOW = 1 << 28  # bytes that are reordered at a time
+_BLOCK = 1 << 24  # bytes that are read at a time
 
 
 def take(X: Array, rows: Index) -> Array:
-    """Return ``X[rows]`` of X (n, d), from an unnamed file in the cache if X is mapped and this is more than 1 GiB."""
+    """Return ``X[rows]`` of X (n, d); if X is mapped and the result exceeds 1 GiB, it is mapped from the cache."""
     if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
         return X[rows]
     try:
         cache.root().mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=cache.root()) as file:
-            # a full disk raises an error here; otherwise it would be a signal when a page is written
+            # a full disk raises an error here; otherwise a later write would end the process by a signal
             os.posix_fallocate(file.fileno(), 0, X[:1].nbytes * len(rows))
             out: Array = np.memmap(file, X.dtype, "r+", shape=(len(rows), X.shape[1]))
     except OSError as error:
         raise UserError(
-            f"{X[:1].nbytes * len(rows) >> 20:,} MiB of rows cannot be put in order in {cache.root()} "
-            f"({error.strerror}); set DPML_CACHE=DIR to a folder with that much room."
+            f"{cache.root()} has no room to reorder {X[:1].nbytes * len(rows) >> 20:,} MiB of rows "
+            f"({error.strerror}): set DPML_CACHE=DIR to a folder with enough free space."
         ) from None
     _arrange(X, rows, out)
     return np.asarray(out)
@@ -40,8 +40,8 @@ def _mapped(X: NDArray[Any] | None) -> bool:
 
 
 def _arrange(X: Array, rows: Index, out: Array) -> None:
-    # In long contiguous blocks, as disks are slow at single rows: rows are read in the order of X, and each is appended
-    # to its window of `out`; then each window is put in order.
+    # Disks are slow at single rows, so rows are read in long blocks in the order of X. Each row is appended to its
+    # window of `out`; then each window is put in order.
     size = X[:1].nbytes
     height = max(1, _WINDOW // size)
     free = np.arange(0, len(rows), height)  # the next free index of every window

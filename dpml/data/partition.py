@@ -1,7 +1,7 @@
-"""Which party holds which rows: the training rows ordered by party, as one permutation and M + 1 offsets.
+"""Partitions decide which party holds which rows: the training rows ordered by party, with M + 1 offsets.
 
-Partitions by size deal rows at random. Partitions by label give parties different classes, and deal the rows of a class
-at random.
+Partitions by size assign rows at random. Partitions by label give parties different classes, and assign the rows of
+each class at random.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,14 +28,14 @@ Rows = tuple[Array, Array, Array | None]
 """Rows X (n, d), their labels y (n,), and the number of copies of each, (n,); None: one copy each."""
 
 
-@dataclass(frozen=True, eq=False)  # compared by identity: two objects are never equal, and they can be keys
+@dataclass(frozen=True, eq=False)  # compared by identity, so that objects can be dictionary keys
 class Parties:
     """A data set whose training rows are ordered by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
 
     Attributes:
         X, y: The private rows in that order, (N, d) and (N,).
-        order: Their row numbers in the training rows of `data`.
-        X_auxiliary: The public rows that are set aside; their labels must not be used.
+        order: The number of each private row among the training rows of `data`.
+        X_auxiliary: The rows that are set aside as public; their labels must not be used.
         adversary: How many parties collude.
     """
 
@@ -54,7 +54,7 @@ class Parties:
 
     @property
     def problem(self) -> Problem:
-        """M, N, d and the other inputs of the privacy analysis; the number of classes is taken as public."""
+        """M, N, d and the other inputs of the privacy analysis; the number of classes counts as public."""
         y, y_test, classes = self.data.y, self.data.y_test, 1
         if self.data.task == "multiclass":
             classes = max(self.data.classes, 1 + int(max(y.max(), y_test.max(initial=0))))
@@ -64,7 +64,7 @@ class Parties:
 
     @cached_property
     def folded(self) -> Rows:
-        """The private rows for sums over all parties, equal rows merged; counts are None if none are merged."""
+        """The private rows with equal rows merged, for sums over all parties; counts are None if all differ."""
         if len(self.y) > FOLDED:
             return self.X, self.y, None
         first, _, counts = distinct(self.X, self.y)
@@ -98,22 +98,22 @@ class _Rule(Protocol):
 
 
 class SizeRule(_Rule, Protocol):
-    """A rule that sets how many rows each party gets; with ``drawn = False`` it draws no random number."""
+    """A rule that sets how many rows each party gets; ``drawn = False`` marks a rule without random numbers."""
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        """Return the rows per party, (M,), each at least 1, at most N in all."""
+        """Return the rows per party, (M,), each at least 1, with a sum of at most N."""
 
 
 @runtime_checkable
 class LabelRule(_Rule, Protocol):
-    """A rule that depends on the labels; with ``every_row = True`` it gives every row to a party."""
+    """A rule that depends on the labels; ``every_row = True`` marks a rule that uses every row."""
 
     @property
     def of_classes(self) -> bool:
-        """Whether it deals rows by their classes, and accepts no real-valued targets."""
+        """Whether the rule needs classes, so that it refuses real-valued targets."""
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
-        """Return the party of each row, 0..M-1 or -1 for none, from the labels (N,). Every party must have a row."""
+        """Return the party of each row, 0..M-1 or -1 for none, from the labels (N,); no party may be empty."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class AuxiliaryShare:
     """The option that all partitions have.
 
     Args:
-        auxiliary: The share of the training rows that is set aside as public; None: what the algorithm asks for.
+        auxiliary: The share of the training rows that is set aside as public; None: the algorithm's default.
     """
 
     auxiliary: Annotated[float | None, Bound("a share in [0, 1)", lambda share: 0 <= share < 1)] = None
@@ -132,7 +132,7 @@ class AuxiliaryShare:
 
 @dataclass(frozen=True)
 class Natural(AuxiliaryShare):
-    """Natural parties: the data set gives the party of each row; M is the number of parties with a training row."""
+    """The data set assigns each row to a party; M must be the number of parties with training rows."""
 
     name: ClassVar[str] = "natural"
     every_row: ClassVar[bool] = True
@@ -141,16 +141,16 @@ class Natural(AuxiliaryShare):
         """Return the party of each of the numbered rows, (n,) of 0..M-1."""
         if data.party is None:
             raise UserError(
-                f"partition=natural deals rows to those whose they are, but dataset={data.name} does not say whose: "
-                f"choose another partition, such as partition=dirichlet."
+                f"partition=natural needs a data set that assigns each row to a party, but dataset={data.name} does "
+                f"not: choose another partition, such as partition=dirichlet."
             )
         party = data.party[rows]
         present = np.bincount(party) > 0
         P = int(present.sum())
         if P != M:
             raise UserError(
-                f"partition=natural: the N={len(rows)} private training rows of dataset={data.name} are those of {P} "
-                f"parties, not of M={M}: set M={P}."
+                f"partition=natural: the N={len(rows)} private training rows of dataset={data.name} belong to {P} "
+                f"parties, not to M={M}: set M={P}."
             )
         return (np.cumsum(present) - 1)[party]
 
@@ -159,7 +159,7 @@ Partition = SizeRule | LabelRule | Natural
 
 
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
-    """Deal the training rows of `data` to M parties by `rule`, in random order, after setting auxiliary rows aside."""
+    """Assign the training rows of `data` to M parties by `rule`, after setting auxiliary rows aside."""
     rows = len(data.y)
     aside = set_aside(rule, rows)
     private = rows - aside
@@ -194,7 +194,7 @@ def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | N
 
 
 def draws_sizes(rule: Partition) -> bool:
-    """Return whether the parties' sizes, if they are known without the rows, depend on random numbers."""
+    """Return whether a partition by size draws the parties' sizes at random."""
     return not isinstance(rule, LabelRule | Natural) and getattr(rule, "drawn", True)
 
 
@@ -202,8 +202,8 @@ def check_task(rule: Partition, task: Task, dataset: str) -> None:
     """Raise UserError when a rule that needs classes is applied to rows with real-valued targets."""
     if isinstance(rule, LabelRule) and rule.of_classes and task == "regression":
         raise UserError(
-            f"partition={rule.name} deals rows by their classes, but dataset={dataset} has real targets: choose "
-            f"partition=shards, which sorts rows by them, or a partition by size, such as partition=power_law."
+            f"partition={rule.name} needs classes, but dataset={dataset} has real-valued targets: choose "
+            f"partition=shards, which sorts rows by target, or a partition by size, such as partition=power_law."
         )
 
 
@@ -213,7 +213,7 @@ def set_aside(rule: Partition, rows: int) -> int:
 
 
 def whole_rows(shares: Array, N: int) -> Index:
-    """Round N * `shares` (M,) to integers of sum N: down, then the largest remainders get one more."""
+    """Round N * `shares` (M,) down to integers, then add 1 to those with the largest remainders, to sum to N."""
     exact = N * (shares / shares.sum())
     sizes = np.floor(exact).astype(np.intp)
     sizes[np.argsort(sizes - exact, kind="stable")[: N - int(sizes.sum())]] += 1
@@ -221,16 +221,16 @@ def whole_rows(shares: Array, N: int) -> Index:
 
 
 def check_floor(sizes: Index, key: str) -> Index:
-    """Return the sizes, or raise UserError if a party has no row."""
+    """Return the sizes unchanged; raise UserError if a party has no row."""
     if sizes.min() < 1:
-        raise UserError(f"{key} leaves a party without a row: there are {sizes.sum()} rows for M={len(sizes)} parties.")
+        raise UserError(f"{key} leaves a party without rows, with {sizes.sum()} rows for M={len(sizes)}: reduce M.")
     return sizes
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
     """Raise UserError unless N rows suffice for M parties with `rows` rows each (the value of `option`)."""
     if rows * M > N:
-        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties is not possible with N={N}.")
+        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties need more than N={N}: reduce M.")
 
 
 @dataclass(frozen=True)
@@ -246,10 +246,10 @@ class Equal(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class Simplex(AuxiliaryShare):
-    """Shares drawn uniformly from the simplex.
+    """The parties' shares of the rows are drawn uniformly from the simplex.
 
     Args:
-        floor: Rows that every party gets before the rest is shared out.
+        floor: Rows that every party gets before the others are divided.
     """
 
     name: ClassVar[str] = "simplex"
@@ -263,10 +263,10 @@ class Simplex(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class Fractions(AuxiliaryShare):
-    """Shares as listed: ``partition.fractions=[.5,.3,.2]``.
+    """The parties' shares of the rows are listed: ``partition.fractions=[.5,.3,.2]``.
 
     Args:
-        fractions: One positive share per party; they sum to 1.
+        fractions: One positive share per party; the shares sum to 1.
     """
 
     drawn: ClassVar[bool] = False
@@ -288,15 +288,15 @@ class Fractions(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class TwoGroup(AuxiliaryShare):
-    """Two halves of the parties, equal sizes within each; a party of the second has `u` times the rows of the first.
+    """Half of the parties are small and half are large; all parties of one half have equally many rows.
 
     Args:
-        u: The size of a large party over that of a small one.
+        u: A large party has `u` times as many rows as a small party.
     """
 
     name: ClassVar[str] = "two_group"
     drawn: ClassVar[bool] = False
-    u: Annotated[float, between(1, 1e15)] = 2.0  # beyond, shares of rows are rounded away
+    u: Annotated[float, between(1, 1e15)] = 2.0  # a larger value leaves no row to small parties
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         shares = np.where(np.arange(M) < (M + 1) // 2, 1.0, self.u)
@@ -305,10 +305,10 @@ class TwoGroup(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class PerParty(AuxiliaryShare):
-    """`n` rows for every party; the rows that are left over are not used.
+    """Every party gets `n` rows; the remaining rows are not used.
 
     Args:
-        n: Rows of every party.
+        n: Rows per party.
     """
 
     name: ClassVar[str] = "per_party"
@@ -322,11 +322,11 @@ class PerParty(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class PowerLaw(AuxiliaryShare):
-    """Sizes in proportion to rank^-a, party 0 the largest; a party below `smallest` rows gets `smallest`.
+    """Sizes follow a power law: the party of rank r has a number of rows in proportion to r^-a.
 
     Args:
-        a: The party of rank r has rows in proportion to r^-a; 0: all have the same.
-        smallest: Rows that every party has at least.
+        a: The exponent; 0 makes all parties equally large.
+        smallest: The least number of rows of a party; smaller parties are filled up.
     """
 
     name: ClassVar[str] = "power_law"
@@ -337,7 +337,7 @@ class PowerLaw(AuxiliaryShare):
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         check_each("smallest", self.smallest, N, M)
         shares = np.arange(1, M + 1, dtype=float) ** -self.a
-        # the rows that the first h parties share when all others have `smallest`, and the number of the last of them
+        # for each h: the rows of the first h parties if all others have `smallest`, and the rows of party h
         left = N - self.smallest * np.arange(M - 1, -1, -1)
         last = left * shares / np.cumsum(shares)
         h = int(np.flatnonzero(last >= self.smallest)[-1]) + 1
@@ -351,19 +351,19 @@ class PowerLaw(AuxiliaryShare):
 class Dirichlet(AuxiliaryShare):
     """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
 
-    This is the definition of Yurochkin et al. 2019, of NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and of Flower's
-    ``DirichletPartitioner``. The benchmarks repeat the draw until every party has 10 rows, which does not end with many
-    parties; here parties with fewer than `smallest` rows are filled up. NIID-Bench also caps parties at N/M rows.
+    Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower's ``DirichletPartitioner`` define
+    it so. They repeat the draw until every party has 10 rows, which never ends with many parties; dpml moves rows to
+    parties with fewer than `smallest` rows instead. NIID-Bench also limits each party to N/M rows.
 
     Args:
-        alpha: Of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
-        smallest: Rows that every party has at least, from the others' if need be.
+        alpha: The parameter of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
+        smallest: The least number of rows of a party; smaller parties get rows of the others.
     """
 
     name: ClassVar[str] = "dirichlet"
     of_classes: ClassVar[bool] = True
     every_row: ClassVar[bool] = True
-    alpha: Annotated[float, between(1e-6, 1e6)] = 0.5  # beyond, shares are effectively 0 and 1, or equal
+    alpha: Annotated[float, between(1e-6, 1e6)] = 0.5  # outside, shares are effectively 0 and 1, or equal
     smallest: Annotated[int, at_least(1)] = 1
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
@@ -376,11 +376,11 @@ class Dirichlet(AuxiliaryShare):
 class Classes(AuxiliaryShare):
     """Every party has rows of `k` classes: "#C = k" of NIID-Bench (Li et al. 2022, ``noniid-#label``).
 
-    Of K classes, party i has class i mod K and k - 1 others, drawn at random. A class's rows are divided equally among
-    the parties that have it. With fewer parties than classes, a class may belong to no party: its rows are not used.
+    With K classes, party i has class i mod K and k - 1 others, drawn at random. The parties that have a class share its
+    rows equally. With fewer parties than classes, some classes may belong to no party; their rows are not used.
 
     Args:
-        k: Classes of every party.
+        k: The number of classes of each party.
     """
 
     name: ClassVar[str] = "classes"
@@ -402,12 +402,12 @@ class Classes(AuxiliaryShare):
 
 @dataclass(frozen=True)
 class Shards(AuxiliaryShare):
-    """Rows sorted by label and cut into `per_party` * M equal shards, dealt at random (McMahan et al. 2017, Sec. 3).
+    """Rows are sorted by label and cut into `per_party` * M equal shards, which parties get at random.
 
-    A party has rows of about `per_party` classes, or of as many intervals of a real-valued target.
+    A party has rows of about `per_party` classes, or intervals of a real-valued target (McMahan et al. 2017, Sec. 3).
 
     Args:
-        per_party: Shards of the rows, sorted by label, that every party gets.
+        per_party: The number of shards of each party.
     """
 
     name: ClassVar[str] = "shards"
@@ -419,8 +419,8 @@ class Shards(AuxiliaryShare):
         shards = self.per_party * M
         if self.per_party > len(y) / M:
             raise UserError(
-                f"partition.per_party={self.per_party} shards for each of M={M} parties are not possible with "
-                f"N={len(y)} rows."
+                f"partition.per_party={self.per_party} shards for each of M={M} parties need more than the N={len(y)} "
+                "rows: reduce partition.per_party or M."
             )
         holders = rng.permutation(shards) // self.per_party
         return _by_label([np.repeat(holders, Equal().sizes(len(y), shards, rng))], y, rng)
@@ -444,7 +444,7 @@ def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
 
 
 def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
-    """Return the parties of n rows, (n,) in ascending order, by systematic sampling from `shares` (M,).
+    """Assign n rows to parties by systematic sampling from `shares` (M,): the parties (n,), in ascending order.
 
     Party k has n * shares[k] rows rounded down or up, and n * shares[k] in expectation.
     """
@@ -454,14 +454,14 @@ def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
 
 
 def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
-    """Move rows, whose parties are `owners` (n,), so that each of the M parties has at least `smallest`.
+    """Move rows between parties until each of the M parties has at least `smallest`; return the new owners (n,).
 
-    Each row that its party does not need is equally likely to be moved. There must be ``smallest * M`` rows.
+    Every row above a party's first `smallest` is equally likely to be moved. There must be ``smallest * M`` rows.
     """
     sizes = np.bincount(owners, minlength=M)
     missing = np.maximum(smallest - sizes, 0)
     order = sorted_at_random(owners, rng)
-    place = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # of a row among the rows of its party
+    place = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)  # each row's index in its party
     moved = rng.choice(order[place >= smallest], missing.sum(), replace=False)
     filled = owners.copy()
     filled[moved] = np.repeat(np.arange(M), missing)
@@ -470,28 +470,28 @@ def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
 
 def _by_label(dealt: Sequence[Index], y: Array, rng: Generator) -> Index:
     owners = np.empty(len(y), dtype=np.intp)
-    owners[sorted_at_random(y, rng)] = np.concatenate(dealt)  # the parties of the rows, in ascending order of labels
+    owners[sorted_at_random(y, rng)] = np.concatenate(dealt)  # `dealt` lists parties in the order of labels
     return owners
 
 
 def _classes(y: Array) -> Index:
-    return np.unique(y, return_counts=True)[1]  # rows of each, in ascending order of the labels
+    return np.unique(y, return_counts=True)[1]  # rows of each class, by label
 
 
 def _divided(holders: Index, n: int, rng: Generator) -> Index:
-    if not len(holders):  # rows of no party
+    if not len(holders):  # no party has this class
         return np.full(n, -1)
     return rng.permutation(holders)[np.arange(n) % len(holders)]
 
 
 # ---- how unequal a partition is
 
-FIFTHS = 5  # intervals with equally many rows that stand for classes of real-valued targets
+FIFTHS = 5  # real-valued targets are split into so many equally large classes
 
 
 @dataclass(frozen=True)
 class Skew:
-    """The rows of M parties by K classes or intervals `names`: `counts` (M, K), and `chance` (M, K) after a shuffle."""
+    """Rows per party and class: `counts` (M, K), and `chance` (M, K) after a shuffle; `names` are the K classes."""
 
     names: Sequence[str]
     counts: Index
@@ -521,24 +521,24 @@ class Skew:
 
     @cached_property
     def distances(self) -> Array:
-        """The distance of each party's labels from those of all rows, (M,)."""
+        """The total variation distance between each party's labels and all labels, (M,)."""
         return distances(self.counts)
 
 
 def distances(counts: Index) -> Array:
-    """Return the total variation distance of each party's labels from those of all rows, (M,), from counts (M, K)."""
+    """Return the total variation distance between each party's labels and all labels, (M,), from counts (M, K)."""
     mixes = counts / counts.sum(axis=1, keepdims=True)
     whole = counts.sum(axis=0) / counts.sum()
     return np.abs(mixes - whole).sum(axis=1) / 2
 
 
 def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
-    """Return the class of each label, (N,) of 0..K-1 in ascending order, and the K names; fifths of real targets."""
+    """Return the class of each label, (N,) of 0..K-1, and the K names; real targets are split into fifths."""
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]
     values, place, rows = np.unique(y, return_inverse=True, return_counts=True)
-    middle = (np.cumsum(rows) - rows / 2) / len(y)  # the mean rank of the rows with the same target, from 0 to 1
+    middle = (np.cumsum(rows) - rows / 2) / len(y)  # the mean rank of equal targets, from 0 to 1
     _, intervals = np.unique(np.floor(FIFTHS * middle), return_inverse=True)
     inside = [values[intervals == number] for number in range(intervals.max() + 1)]
     return intervals[place], [f"{each.min():.2g} to {each.max():.2g}" for each in inside]

@@ -1,8 +1,8 @@
-"""Preprocessing: a list of named steps, each of which maps every row by itself.
+"""Preprocessing: a list of named steps, each of which maps every row independently of the others.
 
-A step takes its parameters from `TrainingRows`, which no budget accounts for: the papers do it, and a record says so.
-Or it takes them from a `Box`, which is known from public ranges and values before any row is read
-(`dataset.bounds=public`). Both have the same attributes.
+A step takes its parameters from `TrainingRows` or from a `Box`, which have the same attributes. Parameters from
+`TrainingRows` leak information that no budget accounts for; the papers do this, and the record says so. A `Box` is
+computed from public ranges and values before any row is read (`dataset.bounds=public`).
 """
 
 import math
@@ -40,7 +40,7 @@ def norms(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), an array or a sparse matrix, and the number of values of each symbolic column."""
+    """Training rows X (n, p), dense or sparse, and the number of values of each symbolic column."""
 
     X: Any
     levels: Sequence[int] = ()
@@ -59,7 +59,7 @@ class TrainingRows:
 
     @property
     def median(self) -> Array:
-        """The median of the values that are there; 0 if none is."""
+        """The median of each column without missing values; 0 if all are missing."""
         return np.nan_to_num(np.nanmedian(self.X, axis=0))
 
     @property
@@ -70,15 +70,15 @@ class TrainingRows:
 
 @dataclass(frozen=True)
 class Box:
-    """The set in which rows can lie, according to the statements.
+    """The set of all possible rows, according to the public ranges and values.
 
     Attributes:
         low, high: The smallest and the largest value of every column, (p,).
-        group: A number for every column (p,). The 0/1 columns of one symbolic feature share a number: at most one of
-            them is at its `high`, and the others are at their `low`.
+        group: The group of every column, (p,). The 0/1 columns of one symbolic feature form a group, in which at most
+            one column is at its `high` and the others are at their `low`.
         levels: The number of values of each symbolic column of the table, 0 for a numeric column.
         length: Another bound on a row's L2 norm.
-        edges: The stated edges of every column of the table, on the scale of its ends.
+        edges: The edges of every column of the table, on the scale of `low` and `high`.
     """
 
     low: Array
@@ -90,7 +90,7 @@ class Box:
 
     @property
     def mean(self) -> Array:
-        """The middle of every column's range, (p,), in place of the mean and the median."""
+        """The middle of every column's range, (p,), which replaces the mean and the median."""
         return (self.low + self.high) / 2
 
     median = mean
@@ -99,7 +99,7 @@ class Box:
     def norm(self) -> float:
         """The largest L2 norm of a row."""
         least = np.sum(self.low**2)
-        # at most one column of a group leaves its `low`; a numeric column is a group of its own
+        # at most one column of a group differs from its `low`; a numeric column forms its own group
         more = np.zeros(int(self.group.max(initial=-1)) + 1)
         np.maximum.at(more, self.group, self.high**2 - self.low**2)
         return min(self.length, math.sqrt(least + np.sum(more)))
@@ -109,7 +109,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return the map that clips columns to their ranges, on a log scale where a range says so, and its image."""
+    """Return the map that clips columns to their ranges (and takes logs if `log` is set), and its image."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -141,9 +141,9 @@ class Step:
 
     Attributes:
         apply: The map, rows (n, p) -> (n, q).
-        source: Where the parameters come from if the step is fitted.
-        facts: What the record has in addition, from the training rows before the step.
-        box: The image of a `Box`; None: its ends are mapped, and `length` bounds the norm of a row.
+        source: The source of the parameters if the step is fitted to rows.
+        facts: Returns further entries of the record, from the training rows before the step.
+        box: Returns the image of a `Box`; None: `apply` maps its ends, and `length` bounds the norm of a row.
     """
 
     apply: Apply
@@ -153,7 +153,7 @@ class Step:
     length: float = math.inf
 
     def after(self, box: Box) -> Box:
-        """Return the set in which rows of `box` can lie after the step."""
+        """Return a set that contains the images of all rows of `box`."""
         if self.box is not None:
             return self.box(box)
         return replace(box, low=self.apply(box.low), high=self.apply(box.high), length=self.length)
@@ -169,7 +169,7 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Put numeric columns first, then a 0/1 column for each value of a symbolic one; an unknown value is all zeros."""
+    """Replace each symbolic column by a 0/1 column per value, after the numeric columns; unknown values are zeros."""
     if not any(extent.levels):
         return Step(lambda X: X, SCHEMA, lambda train: {"columns": train.shape[1]}, lambda before: before)
     levels = np.array(extent.levels, dtype=np.intp)
@@ -195,11 +195,11 @@ def one_hot(extent: Extent) -> Step:
 
 
 def treatment(extent: Extent) -> Step:
-    """As `one_hot`, without a column for the first value of each symbolic feature: an unknown value counts as it."""
+    """Code as `one_hot` without each symbolic column's first value; unknown values count as the first value."""
     if not isinstance(extent, Box):
         raise UserError(
-            "dataset.steps must not have treatment with dataset.bounds=fitted: set dataset.bounds=public, or to a file "
-            "with the columns' values."
+            "dataset.steps must not have treatment with dataset.bounds=fitted: set dataset.bounds=public or "
+            "dataset.bounds=FILE.yaml with the columns' values."
         )
     step = one_hot(extent)
     if not any(extent.levels):
@@ -216,26 +216,26 @@ def treatment(extent: Extent) -> Step:
 
 
 def binned(extent: Extent) -> Step:
-    """Replace each numeric column that has edges by a 0/1 column for each part of its range."""
+    """Replace each numeric column that has edges by one 0/1 column per part of its range."""
     return _cut(extent, "bin", indicators)
 
 
 def splined(extent: Extent) -> Step:
-    """Replace each numeric column that has edges by hat functions: 1 at an edge or end, 0 at the next ones."""
+    """Replace each numeric column that has edges by hat functions: 1 at one edge or end, 0 at all others."""
     return _cut(extent, "spline", hats)
 
 
 def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> Step:
     if not isinstance(extent, Box):
         raise UserError(
-            f"dataset.steps must not have {name} with dataset.bounds=fitted, because edges are stated and not taken "
-            "from rows: set dataset.bounds=public, or to a file with the columns' ranges and edges."
+            f"dataset.steps must not have {name} with dataset.bounds=fitted, because edges are public and not taken "
+            "from rows: set dataset.bounds=public or dataset.bounds=FILE.yaml with ranges and edges."
         )
     numeric = [column for column, count in enumerate(extent.levels) if not count]  # the first columns, in this order
     places = [place for place, column in enumerate(numeric) if len(extent.edges[column])]
     if not places:
         raise UserError(
-            f"dataset.steps has {name}, but no column has edges: state them with the range, such as "
+            f"dataset.steps has {name}, but no column has edges: add them to a range of the bounds file, such as "
             "age: {low: 0, high: 100, edges: [30, 45, 60]}, or edges: 8 for eight equal parts."
         )
     ends = {p: np.array([extent.low[p], *extent.edges[numeric[p]], extent.high[p]]) for p in places}
@@ -257,7 +257,7 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
 
 
 def indicators(values: Array, edges: Array) -> Array:
-    """Return whether values (n,) are in each part [a, b) between K + 1 edges, (n, K); the last part has its end."""
+    """Return whether values (n,) are in each part [a, b) between K + 1 edges, (n, K); the last part is closed."""
     return np.eye(len(edges) - 1)[np.searchsorted(edges[1:-1], values, side="right")]
 
 
@@ -275,19 +275,19 @@ def min_max(extent: Extent) -> Step:
 
 
 def symmetric(extent: Extent) -> Step:
-    """Scale each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic features stay as is."""
+    """Scale each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic features do not change."""
     numeric = sum(not count for count in extent.levels) if any(extent.levels) else len(extent.low)  # they come first
     return Step(to_both_sides(extent.low, extent.high, numeric))
 
 
 def to_both_sides(low: Array, high: Array, numeric: int) -> Apply:
-    """Return the map that takes [low, high] (p,) of the first `numeric` columns to [-1, 1]."""
+    """Return the map that scales the first `numeric` columns from [low, high] (p,) to [-1, 1]."""
     number = np.arange(len(low)) < numeric
     return per_column(np.where(number, (low + high) / 2, 0.0), np.where(number, (high - low) / 2, 1.0))
 
 
 def max_abs(extent: Extent) -> Step:
-    """Scale each feature to [-1, 1] by its largest absolute value over the training rows; zeros stay zeros."""
+    """Divide each feature by its largest absolute value over the training rows; zeros stay zeros."""
     return Step(per_column(np.zeros_like(extent.low), np.maximum(extent.high, -extent.low)))
 
 
@@ -306,13 +306,13 @@ def centre(extent: Extent) -> Step:
 def pca(extent: Extent, components: int) -> Step:
     """Centre and project onto the `components` directions of largest variance over the training rows.
 
-    Sparse rows stay sparse: the mean is subtracted from products only, and features that no training row has are left
-    out. A direction without variance gives zeros.
+    Sparse rows stay sparse, because the mean is subtracted from products only. Features that are zero in all training
+    rows are left out. A direction without variance gives zeros.
     """
     if isinstance(extent, Box):
         raise UserError(
-            "dataset.steps must not have pca where ranges are stated, because it is fitted to training rows: leave it "
-            "out, or set dataset.bounds=fitted."
+            "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave it out, "
+            "or set dataset.bounds=fitted."
         )
     X, used = extent.X, None
     if not isinstance(X, np.ndarray):
@@ -339,7 +339,7 @@ def pca(extent: Extent, components: int) -> Step:
 def principal_components(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
     """Return the leading right singular vectors (p, components) of A - mean (n, p), and their squared singular values.
 
-    It is a Lanczos iteration on the smaller Gram matrix, with products with A only: A is not copied.
+    A Lanczos iteration on the smaller Gram matrix multiplies by A only, so A is not copied.
     """
     n, p = A.shape
     transposed = A.T
@@ -363,7 +363,7 @@ def principal_components(A: Any, mean: Array, components: int) -> tuple[Array, A
     squares, vectors = np.maximum(squares[::-1], 0.0), vectors[:, ::-1]
     if n < p:
         lengths = np.sqrt(squares)
-        # left singular vectors sum to zero, so that the mean drops out
+        # left singular vectors sum to zero, so the mean cancels
         vectors = transposed @ (vectors / np.where(lengths > 1e-7 * lengths[0], lengths, np.inf))
     vectors = np.ascontiguousarray(vectors)
     # the sign of a direction is arbitrary: its entry of largest magnitude is made positive
@@ -374,7 +374,7 @@ def principal_components(A: Any, mean: Array, components: int) -> tuple[Array, A
 
 def max_norm(extent: Extent) -> Step:
     """Divide every row by the largest L2 norm of a training row. A test row may be longer than 1."""
-    largest = (extent.norm or 1.0) * (1 + 1e-12)  # a division may round a norm of one up by an ulp
+    largest = (extent.norm or 1.0) * (1 + 1e-12)  # division may round a norm of 1 up
     return Step(lambda X: X / largest, facts=lambda train: {"norm": largest}, length=1.0)
 
 
@@ -395,16 +395,16 @@ def shrink(X: Array, always: bool = False) -> Array:
 
 
 def _in_ball(box: Box) -> Box:
-    # each row shrinks by its own factor, so the columns of a group no longer have only two values
+    # each row has its own factor, so the columns of a group no longer have only two values
     low, high = np.where(box.low < 0, -1.0, 0.0), np.where(box.high > 0, 1.0, 0.0)
     return Box(low, high, np.arange(len(low)), box.levels, 1.0)
 
 
 def constant(extent: Extent) -> Step:
-    """Append the feature 1: the intercept. Used before max_norm."""
+    """Append the feature 1, for an intercept; use it before max_norm."""
 
     def box(before: Box) -> Box:
-        group = np.append(before.group, before.group.max() + 1)
+        group = np.append(before.group, before.group.max(initial=-1) + 1)
         low, high = np.append(before.low, 1.0), np.append(before.high, 1.0)
         return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0))
 
@@ -419,7 +419,7 @@ def bias(extent: Extent) -> Step:
 
     def box(before: Box) -> Box:
         low, high = apply(np.stack([before.low, before.high]))
-        group = np.append(before.group, before.group.max() + 1)
+        group = np.append(before.group, before.group.max(initial=-1) + 1)
         return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0) / math.sqrt(2.0))
 
     return Step(apply, EACH_ROW, box=box)
@@ -431,13 +431,13 @@ STEPS: dict[str, Callable[..., Step]] = {
 } | {"clip": clip, "bias": bias, "bin": binned, "spline": splined}
 
 
-# ---- several steps in order
+# ---- lists of steps
 
 _BLOCK = 1 << 14  # rows transformed at once
 _CODED = ("one_hot", "treatment")
 _CUTS = {"bin": {"impute", *_CODED}, "spline": {"impute", *_CODED}}
 _FIRST = {name: {"impute"} for name in _CODED} | _CUTS
-"""The steps for columns as they were, and the steps that may come before them."""
+"""The steps that need the original columns, and the steps that may come before each."""
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
@@ -448,7 +448,7 @@ def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
         if name not in STEPS:
             raise UserError(f"unknown preprocessing step {name!r} in dataset.steps: {nearest(name, STEPS)}")
         if (name == "pca") != bool(colon) or (colon and not number.isdecimal()):
-            raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D, and other steps without.")
+            raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D; other steps have no D.")
         parsed.append((name, (int(number),) if colon else ()))
     return parsed
 
@@ -456,13 +456,13 @@ def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
 def fit_apply(
     steps: Iterable[str], train: Any, test: Any, levels: Sequence[int] = ()
 ) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` in order, fitted to the training rows: (train, test, record), with an entry for each step.
+    """Apply the named `steps` in order, fitted to the training rows: (train, test, record with an entry per step).
 
     Args:
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
-        train, test: Rows (n, p) and (m, p), arrays or sparse matrices; never modified.
-        levels: The number of values of each symbolic column, 0 for a numeric column; empty if all are numeric. A
-            symbolic value is its code 0, 1, ..., or -1 if it is unknown.
+        train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A symbolic value is coded 0, 1, ..., or
+            -1 if it is unknown.
+        levels: The number of values of each symbolic column, 0 for a numeric column; empty if all are numeric.
     """
     parsed = parse(steps)
     levels = levels or (0,) * train.shape[1]
@@ -470,13 +470,13 @@ def fit_apply(
     if not sparse.issparse(train):
         check_order(names, levels)
     elif names[:1] != ["pca"]:
-        raise UserError("dataset.steps must begin with pca:D, because the features are sparse: they are millions.")
-    # a scale that is fitted to a missing value is none, so the first step that is fitted fills them in
+        raise UserError("dataset.steps must begin with pca:D, because there are millions of sparse features.")
+    # a scale cannot be fitted to missing values, so the first fitted step must be impute
     check_missing([name for name in names if name not in _CODED][:1], names, train, test)
     record: list[Record] = []
     for name, number in parsed:
         step = STEPS[name](TrainingRows(train, levels), *number)
-        levels = () if name == "pca" else levels  # what comes after it are numbers
+        levels = () if name == "pca" else levels  # pca makes all columns numeric
         entry = {"step": name, "fitted_on": step.source, **step.facts(train)}
         train, test = (in_blocks(step.apply, X, in_place=bool(record)) for X in (train, test))
         record.append(entry)
@@ -486,11 +486,11 @@ def fit_apply(
 def stated_apply(
     steps: Sequence[str], train: Any, test: Any, columns: Mapping[str, Column]
 ) -> tuple[Array, Array, list[Record]]:
-    """Run the named `steps` as `fit_apply` does, with parameters from the range or the sorted values of each column."""
+    """Apply the named `steps` as `fit_apply` does, with parameters from each column's public range or values."""
     if train.shape[1] != len(columns):
-        raise UserError(f"ranges and values are stated of {len(columns)} columns, but the rows have {train.shape[1]}.")
+        raise UserError(f"there are ranges and values for {len(columns)} columns, but the rows have {train.shape[1]}.")
     made, names = maps(steps, columns)[0], [name for name, _ in parse(steps)]
-    # a missing value is in no part of a range
+    # bin and spline need a value, because a missing value lies in no part of a range
     check_missing(list(takewhile(lambda name: name not in _CUTS, names)), names, train, test)
     for place, (apply, _) in enumerate(made):
         train, test = (in_blocks(apply, X, in_place=place > 0) for X in (train, test))
@@ -507,7 +507,7 @@ def split_apply(
 ) -> Preprocessed:
     """Preprocess the training and test rows `parts` of a table.
 
-    `columns` are the statements for `stated_apply`, or the levels for `fit_apply`; `target` is None for classes.
+    `columns` are public ranges for `stated_apply`, or levels for `fit_apply`; `target` is None for classes.
     """
     run: Callable[..., tuple[Array, Array, list[Record]]] = stated_apply if isinstance(columns, Mapping) else fit_apply
     train, test, record = run(steps, X[parts[0]], X[parts[1]], columns)
@@ -519,21 +519,20 @@ def split_apply(
 
 
 def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
-    """Raise UserError unless the steps map every row that the statements allow into the unit ball; no row is read.
+    """Raise UserError unless the steps map every possible row into the unit ball; no row is read.
 
     Otherwise the norm of a private row would decide whether a release is refused.
     """
     longest = maps(steps, columns)[1].norm
     if not longest <= 1 + 1e-9:
         raise UserError(
-            f"dataset.steps=[{','.join(steps)}] may leave a row that is {longest:.4g} long, by what is stated of the "
-            "columns, but the guarantee needs rows in the unit ball, whatever is in them: end dataset.steps with "
-            "max_norm, sample_norm or clip."
+            f"dataset.steps=[{','.join(steps)}] allow rows of L2 norm {longest:.4g}, according to the columns' ranges, "
+            "but the guarantee needs rows of norm at most 1: end dataset.steps with max_norm, sample_norm or clip."
         )
 
 
 def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
-    """Return the map and the record of the clipping to ranges and of each step, and the box in which all rows end."""
+    """Return map and record of the clipping to ranges and of each step, and the box of all possible results."""
     parsed = parse(steps)
     check_order([name for name, _ in parsed], levels_of(columns))
     apply, box = into_ranges(columns)
@@ -546,18 +545,18 @@ def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tupl
 
 
 def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
-    """Raise UserError unless a data set can be preprocessed by these steps with these bounds."""
+    """Raise UserError unless the data set can be preprocessed by these steps with these bounds."""
     if bounds not in get_args(Bounds):
         raise UserError(f"unknown dataset.bounds={bounds!r}: {nearest(str(bounds), get_args(Bounds))}")
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):
-        raise UserError(f"dataset={info.name} has no public ranges, as {info.bounds}: leave dataset.bounds=fitted.")
+        raise UserError(f"dataset={info.name} has no public ranges ({info.bounds}): leave dataset.bounds=fitted.")
     maps(steps, info.columns)
 
 
 def check_missing(filling: Collection[str], names: Sequence[str], *parts: Features) -> None:
-    """Raise UserError when a value is missing in any of the parts, and impute is not among the steps `filling`."""
+    """Raise UserError if any part has a missing value and impute is not among the steps `filling`."""
     if "impute" not in filling and any(not sparse.issparse(part) and np.isnan(part).any() for part in parts):
         others = [name for name in names if name != "impute"]
         raise UserError(
@@ -566,7 +565,7 @@ def check_missing(filling: Collection[str], names: Sequence[str], *parts: Featur
 
 
 def check_order(names: Sequence[str], levels: Sequence[int]) -> None:
-    """Raise UserError when the named steps do not suit the symbolic columns, or each other."""
+    """Raise UserError if the named steps do not fit the symbolic columns, or are in the wrong order."""
     if any(levels) and not set(_CODED) & set(names):
         raise UserError(
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
@@ -576,13 +575,13 @@ def check_order(names: Sequence[str], levels: Sequence[int]) -> None:
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:
             raise UserError(
-                f"dataset.steps must have {name} once, with no step before it but {' and '.join(sorted(allowed))}, "
-                f"because it is for the columns as they were, got [{', '.join(names)}]."
+                f"dataset.steps may have {name} only once, and before it only {' and '.join(sorted(allowed))}, "
+                f"because {name} needs the original columns, got [{', '.join(names)}]."
             )
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
-    """Apply `apply` to the rows of X in blocks; X is overwritten (`in_place`) if the width does not change."""
+    """Apply `apply` to the rows of X in blocks; overwrite X if `in_place` and the width does not change."""
     width = apply(X[:0]).shape[1]
     out = X if in_place and width == X.shape[1] else np.empty((X.shape[0], width))
     for rows in blocks(X.shape[0], most=_BLOCK):
@@ -591,7 +590,7 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """Return the number of features after the steps, from the statements, or the number after one-hot coding."""
+    """Return the number of features after the steps, from public ranges or the width after one-hot coding."""
     if not isinstance(columns, int):
         rows = np.empty((0, len(columns)))
         for apply, _ in maps(steps, columns)[0]:
@@ -603,7 +602,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Scale regression targets by the largest absolute value of a training target, or clip and scale by a range."""
+    """Scale regression targets by the largest absolute training target, or clip and scale them by a public range."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}
@@ -614,26 +613,26 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
 
 
 def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
-    """Return which steps were fitted on private rows, and whether rows were left out; empty if neither."""
+    """Say which steps were fitted on private rows, and whether rows were left out; empty if neither."""
     fitted = ",".join(str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE)
     notes = [f"{fitted} fitted on training rows"] if fitted else []
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])
 
 
-FOLDED = 1 << 19  # equal rows are merged up to this public number of rows, so that no time shows how often they repeat
+FOLDED = 1 << 19  # merge equal rows up to this public number of rows, so that times do not reveal repetitions
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
-    """Return the distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
+    """Find the distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
 
-    Row i is a copy of row ``first[where[i]]``, the first such row, and there are ``counts[j]`` copies of ``first[j]``.
-    Rows are equal if a digest of their bytes is.
+    Row i equals row ``first[where[i]]``, and row ``first[j]`` occurs ``counts[j]`` times. Rows are compared by a digest
+    of their bytes.
     """
     places: dict[bytes, int] = {}
     where = np.empty(len(X), dtype=np.intp)
     for rows in blocks(*X.shape):
         whole = X[rows] if y is None else np.column_stack([X[rows], y[rows]])
-        digests = (blake2b(row).digest() for row in np.ascontiguousarray(whole + 0.0))  # which turns -0.0 into 0.0
+        digests = (blake2b(row).digest() for row in np.ascontiguousarray(whole + 0.0))  # + 0.0 turns -0.0 into 0.0
         where[rows] = [places.setdefault(digest, len(places)) for digest in digests]
     _, first, counts = np.unique(where, return_index=True, return_counts=True)
     return first, where, counts

@@ -1,4 +1,4 @@
-"""What data sets that come as files share: parse once, draw rows, preprocess, and cache what can be reused."""
+"""The base classes of data sets in files: parse once, draw rows, preprocess, and cache what can be reused."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -21,7 +21,7 @@ from dpml.errors import UserError
 if TYPE_CHECKING:
     import pandas as pd
 
-AFTER_PARSING = {"steps", "test_fraction"}  # options that no `parse` uses
+AFTER_PARSING = {"steps", "test_fraction"}  # options that `parse` does not use
 _PARTS = ("X", "y", "X_test", "y_test")
 
 
@@ -30,10 +30,10 @@ class Table:
     """The content of a data set's files, the training part first.
 
     Attributes:
-        X: Features (n, p), dense or sparse; a missing value is NaN, a symbolic value is its code 0, 1, ... or -1.
-        y: Labels (n,), in the form of the task; a regression target in its own unit.
+        X: Features (n, p), dense or sparse; NaN is a missing value, and symbolic values are coded 0, 1, ... or -1.
+        y: Labels (n,), in the form of the task; a regression target is in its own unit.
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
-        party: The party of each row, (n,) of 0..P-1, or only of the rows of an official training part.
+        party: The party of each row, or of each row of an official training part, 0..P-1.
         left_out: The number of rows that are left out because of their values.
         truth: The weights that generated the labels, if they are known.
     """
@@ -56,7 +56,7 @@ class Tabular:
     """A data set read from files. A subclass sets its metadata (`info`) and how to read it (`parse`).
 
     Attributes:
-        bounds: Where scales come from: `fitted`, the training rows; `public`, the statements of `info.columns`.
+        bounds: The source of scales: `fitted` is the training rows, `public` is `info.columns`.
         steps: Preprocessing, in order.
     """
 
@@ -68,7 +68,7 @@ class Tabular:
         check_bounds(self.info, self.bounds, self.steps)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        """Read the files, by the names that `info.files` gives them."""
+        """Read the files at `paths`, whose keys are the names in `info.files`."""
         raise NotImplementedError
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
@@ -80,12 +80,12 @@ class Tabular:
         raise NotImplementedError
 
     def drawn(self) -> int:
-        """Return the number of rows that are used."""
+        """Return the number of training and test rows that are used."""
         return self.info.rows
 
     @property
     def stated(self) -> Mapping[str, Column]:
-        """The statement about each column, if it is used; empty if scales are fitted."""
+        """The public range or values of each column; empty if scales are fitted."""
         return self.info.columns if self.bounds == "public" else {}
 
     def size(self, N: int | None) -> tuple[int, int]:
@@ -97,7 +97,7 @@ class Tabular:
         train, test = self.split(table.y, N, rng)
         if isinstance(test, slice) and len(train) == self.available():  # the whole official split
             arrays, facts = self._prepared(table, source)
-            # all rows are used, and dealing them to parties will shuffle them: they stay in the file's order, mapped
+            # all rows are used, and the partition shuffles them, so they stay mapped in the file's order
             (X, y, X_test, y_test), record = (arrays[name] for name in _PARTS), facts["preprocessing"]
             train = np.arange(self.available())
         else:
@@ -108,7 +108,7 @@ class Tabular:
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, table.truth, party, info.width)
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """Return the parsed files (from the cache if they are there) and their source, for the provenance."""
+        """Return the parsed files, from the cache if possible, and their provenance."""
         verified = files.verified(self.info)
         paths = {name: path for name, (path, _) in verified.items()}
         digests = {name: digest for name, (_, digest) in verified.items()}
@@ -125,18 +125,18 @@ class Tabular:
         return table, {"source": place, "sha256": digest, "files": digests}
 
     def checksum(self, files: Files) -> str:
-        """Return the checksum of the files' content, as in the provenance; parses nothing."""
+        """Return the checksum of the files' content, as in the provenance, without parsing them."""
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
-        """Return what the parsed files depend on: their content, and the code and the options that read them."""
+        """Return the cache key of the parsed files: their content, and the code and options that read them."""
         loader = type(self)
         options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in AFTER_PARSING}
         version = code.digest(code.DATA, code.named(loader))
         return {"loader": loader.__qualname__, "code": version, "options": options, "sha256": digest}
 
     def _prepared(self, table: Table, source: Mapping[str, Any]) -> tuple[cache.Arrays, cache.Facts]:
-        # they do not depend on any random draw
+        # the arrays of an official split do not depend on random numbers
         def build() -> tuple[cache.Arrays, cache.Facts]:
             split = self.available()
             *arrays, record = self.preprocess(table, slice(split), slice(split, None))
@@ -161,13 +161,13 @@ class Tabular:
             if count != expected:
                 raise UserError(
                     f"dataset={info.name} has {count:,} {what} instead of {expected:,} in {source}: "
-                    f"it is not the official content, or it is damaged. {info.how_to_get}"
+                    f"the file is damaged or not the official one. {info.how_to_get}"
                 )
 
 
 @dataclass(frozen=True)
 class OfficialSplit(Tabular):
-    """A set whose publisher defines the training rows: they come first in its `Table`."""
+    """A data set whose publisher defines the training rows, which come first in its `Table`."""
 
     def available(self) -> int:
         assert self.info.train_rows is not None
@@ -179,10 +179,10 @@ class OfficialSplit(Tabular):
 
 @dataclass(frozen=True)
 class RandomSplit(Tabular):
-    """A set without an official split: `test_fraction` of its rows, drawn at random, are for testing.
+    """A data set without an official split: a random share `test_fraction` of its rows is for testing.
 
     Args:
-        test_fraction: The share of the rows, drawn at random, that is for testing.
+        test_fraction: The share of the rows that is drawn at random for testing.
     """
 
     test_fraction: float = 0.2
@@ -191,7 +191,7 @@ class RandomSplit(Tabular):
         return training_rows(self.drawn(), self.test_fraction)
 
     def draw(self, y: Array, rng: Generator) -> Index:
-        """The rows that are used, in random order."""
+        """Draw the rows that are used, in random order."""
         return rng.permutation(len(y))
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
@@ -202,7 +202,7 @@ class RandomSplit(Tabular):
 def cached(
     name: str, key: Mapping[str, Any], build: Callable[[], tuple[Table, cache.Facts]], private: bool = False
 ) -> tuple[Table, cache.Facts]:
-    """Return a table and plain facts about it: what the cache has for `key`, else what `build` returns."""
+    """Return a table and plain facts about it, from the cache or else from `build`."""
 
     def entry() -> cache.Entry:
         table, facts = build()
@@ -222,7 +222,7 @@ def cached(
 
 
 def joint_checksum(digests: Mapping[str, str]) -> str:
-    """Return one checksum for a set of files, from those of its files, by name."""
+    """Return one checksum for several files, from the checksum of each file by name."""
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
@@ -241,7 +241,7 @@ def encode(
 ) -> tuple[Array, tuple[int, ...]]:
     """Return tables with the same columns as one array, and the number of values of each symbolic column.
 
-    The values are those that `stated` lists, or else those of the first part, in alphabetical order; others are -1.
+    A symbolic column has the values that `stated` lists, or else the sorted values of the first part; others become -1.
     """
     import pandas as pd  # slow to load, and only parsing needs it
 

@@ -1,6 +1,6 @@
-"""Parties on machines of their own: secure sums between them (docs/federation.md).
+"""Federations: parties on their own machines compute a model from secure sums (docs/federation.md).
 
-A `plan` is what all parties have agreed on. Every party is a separate process (`party`); only that process reads the
-party's rows and signing key, and it answers messages of the protocol, which a `link` of its own carries. The
-`aggregator` receives the sums and computes the model.
+All parties have agreed on a `plan`. Each `party` is a separate process; only this process reads the party's rows and
+signing key. It has its own `link` to the `aggregator`, whose protocol messages it answers. The aggregator receives the
+sums and computes the model.
 """

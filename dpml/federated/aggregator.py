@@ -1,17 +1,18 @@
-"""The aggregator: it runs the rounds of secure sums over any relay, and computes the model."""
+"""The aggregator: it runs the secure sums of a release over any transport, and computes the model."""
 
 import hashlib
 import json
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 import numpy as np
 
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
 from dpml.federated.plan import FederationPlan
@@ -29,12 +30,12 @@ from dpml.running.environment import provenance
 from dpml.screen import printable
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
-"""Send a message to each of some nodes and collect the answers that arrive in time; silent nodes have none."""
+"""Send each node its message, and return the answers that arrive in time, by node."""
 
 
 @dataclass(frozen=True)
 class Federated:
-    """A model, the survivors (the parties in at least its first secure sum), and the refused messages."""
+    """A model, the survivors (parties that were in at least one secure sum), and the reasons of refused messages."""
 
     model: Model
     survivors: Index
@@ -43,11 +44,11 @@ class Federated:
 
 @dataclass(frozen=True)
 class Kept:
-    """The state of an aggregator in a folder that only its owner can read, from which it goes on after a restart.
+    """The state of an aggregator, in a folder that only its owner can read; a restarted aggregator continues from it.
 
-    A sum that is done has a file with the noisy sum, who is in it, and what these sent openly. A sum that is under way
-    has a file with the answers of its parties so far. The server computes everything else from these answers, so a
-    process that is started again asks exactly what the killed one had asked, and parties repeat their answers.
+    A finished sum has a file with the noisy sum, its parties, and the numbers that they sent openly. An unfinished sum
+    has a file with the answers so far. The server computes everything else from these answers. So a restarted process
+    sends the same messages as the killed one, and parties repeat their answers.
     """
 
     folder: Path
@@ -55,23 +56,23 @@ class Kept:
 
     @property
     def done(self) -> int:
-        """The number of sums that are done."""
+        """The number of finished sums."""
         return len(list(self.folder.glob("*.json")))
 
     def summed(self, number: int, told: bytes) -> Outcome | None:
-        """Return the sum of that number, about which parties are `told`; None if it is not done."""
+        """Return the finished sum with this number and content `told` to the parties; None if it is not finished."""
         path = self.folder / f"{number}.json"
         content = self._read(path, number, told)
         if content is None:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            check_writable(path)  # before parties spend anything on a sum that could not be kept
+            check_writable(path)  # before parties spend privacy budget on a sum that could not be kept
             return None
         parties = np.array(content["parties"], dtype=np.intp)
         beside = np.frombuffer(bytes.fromhex(content["beside"]), "<f8").reshape(len(parties), self.plan.sums.beside)
         return Outcome(np.frombuffer(bytes.fromhex(content["total"]), "<u8"), parties, beside)
 
     def keep(self, number: int, told: bytes, summed: Outcome) -> None:
-        """Keep a sum that is done, in place of the answers of its parties."""
+        """Keep a finished sum, and remove the answers of its parties."""
         path = self.folder / f"{number}.json"
         arrays = {"total": summed.total.astype("<u8"), "beside": summed.beside.astype("<f8")}
         content = {name: array.tobytes().hex() for name, array in arrays.items()}
@@ -81,7 +82,7 @@ class Kept:
         self._begun(number).unlink(missing_ok=True)
 
     def begun(self, number: int, told: bytes) -> tuple[Opening, list[Mapping[int, bytes]]] | None:
-        """Return the opening and the answers so far of a sum that was under way; None if there is none."""
+        """Return the opening and the answers of an unfinished sum; None if there is none."""
         content = self._read(self._begun(number), number, told)
         if content is None:
             return None
@@ -91,13 +92,13 @@ class Kept:
         ]
 
     def keep_begun(self, opening: Opening, answers: Sequence[Mapping[int, bytes]]) -> None:
-        """Keep the answers so far of a sum that is under way."""
+        """Keep the answers so far of an unfinished sum."""
         content = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
         text = self._sealed(opening.number, opening.told, {"name": opening.name.hex(), "answers": content})
         write_atomically(self._begun(opening.number), text, private=True)
 
     def forget(self) -> None:
-        """Remove all, when the model is there."""
+        """Remove the folder, once the model is written."""
         rmtree(self.folder, ignore_errors=True)
 
     def _begun(self, number: int) -> Path:
@@ -113,18 +114,18 @@ class Kept:
         content = unseal_object(path.read_bytes())
         if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(told).hexdigest()]:
             raise UserError(
-                f"{path} is no sum of this release, or damaged: remove {self.folder} to begin anew, with parties that "
-                "are started again, or choose another name for the model."
+                f"{path} is damaged, or is not a sum of this release: to begin again, remove {self.folder} and restart "
+                "all parties, or choose another name for the model."
             )
         return content
 
 
-LEVEL, QUANTILE = 0.95, 1.9599639845400545  # of the interval for errors without noise
+LEVEL, QUANTILE = 0.95, 1.9599639845400545  # of the interval for the error without noise
 
-_SHOWN = 200  # bytes of what a party says of itself
+_SHOWN = 200  # bytes of a party's own error message
 
 Progress = Callable[[int, int], None]
-"""Told after every sum: how many are done, and of how many parties the last one is."""
+"""Called after every sum, with the number of finished sums and the number of parties in the last one."""
 
 
 def aggregate(
@@ -134,10 +135,10 @@ def aggregate(
     progress: Progress = lambda *_: None,
     kept: Kept | None = None,
 ) -> Federated:
-    """Run the rounds of one release with the parties behind some nodes, from the first sum that is not `kept`.
+    """Run the secure sums of one release with the parties at some nodes, from the first sum that is not `kept`.
 
     Raises:
-        ProtocolError: too few parties are left: there is no sum and no model.
+        ProtocolError: too few parties are left for a sum, so there is no model.
     """
     plan.require_signatures()
     run = _Run(plan, tuple(nodes), exchange, progress, kept)
@@ -148,13 +149,13 @@ def aggregate(
         error = float(release.metrics["error"][0, 0]) * divisor(plan.stated) ** 2
         errors = counted_errors(plan, error, sum(plan.seats[party].rows for party in run.last), len(run.last))
     weights = release.weights.reshape(plan.problem.classes, -1)
-    model = replace(model_of(plan, weights, errors, provenance()["versions"]), moments=release.moments)
+    model = model_of(plan, weights, errors, provenance()["versions"], release.moments)
     return Federated(model, np.array(sorted(run.seen), dtype=np.intp), tuple(run.refused))
 
 
 @dataclass
 class _Run:
-    """The secure sums of a release, one after the other. A party that drops out of one may be in the next."""
+    """The secure sums of a release, one after the other. A party that drops out of one sum may be in the next."""
 
     plan: FederationPlan
     nodes: tuple[int, ...]
@@ -163,8 +164,8 @@ class _Run:
     kept: Kept | None
     number: int = 0
     refused: list[str] = field(default_factory=list)
-    seen: set[int] = field(default_factory=set)  # the parties whose rows are in a sum
-    last: list[int] = field(default_factory=list)  # those in the last one
+    seen: set[int] = field(default_factory=set)  # the parties with rows in any sum
+    last: list[int] = field(default_factory=list)  # the parties in the last sum
 
     def ask(self, told: bytes) -> Outcome:
         """Return the next sum (`dpml.federated.sums.Ask`)."""
@@ -173,7 +174,7 @@ class _Run:
         if summed is None and kept is not None and (begun := kept.begun(number, told)) is not None:
             try:
                 summed = self._sum(*begun)
-            except ProtocolError as error:  # too few of its parties are left
+            except ProtocolError as error:  # too few parties of the unfinished sum are left
                 self.refused.append(str(error))
         if summed is None:
             summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, told), [])
@@ -186,13 +187,13 @@ class _Run:
         return summed
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
-        """Run the sum of an opening, of whose first stages there are `answers` already."""
+        """Run the sum of an opening; the `answers` of its first stages are known from an earlier process."""
         server = Server(self.plan.session(opening))
         mail = dict.fromkeys(self.nodes, OPEN + opening.content)
         party_of: dict[int, int] = {}
         while server.stage is not Stage.DONE:
             if server.stage == len(answers):
-                if self.kept is not None and server.stage >= Stage.MASKED:  # parties give their vectors once
+                if self.kept is not None and server.stage >= Stage.MASKED:  # parties send their vectors only once
                     self.kept.keep_begun(opening, answers)
                 answers.append(self.exchange(mail))
             for node, answer in sorted(answers[server.stage].items()):
@@ -209,9 +210,13 @@ class _Run:
 
 
 def model_of(
-    plan: FederationPlan, weights: Array, errors: Mapping[str, Any] | None, versions: Mapping[str, str]
+    plan: FederationPlan,
+    weights: Array,
+    errors: Mapping[str, Any] | None,
+    versions: Mapping[str, str],
+    moments: Moments | NewtonMoments | None = None,
 ) -> Model:
-    """Return the model of a plan with the weights (K, d); all of the rest but errors and versions is the plan's."""
+    """Return the model of a plan, given the weights (K, d), errors, versions and sums; the plan has the rest."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
@@ -226,14 +231,15 @@ def model_of(
         versions=versions,
         scale=divisor(plan.stated),
         errors=errors,
+        moments=moments,
     )
 
 
 def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) -> dict[str, Any]:
-    """Return what a model's file has of a noisy `error`, which was counted on the rows of so many parties.
+    """Return the entry of a model's file about a noisy `error`, counted on the rows of this many parties.
 
-    The error and its interval are cut off at the least and the largest error that there can be. The interval covers
-    the error without noise at least as often as one that is not cut off.
+    The error and its interval are clipped to the range of possible errors. The clipped interval covers the error
+    without noise at least as often as the unclipped one.
     """
     unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
     if plan.stated.target is not None:
@@ -241,7 +247,7 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
         scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
         measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
-    scaled_up = N / rows  # the sum of those who are there, to all
+    scaled_up = N / rows  # from the parties in the sum to all parties
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
         scaled_up = M / parties
@@ -268,7 +274,7 @@ def _sentence(errors: Mapping[str, Any]) -> str:
 
 
 def publish(made: Federated, place: Path) -> None:
-    """Write the model to the path `place`, unless an earlier process of this aggregator has written it."""
+    """Write the model to `place`, unless an earlier process of this aggregator has written it."""
     text = made.model.text()
     if not place.exists() or place.read_bytes() != text.encode():
         check_writable(place)

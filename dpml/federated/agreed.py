@@ -1,7 +1,7 @@
-"""What a federation's release is to be: typed values, of which none is code, a path, or a reference to anything.
+"""The terms of a federation's release: plain typed values, without code, paths or references.
 
-A plan comes from somebody else. So its algorithm is a name out of those that come with dpml, which is looked up before
-anything of it is built, and its options are plain values of that algorithm's class.
+A plan comes from somebody else. So its algorithm must be one that comes with dpml, which is checked before anything is
+built, and its options must be plain values of that algorithm's class.
 """
 
 import csv
@@ -15,6 +15,7 @@ from inspect import isclass
 from typing import Annotated, Any, get_type_hints
 
 from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.config.build import Epsilon, algorithm_of, budget, class_of, require_all_rows
 from dpml.data import Task
 from dpml.data.sets.csv import CSV, USUAL
@@ -26,6 +27,7 @@ from dpml.optim.losses import Loss
 from dpml.options import Bound, convert
 from dpml.privacy import Budget
 from dpml.release.facts import exact_algorithm, has_exact_noise, option_node, require_exact
+from dpml.release.inference import STEPS
 
 Scalar = str | float | int | bool | None
 
@@ -37,10 +39,10 @@ Word = Annotated[
 Text = Annotated[str, Bound("1 to 200 printable characters", lambda x: 0 < len(x) <= 200 and x.isprintable())]
 Texts = Annotated[tuple[Text, ...], Bound("at most 10,000 names", lambda x: len(x) <= 10_000)]
 
-_SET = {"loss", "calibration", "protocol"}  # options of an algorithm that a federation chooses itself
+_SET = {"loss", "calibration", "protocol"}  # options of an algorithm that the federation sets
 _LISTS = ("drop", "steps", "na")
 _DATASET = ("label", "missing", "drop", "steps", "na", "encoding", "separator", "decimal")
-"""The fields that are typed as ``dataset.NAME``."""
+"""The fields that users type as ``dataset.NAME``."""
 
 
 def _key(name: str) -> str:
@@ -52,17 +54,17 @@ class Agreed:
     """The algorithm, the budget, and the role of every column.
 
     Attributes:
-        algo: the name of an algorithm that comes with dpml, a program of secure sums.
-        eps, delta: the budget, for one record or one party, as the algorithm's `unit` says.
+        algo: the name of an algorithm that comes with dpml and uses only secure sums.
+        eps, delta: the budget, for one record or one party, depending on the algorithm's `unit`.
         label: the name of the column to predict.
         options: options of the algorithm.
-        loss: the loss to minimise; None: that of the task.
+        loss: the loss to minimise; None: the usual loss of the task.
         drop: columns that are not used.
-        missing: what becomes of missing values: `refuse`, or `keep` with the step `impute`.
-        steps: preprocessing, in order.
-        encoding, separator, decimal, na: how every party's file is written.
-        count_errors: the eps, at the same delta, for which the model's errors on all rows are counted; None: they are
-            not. It comes on top of `eps`.
+        missing: how missing values are treated: `refuse`, or `keep` with the step `impute`.
+        steps: the preprocessing steps, in order.
+        encoding, separator, decimal, na: the format of every party's file.
+        count_errors: an additional eps, at the same delta, for counting the model's errors on all rows; None: errors
+            are not counted.
     """
 
     algo: Word
@@ -84,10 +86,10 @@ class Agreed:
         for name, hint in get_type_hints(Agreed, include_extras=True).items():
             object.__setattr__(self, name, convert(getattr(self, name), hint, _key(name)))
         if not math.isfinite(self.eps):
-            raise UserError("eps=inf is no private release: choose a finite eps.")
+            raise UserError("eps=inf does not make a private release: choose a finite eps.")
         require_all_rows(self.missing)
         if not isinstance(self.options, Mapping):
-            raise UserError("the options of a plan's algorithm must be names with values.")
+            raise UserError("the options of a plan's algorithm must be a mapping of names to values.")
         allowed = {f"algo.{each.name}" for each in fields(self._kind) if each.name not in _SET}
         refuse_unknown("key", [f"algo.{name}"[:60] for name in self.options], allowed, "a plan")
         for name, value in self.options.items():
@@ -99,15 +101,15 @@ class Agreed:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Agreed":
-        """The terms that a plan's file has."""
+        """Return the terms in the content of a plan's file."""
         names = [each.name for each in fields(cls)]
         if not isinstance(content, Mapping) or {*content, "count_errors"} != {*names}:
-            raise UserError(f"the terms of a plan must be {', '.join(names)}, the last where errors are counted.")
+            raise UserError(f"the terms of a plan must be {', '.join(names)}; only the last may be left out.")
         return cls(**content)
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The same as they are typed."""
+        """The terms as KEY=VALUE words."""
         typed = {"algo": self.algo} | {f"algo.{name}": value for name, value in self.options.items()}
         for name in ("eps", "delta", "loss", "count_errors", *_DATASET):
             value = getattr(self, name)
@@ -117,7 +119,7 @@ class Agreed:
 
     @property
     def budget(self) -> Budget:
-        """The privacy of a release."""
+        """The privacy budget of a release."""
         return budget(self.eps, self.delta)
 
     @property
@@ -139,12 +141,12 @@ class Agreed:
         return option_node(self.algo) | dict(self.options)
 
     def algorithm(self, loss: Loss, task: Task) -> Algorithm:
-        """The algorithm, with the least noise that is proven to suffice, and the count of its errors."""
+        """Return the algorithm with the least noise that is proven to suffice; it also counts errors if agreed."""
         algorithm: Any = algorithm_of(self._node(), loss, "tight")
         return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
-        """The same with ``algo.noise=discrete`` if they say nothing of the noise and there is such noise."""
+        """Return the terms with ``algo.noise=discrete`` if they do not set the noise and the algorithm supports it."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
             require_exact(algorithm)
@@ -153,34 +155,36 @@ class Agreed:
         return replace(self, options={**self.options, "noise": "discrete"})
 
     def content(self) -> dict[str, Any]:
-        """The same in the form of a plan's file, for `read`."""
+        """Return the terms as plain values of a plan's file, for `read`."""
         content = {each.name: getattr(self, each.name) for each in fields(self)} | {"options": dict(self.options)}
         return {key: value for key, value in content.items() if (key, value) != ("count_errors", None)}
 
 
 def no_sums(algo: str) -> str:
-    """The sentence about an algorithm that is no program of secure sums."""
+    """Return the message about an algorithm that does not use only secure sums."""
     return (
-        f"algo={algo} cannot run between parties on machines of their own: choose an algorithm of secure "
-        "sums, as algo=ssp, ssp_descent, wdgd, dpgd or capefm."
+        f"algo={algo} cannot run between parties on their own machines: choose an algorithm of secure sums, such as "
+        "algo=ssp, ssp_descent, wdgd, dpgd or capefm."
     )
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Return the terms typed as KEY=VALUE words; a bounds file's `reading` gives those that are not typed."""
+    """Return the terms from KEY=VALUE words; a bounds file's `reading` supplies options of the data set."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"what parties agree on is KEY=VALUE, got {word!r}.")
+            raise UserError(f"the terms of a plan are KEY=VALUE, got {word!r}.")
         if not key.startswith("algo."):
             refuse_unknown("key", [key], names, "a plan")
         if key in typed:
-            raise UserError(f"{key} is given twice.")
+            raise UserError(f"{key} is given twice: leave out one of them.")
         typed[key] = _value(key, value)
     given = {"algo": "wdgd"} | {name: value for name, value in (reading or {}).items() if name in _DATASET}
     given |= {names[key]: value for key, value in typed.items() if key in names}
+    if given["algo"] == Regression.name:
+        given.setdefault("steps", STEPS)
     for name in ("eps", "delta", "label"):
         if name not in given:
             raise UserError(f"{_key(name)} is missing: a plan needs eps, delta and dataset.label.")

@@ -1,6 +1,6 @@
-"""Folders for the parties and the aggregator of a consortium, each with the steps that its owner takes.
+"""Write folders for the parties and the aggregator of a consortium; each lists the steps that its owner takes.
 
-No party's signing key is made here: each party makes its own, next to its rows, with the command `card`.
+It makes no signing keys of parties: each party makes its own, next to its rows, with the command `card`.
 """
 
 import re
@@ -27,11 +27,11 @@ _WAIT = ("--wait", "3600")  # seconds: people start their programs by hand
 _BEFORE = {
     "card": "Put your rows into `rows.csv`. This command counts them and makes your signing key, which never leaves "
     "this folder. Send the card to the aggregator.",
-    "sign": "Take `plan.json` from the aggregator. Read what is printed, compare checksum and fingerprints with the "
-    "others by telephone, then send the signed `plan.json` back.",
-    "party": "Take the plan with all signatures, which replaces yours, and take part. The model is handed to you.",
+    "sign": "Take `plan.json` from the aggregator. Read the printed plan, compare checksum and fingerprints with "
+    "the others by telephone, then send the signed `plan.json` back.",
+    "party": "Replace your plan by the one with all signatures, then take part. You will receive the model.",
     "plan": "Put all cards here. Send `plan.json` to all parties.",
-    "copies": "Put the signed copies here, each as the party's name with `.json`. Send `plan.json` to all again.",
+    "copies": "Put the signed copies here, each named after its party with `.json`. Send `plan.json` to all again.",
     "aggregator": "Tell all parties to begin.",
 }
 
@@ -47,15 +47,15 @@ def write_consortium(
     """Write a folder for each party and the aggregator into `folder`, which must not exist.
 
     Args:
-        names: the parties' names, which differ.
+        names: the parties' names, all different.
         address: the host and the port of the aggregator.
         stated: the public statements about the columns.
-        setting: ``--set`` and all that follows it, of `card` and `plan`.
+        setting: ``--set`` and the words that follow it, for `card` and `plan`.
         adversary: the options of `plan` about colluders, drop-outs and noise.
         folder: the folder to write.
     """
     if "aggregator" in names:
-        raise UserError("no party can have the name aggregator: that folder is the aggregator's own.")
+        raise UserError("a party cannot be named aggregator, because that is the name of the aggregator's folder.")
     columns = yaml.safe_dump(stated.content(), sort_keys=False, allow_unicode=True)
     agreeing = ("--bounds", "columns.yaml", *setting)
     steps = {name: _party(name, address, agreeing) for name in names}
@@ -101,7 +101,7 @@ def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
 
 
 def write_certificates(host: str, folder: Path) -> None:
-    """Write the aggregator's ``server.key`` and ``server.pem``, and ``ca.pem``, by which parties know it.
+    """Write the aggregator's ``server.key`` and ``server.pem``, and ``ca.pem``, with which parties verify it.
 
     The certificate is signed by its own key, so both ``.pem`` files are that certificate.
     """
@@ -142,5 +142,5 @@ def _host(host: str) -> x509.GeneralName:
     except ValueError:
         name = ""
     if not _HOST.fullmatch(name):
-        raise UserError(f"{host!r} is not the name or the address of a machine.")
+        raise UserError(f"{host!r} is not a host name or an IP address.")
     return x509.DNSName(name)

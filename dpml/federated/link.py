@@ -1,7 +1,8 @@
-"""The link between parties and aggregator: one TLS connection for each party, for the whole release.
+"""The link between parties and aggregator: one TLS connection per party, for the whole release.
 
-Callers call the aggregator, so that none has to be reached from outside, and prove with their signing key who they are.
-Who is silent too long, or sends anything else than is due, is hung up on; it may call again, and is in the next sum.
+Parties connect to the aggregator, so they need no open port. They prove their identity with their signing key. The
+aggregator closes the connection of a party that is silent too long or sends an invalid message. This party may connect
+again, and then takes part in the next sum.
 """
 
 import math
@@ -27,16 +28,16 @@ from dpml.federated.sums import END
 
 _WHOLE = struct.Struct("<I")
 _CHALLENGE, _SIGNATURE = 32, 64
-_HELLO = b"dpml link "  # before what a party signs to prove who it is
-_GREETING = 5.0  # seconds to prove it
-_PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next word
-_PAUSE = 0.2  # seconds between two calls
-_LONGEST = 1 << 28  # bytes that a party takes of the aggregator, or more where vectors are longer
+_HELLO = b"dpml link "  # the start of what a party signs to prove its identity
+_GREETING = 5.0  # seconds to prove the identity
+_PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next message
+_PAUSE = 0.2  # seconds between two attempts to connect
+_LONGEST = 1 << 28  # bytes that a party accepts from the aggregator, or more if vectors are longer
 _CHUNK = 1 << 16
 
 
 class _HungUpError(Exception):
-    """The other side is gone, too slow, or sends more than it may."""
+    """The other side has closed the connection, is too slow, or sends too much."""
 
 
 def _send(connection: socket.socket, content: bytes, until: float) -> None:
@@ -64,19 +65,19 @@ def _exactly(connection: socket.socket, length: int, until: float) -> bytes:
 
 @contextmanager
 def _whatever_happens(connection: socket.socket, until: float) -> Iterator[None]:
-    """A connection that fails, takes too long, or is closed by another thread meanwhile is one that was hung up."""
+    """Raise _HungUpError if the connection fails, takes too long, or is closed by another thread."""
     left = until - time.monotonic()
     if left <= 0:
         raise _HungUpError
     try:
         connection.settimeout(left)
         yield
-    except (OSError, ValueError):  # TLS raises the second where it was closed
+    except (OSError, ValueError):  # TLS raises ValueError on a closed connection
         raise _HungUpError from None
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Close a connection; a thread that waits for its other side stops doing so."""
+    """Close a connection, also for a thread that waits for its other side."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
@@ -84,7 +85,7 @@ def _hang_up(connection: socket.socket) -> None:
 
 @dataclass
 class Callers:
-    """The parties that have called: `exchange` sends each of some a message and takes the answers that come in time."""
+    """The connected parties. `exchange` sends them messages and collects the answers that arrive in time."""
 
     plan: FederationPlan
     timeout: float
@@ -92,10 +93,10 @@ class Callers:
     over: bool = False
 
     def __post_init__(self) -> None:
-        self._pool = ThreadPoolExecutor(len(self.plan.seats))  # so that nobody waits for another who is slow
+        self._pool = ThreadPoolExecutor(len(self.plan.seats))  # so that nobody waits for a slow party
 
     def greet(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Take in a party that proves who it is, in the place of an earlier connection; hang up on anybody else."""
+        """Accept a party that proves its identity, in place of its earlier connection; hang up on anybody else."""
         until, challenge = time.monotonic() + _GREETING, os.urandom(_CHALLENGE)
         try:
             connection.settimeout(_GREETING)
@@ -113,17 +114,17 @@ class Callers:
         earlier, self._connections[number] = self._connections.get(number), connection
         if earlier is not None:
             _hang_up(earlier)
-        if self.over:  # it called while all were hung up on
+        if self.over:  # it connected while all connections were being closed
             connection.close()
 
     def await_all(self, wait: float) -> None:
-        """Return when all parties have called, or the seconds to wait are over."""
+        """Wait until all parties are connected, for at most `wait` seconds."""
         until = time.monotonic() + wait
         while len(self._connections) < len(self.plan.seats) and time.monotonic() < until:
             time.sleep(_PAUSE / 4)
 
     def exchange(self, mail: Mapping[int, bytes]) -> dict[int, bytes]:
-        """The answers of the parties that are there, by their numbers."""
+        """Send messages to parties, and return the answers of those that are connected, by party."""
         until = time.monotonic() + self.timeout
         here = [party for party in mail if party in self._connections]
         answers = self._pool.map(lambda party: self._ask(party, mail[party], until), here)
@@ -141,7 +142,7 @@ class Callers:
             return None
 
     def end(self, model: str) -> None:
-        """Hand the model to all parties that are there, and hang up."""
+        """Send the model to all connected parties, and hang up."""
         until, content = time.monotonic() + self.timeout, END + model.encode()
 
         def hand(connection: socket.socket) -> None:
@@ -152,7 +153,7 @@ class Callers:
         self.close()
 
     def close(self) -> None:
-        """Hang up on all, also on who calls from now on."""
+        """Hang up on all parties, also on those that connect later."""
         self.over = True
         for connection in list(self._connections.values()):
             _hang_up(connection)
@@ -163,12 +164,12 @@ class Callers:
 def listening(
     plan: FederationPlan, address: tuple[str, int], timeout: float, context: ssl.SSLContext | None
 ) -> Iterator[tuple[Callers, int]]:
-    """Let parties call; yields them, and the port that they call."""
+    """Let parties connect; yield the connected parties and the port."""
     try:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         server = socket.create_server(address, family=family, backlog=len(plan.seats))
     except OSError as error:
-        raise UserError(f"{address[0]}:{address[1]} cannot be listened on: {error.strerror or error}.") from None
+        raise UserError(f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}.") from None
     parties = Callers(plan, timeout)
 
     def accept() -> None:
@@ -178,7 +179,7 @@ def listening(
             except OSError:
                 if parties.over:
                     return
-                time.sleep(_PAUSE)  # too many strangers, or one that was gone at once
+                time.sleep(_PAUSE)  # too many connections, or one that was closed at once
                 continue
             threading.Thread(target=parties.greet, args=(plain, context), daemon=True).start()
 
@@ -201,7 +202,7 @@ def take_part(
     wait: float,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Answer the aggregator until it hands over the model, and return the model. Connect again after a lost line."""
+    """Answer the aggregator until it sends the model, and return the model. Connect again if the connection is lost."""
     until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
     while True:
         taken_in = math.inf
@@ -217,13 +218,13 @@ def take_part(
                 return said[1:].decode("utf-8", "replace")
         except ssl.SSLCertVerificationError as error:
             raise UserError(
-                f"the aggregator at {address[0]} is not who it should be: {error.verify_message.rstrip('.')}."
+                f"the aggregator at {address[0]} has an invalid certificate: {error.verify_message.rstrip('.')}."
             ) from None
         except (_HungUpError, OSError):
-            if time.monotonic() > taken_in + _GREETING:  # not hung up on at once: it may have waited for others
+            if time.monotonic() > taken_in + _GREETING:  # not hung up at once: it may have waited for other parties
                 until = time.monotonic() + wait
             if time.monotonic() > until:
-                does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have another plan"
+                does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have a different plan"
                 raise UserError(f"the aggregator at {address[0]}:{address[1]} {does}.") from None
             time.sleep(_PAUSE)
 
@@ -236,11 +237,11 @@ def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """HOST:PORT."""
+    """Return the host and the port of a text HOST:PORT."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     try:
-        host.encode("idna")  # as it is when it is looked up
+        host.encode("idna")  # a lookup encodes it, too
     except ValueError:
         host = ""
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
@@ -249,7 +250,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What the aggregator shows; None on this machine only, where nobody listens in."""
+    """Return the aggregator's TLS context; None, without TLS, is possible only on this machine."""
     if certificate is None or key is None:
         _require_this_machine(address, "--certificate and --certificate-key")
         return None
@@ -257,23 +258,23 @@ def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | N
     try:
         context.load_cert_chain(certificate, key)
     except OSError as error:
-        raise UserError(f"{certificate} and {key} are no certificate and its key: {error.strerror or error}.") from None
+        raise UserError(f"cannot use {certificate} with the key {key}: {error.strerror or error}.") from None
     return context
 
 
 def client_tls(address: tuple[str, int], authority: Path | None) -> ssl.SSLContext | None:
-    """By which a party knows the aggregator; None on this machine only."""
+    """Return a party's TLS context, which verifies the aggregator; None, without TLS, only on this machine."""
     if authority is None:
         _require_this_machine(address, "--ca")
         return None
     try:
         return ssl.create_default_context(cafile=str(authority))
     except OSError as error:
-        raise UserError(f"{authority} is no certificate: {error.strerror or error}.") from None
+        raise UserError(f"{authority} is not a certificate: {error.strerror or error}.") from None
 
 
 def _require_this_machine(address: tuple[str, int], missing: str) -> None:
     with suppress(ValueError):
         if ip_address(address[0]).is_loopback:
             return
-    raise UserError(f"{address[0]} is another machine, and TLS needs {missing}: without it there is 127.0.0.1 only.")
+    raise UserError(f"{address[0]} is another machine, which needs TLS: add {missing}, or use 127.0.0.1.")

@@ -1,15 +1,16 @@
 """A party as a separate process: only this process reads the party's rows and signing key.
 
-To whatever the aggregator says, it returns only messages of the protocol, and its vector once for each secure sum of
-the plan.
+Whatever the aggregator sends, the party answers only with protocol messages. It sends its vector once for each secure
+sum of the plan.
 """
 
 import hashlib
 import json
+import math
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.random import Generator
 
 from dpml.algorithms import require_domain
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round, moments_of
+from dpml.algorithms.quadratic.newton_sums import LAST
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.arrays import Array
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
@@ -46,12 +50,11 @@ _VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 class Member:
     """A party of a plan: `answer` takes a message of the aggregator and returns the party's answer.
 
-    When its first vector is due, the whole release is entered into its ledger before the noise of that vector is drawn.
-    The party sends one vector to each of the release's secure sums, in their order, and begins no other session: for
-    another release it must be started again.
+    Before it draws the noise of its first vector, the party enters the whole release into its ledger. It sends one
+    vector to each secure sum of the release, in order. For another release it must be started again.
     """
 
-    def __init__(  # noqa: PLR0913 - what a party has, and its own limits
+    def __init__(  # noqa: PLR0913 - a party has files and its own limits
         self,
         plan: FederationPlan,
         signer: Ed25519PrivateKey,
@@ -65,14 +68,14 @@ class Member:
         self.plan, self.number = plan, plan.number_of(signer.public_key().public_bytes_raw())
         self._signer, self._data, self._ledger, self._source = signer, data, Ledger(ledger), source
         self._cap, self._reading = cap, reading
-        agreed_rows(plan, self.number, data, reading)  # report a mistake before others wait
+        agreed_rows(plan, self.number, data, reading)  # report a mistake before other parties wait
         if not ledger.exists():
             check_writable(ledger)
         self._ledger.require_room(*self._entered)
         self._party: Party | None = None
         self._asked: bytes | None = None  # the last message that was answered
         self._answered = b""  # the answer to it
-        self.reached = 0  # sums of the release that are over for it: it has sent its vector to the last of them
+        self.reached = 0  # the number of sums to which it has sent its vector, or that it has missed
         self._answer: Answer | None = None
         self._entry: LedgerEntry | None = None
 
@@ -82,53 +85,54 @@ class Member:
         return " ".join(self.plan.terms.words), facts.held, self._cap, self.plan.keys
 
     def answer(self, said: bytes) -> bytes:
-        """Return the answer to a message of the aggregator; its first byte gives the kind of answer.
+        """Return the answer to a message of the aggregator; the first byte gives the kind of answer.
 
-        An aggregator that was started again repeats its last message, and gets the same bytes again.
+        A restarted aggregator repeats its last message and receives the same answer.
         """
         if said == self._asked:
             return self._answered
         answer = self._new_answer(said)
-        if answer[:1] == MESSAGE:  # a refused message changes nothing
+        if answer[:1] == MESSAGE:  # a refused message does not change the state
             self._asked, self._answered = said, answer
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Return the answer, which discloses nothing of an error in the party's own rows but that there is one."""
+        """Return the answer; of an error in the party's own rows, it reveals only that one exists."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
             return self._refused(str(error), str(error))
         except Exception as error:  # the message may contain private data
-            return self._refused(str(error), "it cannot take part; its own log says why.")
+            return self._refused(str(error), "it cannot take part; see its own log.")
 
     def receive_model(self, text: str, place: Path) -> None:
-        """Write the model that the aggregator made to the path `place`, and its checksum into the ledger."""
+        """Write the aggregator's model to `place`, and its checksum into the ledger."""
         check_writable(place)
         if text != self._own_text(text):
-            raise UserError("what the aggregator hands over is no model of this plan.")
-        if self._entry is not None:  # first, so that no model is there that the ledger does not know
+            raise UserError("the aggregator sent something that is not a model of this plan; nothing was written.")
+        if self._entry is not None:  # first, so that the ledger knows every model that exists
             self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
         try:
             create_atomically(place, text)
         except FileExistsError:
-            raise UserError(f"{place} is there already: another program has written it meanwhile.") from None
+            raise UserError(f"{place} is there already: another program has written it in the meantime.") from None
 
     def _own_text(self, text: str) -> str | None:
-        """Return the model's file as this party writes it; None without a model.
+        """Return the content of the model's file as this party writes it; None if `text` is not a model.
 
-        Of `text` it takes only what it cannot know: the weights, the counted error and on how many rows it was counted,
-        and the versions of the aggregator's software.
+        It takes only what it cannot know from `text`: the weights, the counted error with its number of rows, the noisy
+        sums of a regression, and the versions of the aggregator's software.
         """
         try:
             content = from_json(text)
             weights = np.array(content["weights"], dtype=float)
             versions = {name: content["versions"][name] for name in provenance()["versions"]}
             errors = None if self.plan.terms.count_errors is None else self._errors(**content["errors"])
+            moments = self._moments(content["moments"]) if self.plan.terms.algo == Regression.name else None
             if weights.shape == (self.plan.problem.classes, self.plan.problem.d) and all(
                 _VERSION.fullmatch(version) for version in versions.values()
             ):
-                return model_of(self.plan, weights, errors, versions).text()
+                return model_of(self.plan, weights, errors, versions, moments).text()
         except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, RecursionError):
             pass
         return None
@@ -136,16 +140,41 @@ class Member:
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
         """Return the counted errors of this plan with the same error, rows and deviation.
 
-        The deviation follows from how many parties were in the last sum, which is all that is sought.
+        The deviation depends on the number of parties in the last sum, so all possible numbers are tried.
         """
+        for parties in self._numbers_of_parties(int(rows)):
+            errors = counted_errors(self.plan, float(error), int(rows), parties)
+            if errors["deviation"] == deviation:
+                return errors
+        raise ValueError("no number of parties has this deviation")
+
+    def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
+        """Return the sums of a regression with the noise that this plan's parties have, of whom some may be missing."""
+        problem, moments = self.plan.problem, moments_of(content)
+        program = replace(self.plan.sums.algorithm, protocol="secagg")  # as `Sums` runs it
+        messages = program.messages(self.plan.terms.budget, problem)
+        parts: list[tuple[Moments | Round, int]] = [(moments, 0)] if isinstance(moments, Moments) else []
+        if isinstance(moments, NewtonMoments):
+            parts = list(zip((moments.first, moments.before, moments.last), (0, *LAST), strict=True))
+        for part, number in parts:
+            arrays = [of.shape for of in vars(part).values() if isinstance(of, np.ndarray)]
+            if {*arrays} != {(problem.d, problem.d), (problem.d,)} or moments.rows != problem.N:
+                raise ValueError("the sums are about other rows or features")
+            widenings = [
+                part.scaled_up * math.sqrt(parties / problem.M)
+                for parties in self._numbers_of_parties(round(problem.N / part.scaled_up))
+            ]
+            if not any(part.has_noise(messages[number], widening) for widening in widenings):
+                raise ValueError("no number of parties has this noise")
+        return moments
+
+    def _numbers_of_parties(self, rows: int) -> Iterator[int]:
+        """Yield how many parties can have so many rows together, if they are enough for a sum."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):
-            if sum(sizes[:parties]) <= int(rows) <= sum(sizes[M - parties :]):
-                errors = counted_errors(self.plan, float(error), int(rows), parties)
-                if errors["deviation"] == deviation:
-                    return errors
-        raise ValueError("no number of parties has this deviation")
+            if sum(sizes[:parties]) <= rows <= sum(sizes[M - parties :]):
+                yield parties
 
     def _refused(self, own: str, told: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)
@@ -154,19 +183,19 @@ class Member:
     def _open(self, said: bytes) -> bytes:
         opening = Opening.read(said)
         if opening is None or opening.digest != self.plan.digest:
-            raise RefusedError("the aggregator has another plan.")
+            raise RefusedError("the aggregator has a different plan.")
         if opening.number >= len(self.plan.sums.lengths):
-            raise RefusedError(f"the release has {len(self.plan.sums.lengths)} secure sums, and no more.")
+            raise RefusedError(f"the release has only {len(self.plan.sums.lengths)} secure sums.")
         if opening.number < self.reached:
-            raise RefusedError("it has sent its part of this release already; it has to be started again for another.")
-        self.plan.sums.read(opening.number, opening.told)  # before anything is spent on it
+            raise RefusedError("it has already sent its vector to this sum; for another release, start it again.")
+        self.plan.sums.read(opening.number, opening.told)  # before any privacy budget is spent on it
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
 
     def _receive(self, message: bytes) -> bytes:
         if self._party is None:
-            raise RefusedError("there is no session yet.")
+            raise RefusedError("no session has started yet.")
         return self._party.receive(message)
 
     def _contribution(self, opening: Opening) -> tuple[Ring, Array]:
@@ -181,9 +210,9 @@ class Member:
 
 
 def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:
-    """The rows X (n, d) and labels y (n,) of a file, in its order, by the statements about the columns.
+    """Return the preprocessed rows X (n, d) and labels y (n,) of a file, in the file's order.
 
-    The file's columns may be in any order: features are in that of `stated`.
+    The file's columns may be in any order. The features of X are in the order of `stated`.
     """
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.json"
@@ -202,16 +231,16 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
 def agreed_rows(
     plan: FederationPlan, party: int, path: Path, reading: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array]:
-    """Return the rows of a party, if they match the plan and satisfy the assumptions of the guarantee.
+    """Return the rows of a party; raise UserError unless they match the plan and the assumptions of its guarantee.
 
-    `reading` are the options of dataset=csv by which this party's file is written otherwise than the plan says.
+    `reading` has the options of dataset=csv in which the format of this party's file differs from the plan.
     """
     X, y = own_rows(replace(plan.dataset, **(reading or {})), plan.stated, path)
     seat = plan.seats[party]
     if len(y) != seat.rows:
         raise UserError(
-            f"{path} has {len(y):,} rows that can be used, and the plan says {seat.rows:,} of {seat.name!r}: agree on "
-            "a new plan."
+            f"{path} has {len(y):,} usable rows, but the plan has {seat.rows:,} rows of {seat.name!r}: agree on a new "
+            "plan."
         )
     n = len(y)
     data = Dataset(str(path), task_of(plan.stated), X, y, X[:0], y[:0])
@@ -220,12 +249,12 @@ def agreed_rows(
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """The signing key in a file; if there is none and one is to be made, the file is created for its owner only."""
+    """Return the signing key in a file; with `make`, first create a missing file, readable by its owner only."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
-            raise UserError(f"{path} may be read by others: a signing key is its owner's alone (chmod 600 {path}).")
+            raise UserError(f"{path} may be read by others, but a signing key is secret: type chmod 600 {path}.")
         if make and not path.exists():
             create_atomically(path, Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n", private=True)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))
     except ValueError:
-        raise UserError(f"{path} is no signing key such as `dpml federate card` makes.") from None
+        raise UserError(f"{path} is not a signing key such as `dpml federate card` makes.") from None

@@ -1,7 +1,7 @@
 """The plan that the parties of a federation have agreed on: one JSON file, the same for all.
 
-A party does not rely on the aggregator for the amount of noise, the list of parties, or the number of drop-outs: all of
-it is in the plan. Every party has signed the plan's checksum before any answers a message.
+The plan contains the amount of noise, the list of parties and the number of drop-outs, so a party need not trust the
+aggregator with them. All parties must sign the plan's checksum before any of them answers a message.
 """
 
 import hashlib
@@ -35,11 +35,12 @@ from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.protocols.session import least_quorum
 from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
+from dpml.release.inference import check_effects
 
 FORMAT = "dpml plan 2"
 
 _KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts", "signatures")
-_SIGNED = b"dpml plan signature "  # before the checksum
+_SIGNED = b"dpml plan signature "  # precedes the checksum
 _LONGEST = 1 << 24  # bytes of a plan or a card
 _MOST = 10_000  # parties
 _NAME = re.compile(r"\w[\w .-]{0,63}")
@@ -56,13 +57,13 @@ class Seat:
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise UserError(
-                f"the name {self.name[:64]!r} of a party, which is that of its file, must be at most 64 letters, "
-                "digits, blanks, dots and dashes."
+                f"{self.name[:64]!r} cannot be the name of a party (it comes from the name of its file): use 1 to 64 "
+                "letters, digits, blanks, dots and dashes, and begin with a letter or digit."
             )
 
     @property
     def fingerprint(self) -> str:
-        """Of the key, to be compared by telephone: the first 16 bytes of its SHA-256."""
+        """The first 16 bytes of the key's SHA-256, which parties compare by telephone."""
         digits = hashlib.sha256(self.key).hexdigest()[:32]
         return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
 
@@ -72,13 +73,13 @@ class FederationPlan:
     """The content of the agreement.
 
     Attributes:
-        terms: algorithm, budget and the role of every column.
+        terms: the algorithm, the budget and the role of every column.
         stated: the public statements about the columns.
         seats: the parties, in the order of their numbers.
         colluders: the number of parties that may pool their knowledge with the aggregator, at least 1.
-        dropouts: the number of parties that may be missing from the sum. The noise is wide enough without that of the
-            colluders and of the drop-outs, so the guarantees hold for every possible sum.
-        signatures: of parties under the checksum of all the rest, by name.
+        dropouts: the number of parties that may be missing from a sum. The noise of the other parties that do not
+            collude suffices, so the guarantees hold for every possible sum.
+        signatures: the parties' signatures of the checksum of everything else, by name.
     """
 
     terms: Agreed
@@ -91,21 +92,22 @@ class FederationPlan:
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]
         if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
-            raise UserError("two parties of the plan have the same name or the same key.")
+            raise UserError("two parties of the plan have the same name or the same key: each party needs its own.")
         if self.colluders < 1:
             raise UserError(
-                f"colluders={self.colluders} is no plan: the aggregator may be one of the parties, or know one; choose "
-                "1 or more."
+                f"colluders={self.colluders} is too small: the aggregator may be one of the parties, or collude with "
+                "one; choose 1 or more."
             )
-        # refuse an invalid plan now, not when all parties are connected
+        # refuse an invalid plan before all parties are connected
+        check_effects(self.algorithm, self.dataset.steps, self.stated)
         check_ball(self.dataset.steps, self.stated.columns)
-        topology = self.topology  # first, as noise needs an honest party's part
+        topology = self.topology  # first, because noise needs an honest party
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
         _ = self.guarantees
 
     @property
     def text(self) -> str:
-        """The content of its file."""
+        """The content of the plan's file."""
         signatures = {name: signature.hex() for name, signature in sorted(self.signatures.items())}
         return _written({**self._content, "signatures": signatures})
 
@@ -122,24 +124,24 @@ class FederationPlan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of what is agreed on, independent of the layout of the file and of who has signed."""
+        """SHA-256 of the agreement, independent of the layout of the file and of the signatures."""
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
-        """Return the same with one more signature."""
+        """Return the plan with one more signature."""
         seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
-        """The same with `more`, of parties that have not signed it; nothing that was agreed on is worked out anew."""
-        plan, lacks = copy(self), self.unsigned  # with what is cached
+        """Return the plan with `more` signatures, of parties that have not signed it yet; cached values are kept."""
+        plan, lacks = copy(self), self.unsigned  # keeps cached values
         taken = {name: signature for name, signature in more.items() if name in lacks}
         object.__setattr__(plan, "signatures", {**self.signatures, **taken})
         return plan
 
     @property
     def unsigned(self) -> tuple[str, ...]:
-        """The parties that have not signed it."""
+        """The parties without a valid signature."""
         unsigned = []
         for seat in self.seats:
             try:
@@ -150,16 +152,16 @@ class FederationPlan:
         return tuple(unsigned)
 
     def require_signatures(self) -> None:
-        """Raise UserError unless all parties have signed: a plan that others have not seen may be for one victim."""
+        """Raise UserError unless all parties have signed: a plan that others have not seen may target one victim."""
         if self.unsigned:
             raise UserError(
-                f"the plan lacks the signature of {', '.join(self.unsigned)}: every party signs it with "
-                "`dpml federate sign`, and nobody takes part before."
+                f"the plan lacks the signature of {', '.join(self.unsigned)}: every party must sign it with "
+                "`dpml federate sign` before anybody takes part."
             )
 
     @property
     def keys(self) -> str:
-        """A digest of the parties' keys, in any order, by which their ledgers recognise them."""
+        """A digest of the parties' keys, independent of their order, by which ledgers recognise the parties."""
         return sha256(*sorted(seat.key for seat in self.seats))
 
     @property
@@ -179,7 +181,7 @@ class FederationPlan:
 
     @property
     def problem(self) -> Problem:
-        """What noise and guarantees depend on. A drop-out counts as a colluder: its noise protects no other party."""
+        """The public facts. A drop-out counts as a colluder, because its noise protects no other party."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
@@ -187,20 +189,20 @@ class FederationPlan:
 
     @cached_property
     def sums(self) -> Sums:
-        """The parties' messages, and the computation on them."""
+        """The secure sums of the parties' messages, and the computation on them."""
         return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
     def error_deviation(self) -> float:
-        """The standard deviation of the noise of the counted error, with all parties and in the algorithm's units."""
+        """The standard deviation of the counted error's noise, with all parties, in the algorithm's units."""
         assert isinstance(self.algorithm, Counting)
         return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
 
     @cached_property
     def facts(self) -> Facts:
-        """What every release under this plan is like.
+        """The facts of every release under this plan.
 
-        If parties may drop out, every view gets the guarantee of the view that sees most: the other guarantees assume
+        If parties may drop out, every view has the guarantee of the worst view, because the other guarantees assume
         the noise of all parties.
         """
         trust = "no place had the records of two parties: the parties ran secure aggregation"
@@ -218,7 +220,7 @@ class FederationPlan:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The guarantees of a release, for every view."""
+        """The guarantee of every view of a release."""
         return self.facts.held
 
     @property
@@ -228,19 +230,19 @@ class FederationPlan:
 
     @property
     def longest(self) -> int:
-        """Bytes that no message of a party exceeds."""
+        """The largest number of bytes of a party's message."""
         return 8 * (max(self.sums.lengths) + self.sums.beside) + 256 * len(self.seats) + 4096
 
     @property
     def topology(self) -> Topology:
-        """Every pair of parties shares masks, and all but `dropouts` have to be in the sum."""
+        """The topology: every pair of parties shares masks, and all but `dropouts` parties must be in a sum."""
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """The session of the secure sum that an opening starts.
+        """Return the session of the secure sum that an opening starts.
 
-        Its name is the first 16 bytes of SHA-256("dpml sum" | the opening), so parties that received different openings
-        have no sum together.
+        Its name is the first 16 bytes of SHA-256("dpml sum" | the opening). So parties that received different openings
+        cannot have a sum together.
         """
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
@@ -248,43 +250,44 @@ class FederationPlan:
         return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
-        """The number of the party with this verification key."""
+        """Return the number of the party with this verification key."""
         for number, seat in enumerate(self.seats):
             if seat.key == key:
                 return number
-        raise UserError("the plan has no party with the verification key of this signing key.")
+        raise UserError("this signing key belongs to no party of the plan.")
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
     """Return the complete topology for given numbers of parties, colluders and drop-outs."""
     most = most_dropouts(parties, colluders)
     if max(2, least_quorum(parties, colluders)) > parties:
-        raise UserError(f"{parties} parties cannot be protected from colluders={colluders} of them: more are needed.")
+        raise UserError(f"{parties} parties cannot be protected from colluders={colluders} of them: add parties.")
     if not 0 <= dropouts <= most:
         raise UserError(
-            f"{parties} parties of which colluders={colluders} collude can do without {most} at most, got "
-            f"dropouts={dropouts}."
+            f"with {parties} parties and colluders={colluders}, at most {most} may drop out, got dropouts={dropouts}."
         )
     return complete(parties, parties - dropouts)
 
 
 def most_dropouts(parties: int, colluders: int) -> int:
-    """The largest number of drop-outs, given the numbers of parties and colluders."""
+    """Return the largest number of drop-outs, given the numbers of parties and colluders."""
     return max(0, parties - max(2, least_quorum(parties, colluders)))
 
 
 def task_of(stated: ColumnBounds) -> Task:
-    """The prediction task, from the statement about the label."""
+    """Return the prediction task, from the statement about the label."""
     if stated.target is not None:
         return "regression"
     return "binary" if len(stated.classes) == 2 else "multiclass"
 
 
 def read_plan(path: Path) -> FederationPlan:
-    """The plan in a file."""
+    """Return the plan in a file."""
     content = _json(path, "plan such as `dpml federate plan` writes")
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
-        raise UserError(f"{path} is no plan of this dpml: it must have format: {FORMAT!r}, and {', '.join(_KEYS[1:])}.")
+        raise UserError(
+            f"{path} is not a plan of this version of dpml: it needs format: {FORMAT!r}, and {', '.join(_KEYS[1:])}."
+        )
     try:
         for key in ("stated", "parties", "signatures"):
             if not isinstance(content[key], dict) or len(content[key]) > _MOST:
@@ -296,16 +299,16 @@ def read_plan(path: Path) -> FederationPlan:
         colluders, dropouts = (convert(content[key], number, key) for key in ("colluders", "dropouts"))
         return FederationPlan(terms, stated, seats, colluders, dropouts, signatures)
     except UserError as error:
-        raise UserError(f"{path} is no plan that can be carried out: {error}") from None
+        raise UserError(f"{path} is not a valid plan: {error}") from None
 
 
 def read_card(path: Path) -> Seat:
-    """The party described by a card; its name is that of the file."""
+    """Return the party that a card describes; the file's name is the party's name."""
     content = _json(path, "card such as `dpml federate card` writes")
     try:
         return _seat(path.stem, content)
     except UserError as error:
-        raise UserError(f"{path} is no card such as `dpml federate card` writes: {error}") from None
+        raise UserError(f"{path} is not a card such as `dpml federate card` writes: {error}") from None
 
 
 def _json(path: Path, what: str) -> dict[str, Any]:
@@ -313,16 +316,16 @@ def _json(path: Path, what: str) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
         content = from_json(text.decode("utf-8")) if len(text) <= _LONGEST else None
-    except (ValueError, RecursionError):  # also of what is not UTF-8
+    except (ValueError, RecursionError):  # also if it is not UTF-8
         content = None
     if not isinstance(content, dict):
-        raise UserError(f"{path} is no {what}: it is no JSON object of at most {_LONGEST:,} bytes.")
+        raise UserError(f"{path} is not a {what}: it is not a JSON object of at most {_LONGEST:,} bytes.")
     return content
 
 
 def _seat(name: str, content: Any) -> Seat:
     if not isinstance(content, dict) or set(content) != {"rows", "key"}:
-        raise UserError("a party must have rows and key.")
+        raise UserError("a party must have the keys rows and key, and no others.")
     rows = convert(content["rows"], Annotated[int, between(1, 10**9)], "rows")
     return Seat(name, rows, _bytes("key", content["key"], KEY_BYTES))
 

@@ -1,15 +1,14 @@
-"""Programs of secure sums between machines: the message of a party with only its own rows, and the final model.
+"""Run an algorithm of secure sums between machines: compute a party's messages from its own rows, and the final model.
 
-A party and the aggregator both run the algorithm's own program with `algo.protocol=secagg`, each with the data it has.
-A party uses zeros in place of the others' rows, draws the noise of all parties, and keeps only its own message (`Own`).
-The aggregator uses zeros in place of all rows and receives the sum from the parties (`Remote`). With the same seed
-everywhere, the model therefore equals that of a single process, to the last bit. A party's zeros are one row, however
-many it has, so that nobody needs memory for the rows of others.
+A party and the aggregator both run the algorithm's usual program with `algo.protocol=secagg`, each with its own data. A
+party uses zeros in place of the others' rows, draws the noise of all parties, and keeps only its own message (`Own`).
+The aggregator uses zeros in place of all rows and receives the sum from the parties (`Remote`). So with the same seed
+everywhere, the model equals that of a single process to the last bit. To save memory, the zeros of another party are
+one row, whatever its number of rows.
 
-Before every sum the parties receive the models, and whatever else it is about. They need not trust the aggregator to
-send the right ones: the guarantees hold for sums that depend on all earlier ones in any way, including an adversary's
-choice. A party gives one answer to each sum that the guarantees count. Noise is fresh in every sum, so different
-parties may be missing from different sums.
+Before every sum, the parties receive its arguments, such as the current model. They need not trust the aggregator to
+send the right ones: the guarantees hold even if an adversary chooses them depending on all earlier sums. A party
+answers each accounted sum once. Noise is fresh in every sum, so different parties may be missing from different sums.
 """
 
 import struct
@@ -38,13 +37,13 @@ from dpml.protocols.messages import RefusedError
 from dpml.protocols.transports import Dropouts, Outcome
 
 _LONGEST = 1e15
-"""The largest allowed entry of a model: all scores of rows in the unit ball are then finite, and no answer fails."""
+"""The largest allowed entry of a model: then all scores of rows in the unit ball are finite, and no answer fails."""
 
 
 OPEN, MESSAGE, REFUSED, END = b"o", b"m", b"r", b"e"
-"""The first byte of what aggregator and party send each other.
+"""The first byte of every message between aggregator and party.
 
-An `Opening`, a message of the protocol, the reason why there is none, or the model at the end.
+It says what follows: an `Opening`, a protocol message, the reason of a refusal, or the final model.
 """
 
 _OPENING = struct.Struct("<16s64sI")
@@ -54,10 +53,10 @@ class Opening(NamedTuple):
     """The message that starts a secure sum.
 
     Attributes:
-        name: 16 bytes, never used before.
+        name: 16 bytes that were never used before.
         digest: the checksum of the plan (64 characters).
         number: the number of the sum in the release, from 0.
-        told: the content sent to all parties for this sum.
+        told: the content that all parties receive for this sum.
     """
 
     name: bytes
@@ -67,12 +66,12 @@ class Opening(NamedTuple):
 
     @property
     def content(self) -> bytes:
-        """The same as bytes."""
+        """The opening as bytes."""
         return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.told
 
     @classmethod
     def read(cls, content: bytes) -> "Opening | None":
-        """The opening encoded in these bytes; None if they encode none."""
+        """Return the opening in these bytes; None if they are too short."""
         if len(content) < _OPENING.size:
             return None
         name, digest, number = _OPENING.unpack_from(content)
@@ -80,17 +79,17 @@ class Opening(NamedTuple):
 
 
 Ask = Callable[[bytes], Outcome]
-"""Run the next secure sum. All parties first receive the same bytes; no sum includes a party that received others."""
+"""Run the next secure sum about the given content; only parties that received the same bytes are in it."""
 
 Answer = Callable[[int, bytes], tuple[Ring, Array]]
-"""A party's noisy message for the secure sum with a given number: in the ring (length,), and openly (beside,).
+"""Return a party's noisy message for a secure sum: a vector in the ring (length,), and open numbers (beside,).
 
-It takes the aggregator's message before the sum, and raises RefusedError if that message is invalid.
+The arguments are the number of the sum and the aggregator's content; invalid content raises RefusedError.
 """
 
 
 class Own:
-    """A transport that stores one party's message, instead of adding up the messages of all parties."""
+    """A transport that stores one party's message instead of adding up the messages of all parties."""
 
     def __init__(self, party: int) -> None:
         self._party = party
@@ -107,14 +106,14 @@ class Own:
 
 
 class Remote:
-    """A transport whose sums come from parties on machines of their own; it tells them what each is about."""
+    """A transport that asks parties on their own machines for the sums, and sends them the arguments of each sum."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._content = b""
 
     def announce(self, statistic: Statistic, at: tuple[Array, ...]) -> None:
-        """Keep what the parties are to be sent before the next sum."""
+        """Keep the arguments of the next sum, which the parties will receive before it."""
         kind = statistic.state(0)[0]
         self._content = b"".join(np.asarray(each, kind).tobytes() for each in at)
 
@@ -126,7 +125,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Sums:
-    """A program that releases a sequence of secure sums, with what is public of the release."""
+    """A program that releases a sequence of secure sums, with the public facts of the release."""
 
     algorithm: Program
     budget: Budget
@@ -135,25 +134,25 @@ class Sums:
 
     @cached_property
     def _messages(self) -> list[tuple[int, Statistic]]:
-        """The number of the algorithm's message behind each sum, and what is summed."""
+        """For each sum, the number of the algorithm's message and the statistic that is summed."""
         messages = self.algorithm.messages(self.budget, self.problem)
         return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """Entries of a party's vector in each sum."""
+        """The number of entries of a party's vector in each sum."""
         return tuple(sum(statistic.lengths(self.problem.d)) for _, statistic in self._messages)
 
     @property
     def beside(self) -> int:
-        """Numbers that a party sends openly with its vector."""
+        """How many numbers a party sends openly with its vector."""
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Return the party of that number, which has the rows X (n, d) with labels y (n,), still without noise.
+        """Return a function that makes a party's answers from a generator; the party has rows X (n, d), labels y (n,).
 
-        Whatever may fail is done before noise is needed. With the same generator its message equals the one that it has
-        when a single process plays all parties: the noise of all parties is drawn, and only its own is used.
+        Everything that may fail is done here, before noise is drawn. With the same generator, the party's messages
+        equal those in a single process of all parties: the noise of all is drawn, and only the party's own is used.
         """
         own = Own(party)
         mechanism = replace(self._prepared(party, (X, y)), transport=own)
@@ -170,34 +169,34 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Return the arrays that the sum of that number is about, from the aggregator's message.
+        """Return the arguments of a sum as arrays, from the aggregator's content.
 
         Raises:
-            RefusedError: their size is wrong, or an answer could fail depending on a row: no such request is allowed.
+            RefusedError: their size is wrong, or whether an answer fails could depend on a row.
         """
         statistic = self._messages[number][1]
         kind, lengths = statistic.state(self.problem.d)
         sizes = [max(length, 1) for length in lengths]
         if len(content) != sum(sizes) * np.dtype(kind).itemsize:
             due = f"{sum(sizes)} numbers are" if sizes else "nothing is"
-            raise RefusedError(f"the aggregator sends {len(content)} bytes where {due} due.")
+            raise RefusedError(f"the aggregator sends {len(content)} bytes, but {due} expected.")
         numbers = np.frombuffer(content, kind)
         if not np.abs(numbers).max(initial=0.0) <= _LONGEST:
-            raise RefusedError("the aggregator's model is not finite, or longer than any model on the way.")
+            raise RefusedError("the aggregator's model is not finite, or too large to occur in this release.")
         parts = np.split(numbers, np.cumsum(sizes)[:-1]) if sizes else []
         at = [part[None] if length else part for part, length in zip(parts, lengths, strict=True)]
         if not statistic.valid(*at):
-            raise RefusedError("the aggregator's clip is shorter than any on the way.")
+            raise RefusedError("the aggregator's clip is too small to occur in this release.")
         return at
 
     def release(self, ask: Ask) -> Release:
-        """The model, weights (1, 1, K d), and its metrics, which depend on the survivors' rows only."""
+        """Return the model, weights (1, 1, K d), and its metrics; both depend on the survivors' rows only."""
         remote = Remote(ask)
         mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
         return mechanism.release([self.budget], np.random.default_rng(0), 1)  # its noise is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """Return the real protocol's program with one party's rows, or none; each other party has one row of zeros."""
+        """Return the prepared program with one party's rows, or with none; every other party has one row of zeros."""
         sizes = np.ones(self.problem.M, np.intp)
         if rows is not None:
             sizes[party] = len(rows[1])
@@ -214,7 +213,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """Parties of which the public facts are stated: they have more rows than there are here."""
+    """Parties with stated public facts: they have more rows than the arrays here."""
 
     stated: Problem = field(kw_only=True)
 
@@ -229,7 +228,7 @@ class _Stated(Parties):
 
 
 def sums_of(algorithm: Algorithm, budget: Budget, problem: Problem, task: Task = "binary") -> Sums:
-    """Return the secure sums that make up an algorithm."""
+    """Return the secure sums of an algorithm; raise UserError if it sends anything else."""
     program: Any = algorithm
     messages = program.messages(budget, problem)
     secure = program.sharing(problem).secure

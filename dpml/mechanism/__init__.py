@@ -1,1 +1,1 @@
-"""How a release is carried out: what is sent, how the noise of it is shared, and who adds it up."""
+"""How a release is computed: which messages are sent, how their noise is shared, and how sums are carried out."""

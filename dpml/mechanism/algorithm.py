@@ -1,7 +1,7 @@
 """The interface of an algorithm, and the values that its options may have.
 
-`prepare` sees the rows, `release` draws the noise, `guarantees` says what holds. `dpml.mechanism.program.Program`
-defines all of it but the messages and the loop; a plug-in may define all itself.
+`prepare` reads the rows, `release` draws the noise, and `guarantees` returns the guarantees.
+`dpml.mechanism.program.Program` defines everything except messages and loop; a plug-in may define everything itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,43 +20,43 @@ from dpml.options import between
 from dpml.privacy import Budget, Calibration, Guarantee, Problem
 
 Variant = Literal["paper", "authors"]
-"""Which version of an algorithm: as the text defines it, or as the authors ran it."""
+"""The version of an algorithm: as the paper defines it, or as the authors ran it."""
 VARIANTS: tuple[Variant, ...] = ("paper", "authors")
 
 Unit = Literal["sample", "party"]
-"""What is protected: one sample, or all samples of one party."""
+"""The unit that is protected: one sample, or all samples of one party."""
 UNITS: tuple[Unit, ...] = ("sample", "party")
 
 SumProtocol = Literal["simulate", "secagg"]
-"""How the parties' messages are summed: their noise is simulated, or they go through the real secure aggregation."""
+"""How the parties' messages are summed: in a simulation, or by the real secure aggregation protocol."""
 SUM_PROTOCOLS: tuple[SumProtocol, ...] = ("simulate", "secagg")
 
 Noise = Literal["continuous", "discrete"]
-"""Whether noise is floating-point numbers, or exact integers on a grid (docs/privacy/discrete_noise.md)."""
+"""Whether noise is floating-point numbers or exact integers on a grid (docs/privacy/discrete_noise.md)."""
 NOISES: tuple[Noise, ...] = ("continuous", "discrete")
 
 SIMULATED: Mapping[str, Any] = {"protocols": ("simulate",), "noises": ("continuous",)}
-"""Class keywords of programs that have no exact noise and no secure sums."""
+"""Class keywords of programs without exact noise and without secure sums."""
 
 Lam = Annotated[float, between(0, 1e6)]
-"""Beyond, models are a millionth, and lam and its products are numbers in single precision."""
+"""The largest `lam`: larger values give models of norm 1e-6, and lose digits in single precision."""
 MOST_ROUNDS = 10**6
 Rounds = Annotated[int, between(1, MOST_ROUNDS)]
-"""More take hours and gigabytes, for a proof as for a model."""
+"""The largest number of rounds: more would take hours and gigabytes, for a proof as well as for a model."""
 Clip = Annotated[float, between(LEAST_CLIP, 1e6)]
-"""Shorter slopes have no grid in single precision, and noise is as wide as a clip."""
+"""The range of clips: single precision cannot represent much smaller slopes, and noise grows with the clip."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Released models, `weights` (budgets, draws, d), and metrics of each that only the mechanism can compute.
+    """Released models, `weights` (budgets, draws, d), and metrics that only the mechanism can compute.
 
-    An algorithm that releases nothing, or models that are not linear, has weights = None and reports metrics only.
-    `metrics` maps a name to values (budgets, draws), for example the value of a noisy objective at its minimiser. The
-    draws of different budgets share their noise directions: a figure's curves are smoother and comparisons paired, but
-    a sweep published as a whole would reveal the noise. Publish one release, not a sweep.
+    An algorithm without linear models has weights = None and reports metrics only. `metrics` maps a name to values
+    (budgets, draws), for example the value of a noisy objective at its minimiser. Different budgets share the noise
+    directions, which makes the curves of figures smoother and comparisons paired. But a published sweep would reveal
+    the noise: publish one release, not a sweep.
 
-    A single release of `regression` also has its noisy sums, `moments`, from which intervals follow.
+    A single release of `regression` also has its noisy sums, `moments`, from which intervals are computed.
     """
 
     weights: Array | None
@@ -65,20 +65,20 @@ class Release:
 
 
 class Mechanism(Protocol):
-    """An algorithm fitted to some parties' data, ready to be released under any number of budgets."""
+    """An algorithm with the parties' data, ready for releases under any number of budgets."""
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """Draw the privacy noise `draws` times for every budget."""
+        """Release models with `draws` independent noise draws for every budget."""
         ...
 
 
 class Algorithm(Protocol):
-    """Hyper-parameters, as a frozen dataclass: the fields are the options of its YAML file.
+    """The interface of an algorithm: a frozen dataclass whose fields are the options of its YAML file.
 
-    For its guarantees to hold, the noise that `Mechanism.release` draws must be the noise that `guarantees` counts:
-    let both read one function. `prepare` must refuse data outside the domain that the sensitivity assumes
-    (`require_domain` does it for unit-ball rows and the loss's labels). An algorithm that tunes on private rows
-    declares how in a field `tuned`, which becomes a column of the results; without it hyper-parameters count as fixed.
+    Guarantees hold only if `Mechanism.release` draws the noise that `guarantees` assumes: compute both from one
+    function. `prepare` must refuse data outside the domain that the sensitivity assumes (`require_domain` checks
+    unit-ball rows and the loss's labels). An algorithm that tunes on private rows describes this in a field `tuned`,
+    which becomes a column of the results; without the field, hyper-parameters count as fixed.
     """
 
     auxiliary: ClassVar[float]
@@ -99,13 +99,13 @@ class Algorithm(Protocol):
 
 
 def require_domain(parties: Parties, loss: Loss) -> None:
-    """Raise UserError unless private and auxiliary rows have norm at most 1 and the loss takes every label."""
+    """Raise UserError unless private and auxiliary rows have norm at most 1 and the loss accepts every label."""
     for kind, X, numbers in (
         ("training", parties.X, parties.order),
         ("auxiliary", parties.X_auxiliary, np.arange(len(parties.X_auxiliary))),
     ):
         norms = np.einsum("ij,ij->i", X, X)
-        if not norms.max(initial=0) <= 1:  # also when NaN
+        if not norms.max(initial=0) <= 1:  # also true for NaN
             worst = int(np.argmax(np.where(np.isnan(norms), np.inf, norms)))
             raise UserError(
                 f"{kind} row {numbers[worst]} of dataset={parties.data.name} has norm {np.sqrt(norms[worst]):.4g}, "

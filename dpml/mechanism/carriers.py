@@ -1,6 +1,6 @@
-"""Carry out the noisy sums of a release: simulated here, or in one of the ways of `dpml.mechanism.ways`.
+"""Compute the noisy sums of a release: by simulation here, or as in `dpml.mechanism.ways`.
 
-An algorithm's loop asks a `Carrier` for one sum after the other. All budgets and draws run at once: axis 0 has B =
+An algorithm's loop asks a `Carrier` for one sum after another. All budgets and draws run at once: axis 0 has B =
 budgets * draws entries, budget-major. Continuous noise is shared across budgets and only rescaled.
 """
 
@@ -20,18 +20,18 @@ from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Numbers, Observer, Sampler
 from dpml.privacy import Budget, Problem, noise
 
-# what an audit divides by where there is no noise: a difference is seen for certain
+# the noise_std that an audit uses for messages without noise, so that it sees any difference
 _EXACT = 1e-9
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """The rows of a program of noisy sums, ready to be released.
+    """A program of noisy sums with the parties' rows, ready for a release.
 
     Attributes:
-        start: what was drawn before any noise (`Program.begin`).
-        transport: carries the messages of a secure sum; None: all parties are in this process.
-        announce: is told of every sum before it is carried out: what it is of, and about what.
+        start: The result of `Program.begin`, which is drawn before any noise.
+        transport: Carries the messages of a secure sum; None: all parties are in this process.
+        announce: Is called before every sum, with its statistic and the arguments of `ask`.
     """
 
     algorithm: Any  # a `Program`, whose module imports this one
@@ -47,7 +47,7 @@ class Prepared:
         return self.parties.problem
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
-        """A statistic of the rows."""
+        """Return a statistic of the rows, ready to be summed."""
         if statistic not in self._terms:
             self._terms[statistic] = statistic.on(self.parties)
         return self._terms[statistic]
@@ -55,9 +55,9 @@ class Prepared:
     def release(
         self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
     ) -> Release:
-        """Run the algorithm's loop for all budgets and draws; `observer` sees every message of one budget.
+        """Run the algorithm's loop for all budgets and draws; `observer` receives every message of one budget.
 
-        Budgets whose messages differ in more than their noise run apart, from the same random numbers.
+        Budgets whose messages differ in more than their noise run separately, with the same random numbers.
         """
         alike: dict[Any, list[int]] = {}
         for i, budget in enumerate(budgets):
@@ -78,18 +78,18 @@ class Prepared:
 
 
 class Carrier:
-    """Carries out the messages of one release of a prepared program.
+    """Compute the noisy sums for one release of a prepared program.
 
     Attributes:
-        mechanism: the program with the parties' rows, which its loop may use for metrics only.
-        algorithm: the program.
-        problem: public facts about the parties.
-        budgets, draws: the runs.
-        messages: those of every budget, which differ in their noise only.
-        start: what was drawn before any noise.
-        constant: unit noise that is in every sum, of one party after the other or of all: (P, draws, k), or None.
-        widening: by how much the noise of the last sum is wider than declared, because parties dropped out.
-        scaled_up: what the last sum of the surviving parties was multiplied by to stand for all.
+        mechanism: The program with the parties' rows, which its loop may use for metrics only.
+        algorithm: The program.
+        problem: Public facts about the parties.
+        budgets, draws: The budgets, and the number of noise draws per budget.
+        messages: The messages of every budget, which differ only in their noise.
+        start: The result of `Program.begin`, which is drawn before any noise.
+        constant: Unit noise that is added to every sum, of each party or of all together: (P, draws, k), or None.
+        widening: The factor by which the noise of the last sum exceeds the declared noise because parties dropped out.
+        scaled_up: The factor that rescaled the last sum of the surviving parties to all parties.
     """
 
     def __init__(
@@ -106,10 +106,10 @@ class Carrier:
         self.constant = self._drawn_once()
         self.way: Way = algorithm.way(self)
 
-    # What a loop reads.
+    # For the algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """The noisy sum of message `number`, for B runs about `at`: (B, k)."""
+        """Return the noisy sum of message `number` for B runs, at the models or other arguments `at`: (B, k)."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way.sum(number, at)
@@ -118,25 +118,25 @@ class Carrier:
         return noisy
 
     def statistic(self, number: int) -> Statistic:
-        """What message `number` is of."""
+        """Return the statistic that message `number` sums."""
         return self.messages[0][number].of
 
     def widths(self, number: int) -> Array:
-        """What unit noise of message `number` is multiplied by: (budgets, k)."""
+        """Return the factors that scale unit noise for message `number`: (budgets, k)."""
         if number not in self._widths:
             self._widths[number] = np.array([messages[number].widths(self.problem.d) for messages in self.messages])
         return self._widths[number]
 
     def per_run(self, values: Sequence[float] | Array) -> Array:
-        """A value of every budget, for every run: (B,)."""
+        """Repeat a value per budget for every run: (B,)."""
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:
-        """What B runs have, (B, ...), as (budgets, draws, ...)."""
+        """Reshape values of B runs, (B, ...), to (budgets, draws, ...)."""
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Unit noise for a sum, (draws, k), and where there is an observer that of its sources, (sources, draws, k)."""
+        """Draw unit noise for a sum, (draws, k), and for an observer also each source's noise, (sources, draws, k)."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:
@@ -149,7 +149,7 @@ class Carrier:
         return of.project(beside(totals), d), of.project(beside(sources), d)
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Report a message of one budget, and the unit noise of its sources, in units of the message's noise."""
+        """Report a message of one budget and its sources' noise to the observer, in units of the message's noise."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -185,7 +185,7 @@ def _joined(parts: Sequence[Release], axis: int) -> Release:
 
 
 class Way(ABC):
-    """How the sums of one release are carried out."""
+    """A way to carry out the sums of one release."""
 
     def __init__(self, carrier: Carrier) -> None:
         self.carrier, self.sharing, self.problem = carrier, carrier.sharing, carrier.problem
@@ -193,10 +193,10 @@ class Way(ABC):
 
     @abstractmethod
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        """The noisy sum of message `number` about `at`."""
+        """Return the noisy sum of message `number` at `at`, and for an observer the unit noise of its sources."""
 
     def _noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Exact sums (budgets or 1, draws or 1, k) with unit noise (draws, k) as wide as declared: (B, k)."""
+        """Add the declared noise to exact sums (budgets or 1, draws or 1, k), from unit noise (draws, k): (B, k)."""
         carrier = self.carrier
         if constant is not None:
             wide = np.array([messages[number].constant for messages in carrier.messages])
@@ -205,14 +205,14 @@ class Way(ABC):
         return noisy.reshape(-1, noisy.shape[-1])
 
     def _shaped(self, number: int, sums: Array) -> Array:
-        """Sums (..., B, k) as (..., budgets, draws, k); those that are the same for all runs as (..., 1, 1, k)."""
+        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums that all runs share to (..., 1, 1, k)."""
         if not self.carrier.statistic(number).state(self.problem.d)[1]:
             return sums[..., None, None, :]
         return sums.reshape(*sums.shape[:-2], len(self.carrier.budgets), self.draws, sums.shape[-1])
 
 
 class Simulated(Way):
-    """The sum of all rows, and noise of the sum."""
+    """Add noise to the sum of all rows."""
 
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         carrier = self.carrier
@@ -223,5 +223,5 @@ class Simulated(Way):
 
 
 def beside(lots: Sequence[Any]) -> Array:
-    """Concatenate what was drawn in lots."""
+    """Concatenate arrays along their last axis."""
     return lots[0] if len(lots) == 1 else np.concatenate(lots, axis=-1)

@@ -1,11 +1,11 @@
-"""A program of noisy sums that also counts the errors of the model it makes, by one more noisy sum at its end.
+"""A program of noisy sums that also counts the errors of its model, by an additional noisy sum at the end.
 
-The sum is about the model, is drawn, hidden and proven like all others of the program, and has a budget of its own: its
-mu is added to theirs in squares. The rows are those of which the model is made: what is counted is the training error.
+The additional sum is noised, hidden and proven like all other sums of the program. It has its own budget: the squares
+of all mu add up. The errors are counted on the training rows, so the result is the training error.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,15 +25,15 @@ from dpml.optim.losses import LOSSES, correct, scores
 from dpml.privacy import Budget, Problem
 
 LARGEST = 4.0
-"""Of a squared error, of targets in [-1, 1]: what is above is cut off."""
+"""The largest squared error, for targets in [-1, 1]; larger errors are clipped."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """How wrong models w (B, K d) are on rows X (n, d) with labels y (n,), from -1/2 to 1/2: (B, n, 1).
+    """The errors of models w (B, K d) on rows X (n, d) with labels y (n,), from -1/2 to 1/2: (B, n, 1).
 
-    A row that gets another class than its own has 1/2, one that gets its own -1/2; or e/4 - 1/2 for a squared error e
-    of at most `LARGEST`. So two rows are at most 1 apart.
+    A wrong class gives 1/2 and the right class -1/2. A squared error e, clipped to `LARGEST`, gives e/4 - 1/2. So the
+    errors of two rows differ by at most 1.
     """
 
     regression: bool
@@ -50,11 +50,11 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Program, lam=0.0, units=UNITS):
-    """The program `of`, whose model's errors are counted with `eps` at the delta of the whole.
+    """The program `of` with an additional count of its model's errors, with `eps` at the delta of the whole release.
 
-    Its release has two more metrics: `error`, the share of rows that the model gets wrong, or its mean squared error of
-    at most `LARGEST`, with noise; and `error_deviation`, the standard deviation of that noise. With `unit=party` it is
-    the mean of the parties' own shares.
+    Its release has two more metrics. `error` is the noisy share of misclassified rows, or the noisy mean squared error,
+    clipped to `LARGEST`; with `unit=party` it is the mean of the parties' shares. `error_deviation` is the standard
+    deviation of its noise.
     """
 
     of: Program
@@ -63,11 +63,11 @@ class Counting(Program, lam=0.0, units=UNITS):
 
     def __post_init__(self) -> None:
         if not 0 < self.eps < math.inf:
-            raise UserError(f"count_errors must be a positive eps, got {self.eps:g}.")
+            raise UserError(f"count_errors must be a positive eps, got count_errors={self.eps:g}.")
         if self.of.noise != "discrete" or type(self.of).proven is not Program.proven:
             raise UserError(
-                f"count_errors of algo={self.of.name} needs noise of exact integers: leave out --floating and "
-                "algo.noise=continuous, or take algo=ssp."
+                f"count_errors with algo={self.of.name} needs exact integer noise: leave out --floating and "
+                "algo.noise=continuous, or set algo=ssp."
             )
 
     @property
@@ -79,7 +79,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return f"{self.of.proof}, and of the count of errors"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Those of the program, and the errors in units of 1/2, in which a unit moves them by at most 2."""
+        """Return the program's messages, and the sum of errors in units of 1/2, whose sensitivity is 2."""
         count = ClippedRows(
             Errors(self.regression, problem.classes), 0.5, self.unit, 1, about=(problem.d * problem.classes,)
         )
@@ -96,10 +96,10 @@ class Counting(Program, lam=0.0, units=UNITS):
         deviations = [[self.deviation(messages[last], carrier.problem)] for messages in carrier.messages]
         scale = LARGEST if self.regression else 1.0
         found = {"error": scale * (summed / units + 1) / 2, "error_deviation": np.ones(summed.shape) * deviations}
-        return Release(weights, {**release.metrics, **found})
+        return replace(release, metrics={**release.metrics, **found})
 
     def deviation(self, message: Sum, problem: Problem) -> float:
-        """Return the standard deviation of the noise of `error`, which the noise of all parties makes."""
+        """Return the standard deviation of the noise of `error`, from the noise of all parties together."""
         scale = LARGEST if self.regression else 1.0
         drawn = discrete.grid(message, problem)
         return scale / (2 * problem.units(self.unit)) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])
@@ -115,7 +115,7 @@ class Counting(Program, lam=0.0, units=UNITS):
 
 
 def counting(of: Program, eps: float, regression: bool) -> Counting:
-    """Return a program with the count of its errors."""
+    """Return a program that also counts the errors of its model."""
     return Counting(
         of.loss, of.calibration, unit=of.unit, lam=of.lam, noise=of.noise, of=of, eps=eps, regression=regression
     )

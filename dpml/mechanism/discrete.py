@@ -1,9 +1,9 @@
-"""Discrete noise on sums of integers, at least as much as the continuous noise that is counted.
+"""Discrete noise on sums of integers, at least as much as the continuous noise that is accounted.
 
-Each of M parties adds N_Z(0, v) to each of its integers. v is the least whole number for which every view, of H to M
-honest parties, is as private as with the continuous noise, but for `REST` in the mu of a sum: docs/privacy/
-discrete_noise.md, "How much noise". The steps of a sum are chosen from public numbers so that it fits into the ring of
-the secure sum: "What fits into 64 bits" there.
+Each of M parties adds N_Z(0, v) to each of its integers. v is the least integer for which every view, with H to M
+honest parties, is as private as with continuous noise, except for `REST` in the mu of a sum: docs/privacy/
+discrete_noise.md, "How much noise". The grid of a sum is chosen from public numbers so that the sum fits into the ring
+of the secure sum: "What fits into 64 bits" there.
 """
 
 import math
@@ -24,46 +24,46 @@ if TYPE_CHECKING:
     from dpml.mechanism.message import Sum
 
 BITS = 20
-"""Fractional bits of rows, gradients and counts that are summed; fewer where there is much noise."""
+"""Fractional bits of rows, gradients and counts that are summed; fewer if there is much noise."""
 
-_NUMBERS = 1 << 22  # numbers drawn at once
-_WIDEST_NOISE = 2.0**55  # standard deviation of the noise in a sum, in steps
+_NUMBERS = 1 << 22  # noise numbers that are drawn at once
+_WIDEST_NOISE = 2.0**55  # the largest standard deviation of the noise in a sum, in steps
 
 
 def checked(vectors: Integers, radius: int) -> Integers:
-    """The same integer vectors (..., k), none of which is longer than `radius`: arithmetic says so, not analysis.
+    """Return integer vectors (..., k) unchanged, after checking in integer arithmetic that none exceeds `radius`.
 
     Raises:
-        AssertionError: one is, so that a sensitivity that was counted does not hold.
+        AssertionError: A vector is longer, so the sensitivity that was accounted does not hold.
     """
     rows = vectors.reshape(-1, vectors.shape[-1])
     for some in map(rows.__getitem__, blocks(len(rows), rows.shape[-1])):
         squares = np.einsum("ij,ij->i", some, some)
         if np.abs(some).max(initial=0) > radius or squares.max(initial=0) > radius * radius:
-            raise AssertionError("integers are longer than the sensitivity that is counted for them.")
+            raise AssertionError("an integer vector is longer than the sensitivity that the proof assumes.")
     return vectors
 
 
 def whole_steps(most: int, width: float) -> int:
-    """How many steps a unit has: `most`, or fewer where noise of standard deviation `width` units would not fit."""
+    """Return the number of steps per unit: `most`, or fewer so that noise with noise_std `width` units fits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
-            "algo.noise=discrete cannot fit so much noise into 64 bits: ask for a larger eps or delta, or set "
+            "algo.noise=discrete cannot fit so much noise into 64 bits: set a larger eps or delta, or "
             "algo.noise=continuous."
         )
     return steps
 
 
 class Grid(NamedTuple):
-    """A message on its grid, with an entry for every block.
+    """The grid of a message, with an entry for every block of numbers.
 
     Attributes:
-        resolution: how fine it is.
-        steps: what a step is.
-        widths: the scale of continuous noise in the sum of all parties, in steps.
-        variances: of every party's discrete Gaussian noise, in squared steps; (): it is one curator's Laplace noise, of
-            these widths.
+        resolution: How fine the grid is, as `Statistic.resolution` defines it.
+        steps: The size of a step.
+        widths: The scale of continuous noise in the sum of all parties, in steps.
+        variances: The variance of every party's discrete Gaussian noise, in squared steps. (): one curator draws
+            Laplace noise with scales `widths`.
     """
 
     resolution: int
@@ -72,14 +72,14 @@ class Grid(NamedTuple):
     variances: tuple[Fraction, ...]
 
     def law(self, block: int) -> DiscreteGaussian | DiscreteLaplace | None:
-        """Of every party's noise in a block, in steps; None: there is none."""
+        """Return the distribution of every party's noise in a block, in steps; None without noise."""
         if not self.variances:
             return DiscreteLaplace(Fraction(self.widths[block])) if self.widths[block] else None
         return DiscreteGaussian(self.variances[block]) if self.variances[block] else None
 
 
 def grid(message: "Sum", problem: Problem) -> Grid:
-    """The grid of a message whose noise is drawn by the parties of `problem`, and its noise."""
+    """Return the grid of a message, and its noise, for the parties of `problem`."""
     of, blocks = message.of, message.block_widths()
     resolution = of.resolution(blocks, problem)
     steps = of.steps(resolution, problem)
@@ -95,12 +95,12 @@ def grid(message: "Sum", problem: Problem) -> Grid:
 
 
 def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
-    """The variance of each party's noise, in squared steps.
+    """Return the variance of each party's noise, in squared steps.
 
     Args:
-        width: the standard deviation of the continuous noise in the sum of all parties, in steps; 0: none.
-        problem: how many parties there are, and how many of them are honest.
-        coordinates: of the vector that is summed.
+        width: The standard deviation of continuous noise in the sum of all parties, in steps; 0: no noise.
+        problem: The number of parties, and of honest parties.
+        coordinates: The number of coordinates of the vector that is summed.
     """
     if width == 0:
         return Fraction(0)
@@ -109,12 +109,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """The noise of every party in a block, of one grid after the other: (parties, len(grids) * draws, size)."""
+    """Draw every party's noise for a block, for all grids in order: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """The same noise summed over the parties: (len(grids) * draws, size)."""
+    """Draw the sum of all parties' noise for a block, for all grids in order: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)
@@ -122,7 +122,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Noise of this law; of a narrower one in the self-test of an audit only (`HalfNoise` in `dpml.audit.exposure`)."""
+    """Draw noise; the self-test of an audit draws too little (`HalfNoise` in `dpml.audit.exposure`)."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))
@@ -134,7 +134,7 @@ def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: 
 def _blocks(
     grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator
 ) -> Iterator[Integers]:
-    """The noise of some parties after the other, (P, len(grids) * draws, size)."""
+    """Yield the noise of all parties in blocks of P parties, (P, len(grids) * draws, size)."""
     laws = [grid.law(block) for grid in grids]
     for some in blocks(parties, len(grids) * draws * size, _NUMBERS):
         shape = some.stop - some.start, draws, size

@@ -1,6 +1,6 @@
-"""What is claimed and proven of every view, as `Guarantee` values, and whose word it is.
+"""The claimed and the proven guarantee of every view, as `Guarantee` values.
 
-What code outside dpml says of itself is declared; only dpml's own is proven.
+Guarantees of algorithms outside dpml are *declared*; only those of dpml's own algorithms are *proven*.
 """
 
 import math
@@ -16,11 +16,11 @@ from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.privacy.safe import round_up
 
 _THEIRS = ("builtins", "abc", "typing")
-"""Modules of Python with base classes of dpml's algorithms."""
+"""Python's modules that contain base classes of dpml's algorithms."""
 
 
 class Proof(NamedTuple):
-    """The eps that is proven at some delta, by what, and the `mu` or the `curve` of `Guarantee`."""
+    """The eps that is proven at some delta, the source of the proof, and the `mu` or `curve` of `Guarantee`."""
 
     eps: float
     source: str
@@ -29,7 +29,7 @@ class Proof(NamedTuple):
 
 
 def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
-    """What a Gaussian release of this mu guarantees; it comes from a short formula (`dpml.privacy.safe`)."""
+    """Return the proof for a Gaussian release with this mu, the result of a short formula (`dpml.privacy.safe`)."""
     return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
@@ -41,9 +41,9 @@ def stated(
     delta: float,
     uncounted: str | None = None,
 ) -> list[Guarantee]:
-    """The claimed guarantee of every view that has a claim, and the proven one.
+    """Return the proven guarantee of every view, and the claimed one if the view has a claim.
 
-    `uncounted` says what the proof leaves out: then nothing is proven, and what the noise guarantees is conditional.
+    `uncounted` says what the proof does not account for: then nothing is proven, and `proofs` become conditional.
     """
     guarantees = []
     for view, (eps, source, mu, curve) in proofs.items():
@@ -58,18 +58,18 @@ def stated(
 
 
 def no_privacy(unit: Unit, source: str) -> list[Guarantee]:
-    """The guarantees of a release without noise: eps is infinite."""
+    """Return the guarantees of a release without noise: eps is infinite."""
     return stated(
         {"release": Proof(math.inf, source)}, {"release": "no privacy is claimed"}, unit, Budget(math.inf), 0.0
     )
 
 
 def author(algorithm: Algorithm) -> str | None:
-    """The class outside dpml whose word an algorithm's guarantees are, MODULE.NAME; None: all its code is dpml's.
+    """Return the class outside dpml that declares an algorithm's guarantees, MODULE.NAME; None if all code is dpml's.
 
-    A class that derives from one of dpml's, or is a program of its messages, is outside: its sensitivity is its word.
+    A class outside dpml counts even if it derives from a class of dpml, because it declares its own sensitivity.
     """
-    for part in (algorithm, getattr(algorithm, "loss", None)):  # how steep a loss is, is what it says itself
+    for part in (algorithm, getattr(algorithm, "loss", None)):  # a loss declares its own Lipschitz constant
         for kind in type(part).__mro__:
             if kind.__module__ not in _THEIRS and not packs.is_ours(kind.__module__):
                 return f"{kind.__module__}.{kind.__qualname__}"
@@ -77,9 +77,9 @@ def author(algorithm: Algorithm) -> str | None:
 
 
 def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[Guarantee]:
-    """What an algorithm guarantees. Of code outside dpml nothing is *proven*: it is declared.
+    """Return an algorithm's guarantees; those of code outside dpml are declared instead of proven.
 
-    All that tables, statements, models and ledgers say comes through here.
+    Tables, statements, models and ledgers take their guarantees from this function only.
     """
     given, who = algorithm.guarantees(budget, problem), author(algorithm)
     if who is None:
@@ -87,8 +87,8 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
     held = {each.view for each in given if each.basis in HELD}
     if not held or any(each.view not in held for each in given):
         raise UserError(
-            f"{who} does not say what holds for every view that it names: return a Guarantee with basis='proven' for "
-            "each, with eps=inf where nothing does."
+            f"{who} names views without a proven guarantee: return a Guarantee with basis='proven' for every view, "
+            "with eps=inf if nothing is proven."
         )
     for each in given:
         sigma, ridge, beside = each.curve or (1.0, 1.0, 0.0)
@@ -96,9 +96,9 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
         numbers = each.eps >= 0 and 0 <= each.delta < 1 and (each.mu is None or each.mu >= 0)
         if not (curve and numbers and (each.unit, each.delta) == (given[0].unit, given[0].delta)):
             raise UserError(
-                f"{who} says of its view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu}, "
-                f"curve={each.curve} and unit={each.unit}: a number is out of its range (delta lies in [0, 1), "
-                "others are not below 0), or views have different units or deltas."
+                f"{who} returns for the view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu}, "
+                f"curve={each.curve} and unit={each.unit}: use numbers >= 0, delta in [0, 1), and one unit and one "
+                "delta for all views."
             )
     said = f"declared by {who}, which is not part of dpml"
     return [

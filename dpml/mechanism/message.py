@@ -1,8 +1,7 @@
-"""A release as a list of messages: what is summed, how far a unit moves the sum, how much noise is in it, how often.
+"""A release as a list of messages: each has a statistic to sum, its sensitivity, its noise, and how often it is sent.
 
-An algorithm of noisy sums declares its messages for a budget as plain values. Whatever else is to be known follows from
-them: the noise that is drawn, the proven guarantees of every view (`mu_of`), the number and length of secure sums, what
-an audit measures residuals with.
+An algorithm of noisy sums declares its messages for a budget as plain values, from which everything else is computed:
+the noise, the proven guarantees of every view (`mu_of`), the number and length of secure sums, the units of an audit.
 """
 
 import math
@@ -22,11 +21,11 @@ from dpml.privacy.discrete.rounding import REST, Integers
 from dpml.privacy.safe import round_up
 
 Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
-"""A sampler of `dpml.privacy.noise`. Of noise z of scale s: N(0, s^2 I); a Laplace number of scale s in every
-coordinate; density exp(-||z||/s); a length of mean s with the exponential law, and a uniform direction."""
+"""A distribution of noise z with scale s, in `dpml.privacy.noise`: N(0, s^2 I); Laplace numbers of scale s; density
+proportional to exp(-||z||/s); an exponentially distributed length of mean s and a uniform direction."""
 
 RING = 2.0**-30
-"""How much the ring of a secure sum adds to the mu of continuous noise that is at least `RING_STEPS` steps wide."""
+"""The relative increase of mu by the ring of a secure sum, for continuous noise of at least `RING_STEPS` steps."""
 RING_STEPS = 1 << 16
 
 _NO_GRID = "algo.noise=discrete is not possible for this sum: set algo.noise=continuous."
@@ -37,9 +36,10 @@ Of = TypeVar("Of")
 
 @dataclass(frozen=True)
 class Terms(ABC, Generic[Of]):
-    """The rows of some parties, ready to be summed. `at` is what a message is about: the models on the way, say.
+    """A statistic of the parties' rows, ready to be summed.
 
-    Sums are of B runs, (B, k), or where they depend on nothing but the rows the same for all, (k,).
+    `at` has the arguments of the statistic, such as the current models. Sums have shape (B, k) for B runs, or (k,) if
+    they depend on the rows only.
     """
 
     statistic: Of
@@ -47,101 +47,101 @@ class Terms(ABC, Generic[Of]):
 
     @abstractmethod
     def total(self, *at: Any) -> Array:
-        """The sum over all parties: (B, k) or (k,)."""
+        """Return the sum over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Every party's part of it: (M, B, k) or (M, k)."""
+        """Return every party's contribution to the sum: (M, B, k) or (M, k)."""
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """The parts in steps of the grids of B runs, exact: (P, B, k), of every party if `secure`, else their sum."""
+        """Return exact contributions in steps of B runs' grids, (P, B, k): per party if `secure`, else their sum."""
         raise UserError(_NO_GRID)
 
 
 class Statistic(ABC):
-    """What the rows, or the parties, contribute to a sum: a plain value that knows no rows.
+    """A statistic that is summed over rows or parties; it is a plain value and contains no rows.
 
-    Its numbers come in blocks that have a unit each.
+    Its numbers form blocks, and each block has its own unit.
     """
 
     terms: ClassVar[type[Terms[Any]]]
-    """What adds up its rows."""
+    """The class that sums the statistic over rows."""
     single: bool = False
-    """Whether simulated noise is drawn in single precision, in half the time."""
+    """Whether simulated noise is drawn in single precision, which takes half the time."""
 
     @abstractmethod
     def lengths(self, d: int) -> tuple[int, ...]:
-        """How many numbers are in each block, for rows of d features."""
+        """Return the number of entries of each block, for rows of d features."""
 
     def on(self, parties: Parties) -> Any:
-        """The statistic of some rows: its `terms`."""
+        """Return the statistic's `terms` for the parties' rows."""
         return self.terms(self, parties)
 
     @abstractmethod
     def largest(self, problem: Problem) -> float:
-        """A public bound on the size of every number of a party's part."""
+        """Return a public bound on the absolute value of every number that a party contributes."""
 
     def imprecision(self, problem: Problem) -> float:
-        """By how much more than its sensitivity a sum may move, relative to it, because floating point rounds.
+        """Return a bound on the relative increase of a sum's sensitivity by floating-point rounding.
 
-        From public numbers only (`dpml.sums`). As it stands: no more terms than rows, none longer than the sensitivity,
-        are computed in double precision, in blocks of at most 1024, and these are added up two by two.
+        The bound depends on public numbers only (`dpml.sums`). The default assumes at most N terms, none longer than
+        the sensitivity, that are added in double precision in blocks of at most 1024, and the blocks pairwise.
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 
-    # For noise that is drawn for more numbers than are sent.
+    # For statistics that draw noise for more numbers than are sent.
 
     def drawn(self, d: int) -> tuple[int, ...]:
-        """How many numbers the noise of a sum has, as they are drawn one lot after the other."""
+        """Return the sizes of the noise arrays of a sum, in the order in which they are drawn."""
         return (sum(self.lengths(d)),)
 
     def project(self, noise: Array, d: int) -> Array:
-        """The noise of the numbers that are sent, (..., k), from what was drawn."""
+        """Return the noise of the numbers that are sent, (..., k), from the drawn noise."""
         return noise
 
     def deviations(self, d: int) -> tuple[float, ...]:
-        """The standard deviation of projected unit noise, for every block."""
+        """Return the standard deviation of projected unit noise, for every block."""
         return (1.0,) * len(self.lengths(d))
 
     # For noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """How fine the grid is for noise of these standard deviations, one for each block; it reads no row."""
+        """Return how fine the grid is, for noise with one standard deviation per block, without reading rows."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        """What a step of the grid is, for every block."""
+        """Return the size of a step of the grid, for every block."""
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """How much rounding parts to the grid adds to the mu of a sum, or with Laplace noise to its eps."""
+        """Return how much rounding to the grid adds to the mu of a sum, or with Laplace noise to its eps."""
         return 0.0
 
-    # For parties on machines of their own.
+    # For parties on different machines.
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        """The type and the lengths of the arrays that a sum is about: what is sent to the parties before it."""
+        """Return the type and the lengths of the arrays `at`, which the parties receive before the sum."""
         return "<f8", ()
 
     def valid(self, *at: Any) -> bool:
-        """Whether an honest aggregator could send this."""
+        """Return whether an honest aggregator could send these arrays."""
         return True
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Messages of one kind: a noisy sum over the rows, or over the parties, and how often it is sent.
+    """Messages of one kind: a noisy sum over the rows or over the parties, which may be sent several times.
 
     Attributes:
-        of: what is summed.
-        sensitivity: how far the sum moves at most when a unit is replaced, in the norm of the law, which is L1 for
-            `laplace` and L2 for the others; block j in units of ``units[j]``.
-        noise: the scale of the noise in the sum of all parties, in the same units; 0: there is none.
-        units: of the numbers in every block.
-        times: how often it is sent; what is asked for may depend on all answers before.
-        joined: in how many of these a unit takes part at most; None: in all.
-        constant: the standard deviation of noise that is drawn once and is in every one of them; None: there is none.
-        law: of the noise; `noise` is the standard deviation of a Gaussian.
+        of: The statistic that is summed.
+        sensitivity: The largest change of the sum when a unit is replaced, in L1 norm for the law `laplace` and in L2
+            norm for the others; block j is in units of ``units[j]``.
+        noise: The scale of the noise in the sum of all parties, in the same units; 0: no noise.
+        units: The unit of the numbers in every block.
+        times: How often the sum is sent; its arguments may depend on all earlier answers.
+        joined: The largest number of these sums that a unit takes part in; None: all.
+        constant: The standard deviation of noise that is drawn once and added to every sum; None: no such noise.
+        law: The distribution of the noise; for a Gaussian, `noise` is the standard deviation.
     """
 
     of: Statistic
@@ -155,17 +155,17 @@ class Sum:
 
     @property
     def pure(self) -> bool:
-        """Whether it is eps-DP with delta = 0: noise of another law than the Gaussian, and nothing beside it."""
+        """Whether the sum is eps-DP with delta = 0: it has no Gaussian noise."""
         return self.law != "gaussian" and not self.constant
 
     @property
     def ratio(self) -> float:
-        """The mu of one such sum with Gaussian noise."""
+        """The mu of one sum with Gaussian noise."""
         return self.sensitivity / self.noise if self.noise else math.inf
 
     @property
     def mu(self) -> float:
-        """The mu of all of them together, adaptively chosen (Dong, Roth & Su 2019, Cor. 3.3)."""
+        """The mu of all these sums together, chosen adaptively (Dong, Roth & Su 2019, Cor. 3.3)."""
         times = self.times if self.joined is None else self.joined
         return math.sqrt(times) * self.ratio if times else 0.0
 
@@ -174,32 +174,32 @@ class Sum:
         return tuple(self.noise * unit for unit in self.units)
 
     def widths(self, d: int) -> Array:
-        """What unit noise is multiplied by, for every number: (k,)."""
+        """Return the factor that scales unit noise, for every number: (k,)."""
         return np.repeat(self.block_widths(), self.of.lengths(d))
 
 
 def discrete_rest(message: Sum, problem: Problem) -> float:
-    """How much noise on a grid, instead of continuous noise, adds to the mu of a message's sums at most."""
+    """Return a bound on how much discrete noise, instead of continuous noise, adds to the mu of a message's sums."""
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """By how much rounding in floating point adds to the mu of sums of these at most, relative to it."""
+    """Return a bound on the relative increase of mu by floating-point rounding in sums of these statistics."""
     most = max((of.imprecision(problem) for of in statistics), default=0.0)
     if most > sums.MOST:
         raise UserError(
-            f"sums of {problem.N:,} rows of {problem.d:,} features are too many for floating-point numbers: rounding "
-            f"would be more than a thousandth of their sensitivity. Use fewer rows, or algo.noise=discrete."
+            f"sums of {problem.N:,} rows with {problem.d:,} features are too large for floating-point numbers: "
+            f"rounding would exceed a thousandth of their sensitivity. Use fewer rows, or set algo.noise=discrete."
         )
     return most
 
 
 def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool = False) -> float:
-    """The mu of a whole release with Gaussian noise, in a view that knows none of it: Gaussian DP composes exactly.
+    """Return the mu of a whole release with Gaussian noise, for a view that knows no noise (exact composition).
 
-    Where continuous noise goes through the `ring` of a secure sum, it is rounded there.
+    With `ring`, continuous noise is also rounded to the ring of a secure sum.
     """
     if discrete:
         mus = [m.mu + discrete_rest(m, problem) if math.isfinite(m.mu) else m.mu for m in messages]
@@ -209,10 +209,10 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """The eps of a whole release with noise of Laplace laws, whoever sees it: it adds up, and delta is 0.
+    """Return the eps, at delta = 0, of a whole release with Laplace-type noise, which holds in every view.
 
-    Noise of an exponential length has the density ``exp(-||z||/scale) / ||z||^(k-1)``, infinite at the sum itself: for
-    k > 1 numbers the loss of an output close to it is above any bound.
+    Noise with an exponential length has density ``exp(-||z||/scale) / ||z||^(k-1)``. For k > 1 numbers it is infinite
+    at the exact sum, so the privacy loss is unbounded.
     """
     total = 0.0
     for m in messages:
@@ -220,8 +220,8 @@ def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
             return math.inf
         eps = round_up(m.ratio)
         if discrete and math.isfinite(eps):
-            resolution = m.of.resolution(m.block_widths(), problem)  # refused where so much noise does not fit
-            k = sum(m.of.lengths(problem.d))  # by which a move in L1 norm may be longer
+            resolution = m.of.resolution(m.block_widths(), problem)  # raises UserError if the noise does not fit
+            k = sum(m.of.lengths(problem.d))  # an L1 norm is at most sqrt(k) times the L2 norm
             eps += math.sqrt(k) * m.of.rounding(m.block_widths(), resolution, problem)
         elif not discrete:
             eps *= 1 + imprecision([m.of], problem)
@@ -230,5 +230,5 @@ def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
 
 
 def sums_in(messages: Sequence[Sum]) -> int:
-    """How many vectors are summed in a release."""
+    """Return the number of vectors that are summed in a release."""
     return sum(message.times for message in messages)

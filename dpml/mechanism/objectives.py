@@ -1,7 +1,7 @@
-"""The minimiser of a perturbed objective, as a message from which the noise is drawn and the guarantee proven.
+"""The minimiser of a perturbed objective, as a message that determines the noise and the guarantee.
 
-The objective is ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w``, b random, over N rows of norm at most 1. One sample is
-the unit.
+The objective is ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w`` with random b, over N rows of norm at most 1. The unit is
+one sample.
 """
 
 import math
@@ -25,17 +25,17 @@ from dpml.privacy.safe import round_up
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """The exact minimiser of a perturbed objective, with the logistic loss where nothing else is said.
+    """The exact minimiser of a perturbed objective, by default with the logistic loss.
 
     Attributes:
-        law: Of b: Gaussian or L2-Laplace.
-        scale: Of b.
-        extra: The coefficient of ||w||^2 / 2, beside a mean loss, that is added to `lam`, the objective's own.
-        N: Rows.
-        slope: A bound on a row's gradient, and `curvature`, one on its second derivative, of another loss.
+        law: The distribution of b: Gaussian or L2-Laplace.
+        scale: The scale of b.
+        extra: The coefficient of ||w||^2 / 2 that is added to the objective's own `lam`, for a mean loss.
+        N: The number of rows.
+        slope, curvature: Bounds on a row's gradient and second derivative, for another loss than the logistic.
     """
 
-    of: ClassVar[Any] = None  # the noise is in the objective, not in a sum
+    of: ClassVar[Any] = None  # there is no statistic, because the noise is in the objective
     times: ClassVar[int] = 1
     constant: ClassVar[float | None] = None
 
@@ -49,21 +49,21 @@ class PerturbedObjective:
 
     @property
     def pure(self) -> bool:
-        """Whether it is eps-DP with delta = 0."""
+        """Whether the minimiser is eps-DP with delta = 0."""
         return self.law != "gaussian"
 
     @property
     def strength(self) -> float:
-        """The coefficient of ||w||^2 / 2 beside the mean loss."""
+        """The coefficient of ||w||^2 / 2 for a mean loss."""
         return self.lam + self.extra
 
     @property
     def ridge(self) -> float:
-        """R."""
+        """R, the coefficient of ||w||^2 / 2 for a sum of losses."""
         return self.N * self.strength
 
     def proven(self, delta: float) -> Proof:
-        """By `dpml.privacy.proofs.objective_perturbation`."""
+        """Return the proof at `delta`, by `dpml.privacy.proofs.objective_perturbation`."""
         source = "Theorem 5, docs/privacy/imtiaz2019.md"
         if self.law == "gaussian":
             source = "Theorem 2, docs/privacy/rajkumar2012.md"
@@ -80,7 +80,7 @@ class PerturbedObjective:
 
 
 class Perturbed(Program, **SIMULATED):
-    """A program at one curator whose first message may be a perturbed objective, which has a proof of its own."""
+    """A program of one curator whose first message may be a perturbed objective, which has its own proof."""
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
@@ -93,7 +93,7 @@ class Perturbed(Program, **SIMULATED):
 
 
 def perturbations(sent: Sequence[PerturbedObjective], rng: Generator, draws: int, size: int) -> Array:
-    """Draw b for every budget: (budgets, draws, size). Budgets share the directions of the noise."""
+    """Draw b for every budget, (budgets, draws, size); budgets share the directions of the noise."""
     scales = np.array([message.scale for message in sent])
     b: Array = scales[:, None, None] * unit(sent[0].law, rng, draws, size)
     return b

@@ -1,7 +1,7 @@
-"""An algorithm as a program of noisy sums: options, messages, and a loop of post-processing that asks for the sums.
+"""An algorithm as a program of noisy sums: options, messages, and a loop that requests and post-processes the sums.
 
-The guarantees of every view follow from the messages, and so does all that carries the algorithm out: simulation,
-secure aggregation, noise on a grid of integers, parties on machines of their own, the audit.
+The messages determine the guarantees of every view, and how the algorithm is carried out: by simulation, by secure
+aggregation, with discrete noise, by parties on different machines, and in an audit.
 """
 
 import inspect
@@ -35,43 +35,45 @@ from dpml.optim.losses import LOSSES, Loss
 from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
-_ARITHMETIC = 2.0**-46  # what is left of a mu for the rounding of noise that is calculated from it
-_GRID = 1e-6  # what is left of a mu for the rounding of sums to a grid
+_ARITHMETIC = 2.0**-46  # the share of mu that is reserved for rounding in the computation of noise
+_GRID = 1e-6  # the share of mu that is reserved for rounding sums to a grid
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "lam": (), "variant": ("paper",), "unit": UNITS, "protocol": SUM_PROTOCOLS, "noise": NOISES,
 }  # fmt: skip
-"""Shared options that an algorithm has where its class names them, and the values of those that it declares itself."""
+"""The shared options that a class may name, with the values it gets if it lists none."""
 CARRIED = ("protocol", "noise")
-"""Shared options that a class need not name: how sums are carried out is decided by their messages, not by its code."""
+"""The shared options that every class has, because the messages determine how sums are carried out."""
 
 
 @dataclass(frozen=True)
 class Program(ABC):
-    """The base class: a frozen dataclass of options defines `messages` and `run`, and the values below that differ.
+    """The base class of algorithms: a subclass is a frozen dataclass of options with the methods `messages` and `run`.
 
-    A class says which of the shared options it has, and with which values, the default first; of `lam` the default:
+    Class keywords name the shared options with their allowed values, the default first; for `lam`, only the default:
 
         class Centroid(Program, losses=("logistic",), lam=0.0, units=UNITS): ...
 
-    It has `protocol` and `noise`, with all their values, unless it names one value only (`protocols=("simulate",)`).
+    Every class has `protocol` and `noise` with all values, unless it lists fewer (`protocols=("simulate",)`).
 
     Args:
-        loss: the loss of a row.
-        calibration: `published` noise, or `tight`: the least that is proven to give (eps, delta) in the worst view.
-        variant: `paper`, as the text defines it, or the name of another reading.
-        unit: what is protected: `sample`, one row; or `party`, all rows of a party.
-        lam: coefficient of lam/2 ||w||^2, part of the objective.
-        protocol: `simulate` draws the noise of sums; `secagg` runs the real secure aggregation for every sum.
-        noise: `continuous`, or `discrete`: exact integers on a grid (docs/privacy/discrete_noise.md).
+        loss: The loss of a row.
+        calibration: `published` uses the paper's noise; `tight` the least noise proven to give (eps, delta) in the
+            worst view.
+        variant: `paper` follows the paper's text; other names are other interpretations.
+        unit: The unit that is protected: `sample`, one row; or `party`, all rows of one party.
+        lam: The coefficient lam of lam/2 ||w||^2, which is part of the objective.
+        protocol: `simulate` draws the noise of sums directly; `secagg` runs the real secure aggregation for every sum.
+        noise: `continuous` is floating-point noise; `discrete` is exact integers on a grid
+            (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str]
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str | None] = None
-    """Where the guarantee of published noise is claimed; None: nowhere."""
+    """Where the paper claims the guarantee of published noise; None: nowhere."""
     linear: ClassVar[bool] = True
-    """Whether it releases linear models, which can be published."""
+    """Whether the algorithm releases linear models, which can be published."""
     published_variants: ClassVar[bool] = False
     """Whether variants other than `paper` have published noise only."""
     proof: ClassVar[str] = "all noisy sums compose as one Gaussian: docs/privacy.md"
@@ -89,7 +91,7 @@ class Program(ABC):
     def __init_subclass__(
         cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
     ) -> None:
-        """Make fields of the shared options that a class names (`variants`, `units`, ...), and no others."""
+        """Create fields for the shared options that a class names (`variants`, `units`, ...), and no others."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
         if Program in cls.__bases__:
@@ -104,14 +106,14 @@ class Program(ABC):
                 hints[key] = Program.__annotations__[key]
                 setattr(cls, key, own[key] if key == "lam" else own[key][0])
             elif key not in cls.allows:
-                hints[key] = ClassVar[Any]  # a constant, of which @dataclass makes no field
+                hints[key] = ClassVar[Any]  # a constant, so that @dataclass creates no field
         if calibrations:
             hints["calibration"] = Calibration
             cls.calibration = calibrations[0]  # type: ignore[assignment]
         cls.__annotations__ = hints
 
     def __post_init__(self) -> None:
-        """Raise UserError unless every option has a value that is allowed."""
+        """Raise UserError unless every option has an allowed value."""
         for key in ("calibration", "variant", "unit", "protocol", "noise"):
             if key in self.allows:
                 check_choice(key if key == "calibration" else f"algo.{key}", getattr(self, key), self.allows[key])
@@ -120,49 +122,45 @@ class Program(ABC):
             needed = " or ".join(f"loss={name}" for name in self.allows["loss"])
             raise UserError(f"algo={self.name} needs {needed}, not loss={self.loss.name}.")
         if self.noise == "discrete" and self.calibration != "tight":
-            raise UserError(
-                f"algo.noise=discrete of algo={self.name} is the least noise that is proven to be enough: set "
-                "calibration=tight."
-            )
+            raise UserError(f"algo.noise=discrete of algo={self.name} has no published noise: set calibration=tight.")
         if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
-                f"algo={self.name} algo.variant={self.variant} is a reading of the published noise only: "
-                f"set calibration=published."
+                f"algo={self.name} has algo.variant={self.variant} for published noise only: set calibration=published."
             )
 
     @property
     def tight(self) -> bool:
-        """Whether the noise is the least proven."""
+        """Whether the noise is the least that is proven."""
         return self.calibration == "tight"
 
-    # What an algorithm says of itself.
+    # What a subclass defines.
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """What is sent in a release under `budget`, in this order: the only place that knows the noise."""
+        """Return the messages of a release under `budget`, in order; only this method computes the noise."""
 
     @abstractmethod
     def run(self, carrier: Carrier) -> Release:
-        """Ask for the noisy sums, `carrier.ask(number, ...)`, and make models (budgets, draws, d) of them."""
+        """Request the noisy sums with `carrier.ask(number, ...)`, and compute models (budgets, draws, d) from them."""
 
     def begin(self, parties: Parties, rng: Generator) -> Any:
-        """What is drawn before any noise, and is public: an initial model, say."""
+        """Draw public values before any noise, such as an initial model."""
         return None
 
     def together(self, problem: Problem) -> int | None:
-        """How many draws run at once; None: all."""
+        """Return how many noise draws run at once; None: all."""
         return None
 
     def sharing(self, problem: Problem) -> Sharing:
-        """How the noise of a sum is shared: one trusted curator's, or M parties' who add up securely."""
+        """Return how the noise of a sum is shared: a trusted curator draws it, or M parties with a secure sum."""
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:
-        """Where the budget is claimed as the guarantee of a view; None: nowhere."""
+        """Return where the paper claims the budget as the guarantee of a view; None: nowhere."""
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """What private rows decide outside the budget; None: nothing."""
+        """Return what depends on private rows without being accounted for; None: nothing."""
         return None
 
     def way(self, carrier: Carrier) -> Way:
@@ -171,12 +169,12 @@ class Program(ABC):
             return OnGrid(carrier)
         return (InRing if self.protocol == "secagg" else Simulated)(carrier)
 
-    # How much noise a budget asks for.
+    # The noise for a budget.
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
-        """The mu of all sums together with which the worst view has exactly the budget.
+        """Return the mu of all sums together with which the worst view meets the budget exactly.
 
-        It leaves room for what rounding adds to the mu of sums of a statistic; None: of any here.
+        It reserves a share for rounding in sums of the statistic `of` (None: of every statistic).
         """
         if math.isinf(budget.eps):
             return math.inf
@@ -185,26 +183,26 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """How much rounding in floating point adds to the mu of sums of a statistic, relative to it; None: of any."""
+        """Return the relative increase of mu by floating-point rounding in sums of the statistic `of` (None: any)."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 
     @property
     def _ring(self) -> bool:
-        """Whether parties round their noisy parts to the ring of a secure sum."""
+        """Whether parties round their noisy contributions to the ring of a secure sum."""
         return self.protocol == "secagg" and self.noise == "continuous"
 
-    # What holds.
+    # The guarantees.
 
     def pure(self, budget: Budget, problem: Problem) -> bool:
-        """Whether what is claimed and proven has delta = 0."""
+        """Return whether the claimed and proven guarantees have delta = 0."""
         messages = self.messages(budget, problem)
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """What is proven for every view: the mu of all Gaussian messages, times what the view knows of their noise.
+        """Return the proof for every view: the mu of all Gaussian messages, times a factor for the noise it knows.
 
-        Of pure eps-DP messages the eps adds up, and all views have the same.
+        The eps of pure eps-DP messages add up, and are the same in all views.
         """
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
@@ -216,23 +214,23 @@ class Program(ABC):
         return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
-        """How many vectors several parties sum by secure aggregation in a release; None: there is no place for it."""
+        """Return how many vectors a release sums by secure aggregation; None if it has no secure sums."""
         several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), sizes=(), colluders=0)
         return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """The claimed and the proven guarantee of every view."""
+        """Return the claimed and the proven guarantee of every view."""
         delta = 0.0 if self.pure(budget, problem) else budget.require_delta(f"algo={self.name}")
         proofs = self.proven(budget, problem)
         claims = {view: claim for view in proofs if (claim := self.claimed(view)) is not None}
         return stated(proofs, claims, self.unit, budget, delta, self.uncounted())
 
     def prepare(self, parties: Parties, rng: Generator) -> Prepared:
-        """Check the rows, and draw what is public."""
+        """Check the rows, and draw the public values of `begin`."""
         require_domain(parties, self.loss)
         if self.unit == "party" and parties.problem.M == 1 and "unit" in self.allows:
             raise UserError(
-                f"algo.unit=party of algo={self.name} protects all rows of a party together, and with M=1 those are "
-                "all: set algo.unit=sample, or more parties."
+                f"algo.unit=party of algo={self.name} protects all rows of one party, but with M=1 these are all rows: "
+                "set algo.unit=sample, or a larger M."
             )
         return Prepared(self, parties, self.begin(parties, rng))

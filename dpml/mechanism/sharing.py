@@ -1,7 +1,7 @@
-"""How the noise of M sites adds up in a released sum, and what each view sees of their messages.
+"""How the M parties share the noise of a released sum, and what each view sees of their messages.
 
-Everything is in units of the noise of that sum, whose variance is 1 in every coordinate. A site sends its own part of
-the sum plus noise; a mechanism counts the mu of the sum, and every view is a multiple of it.
+All numbers are in units of the noise of the sum, which has variance 1 in every coordinate. A party sends its
+contribution plus noise. The mu of a view is a multiple of the mu of the released sum.
 """
 
 import math
@@ -20,23 +20,23 @@ from dpml.mechanism.message import Law
 from dpml.privacy import Calibration, Problem, View, noise
 
 Numbers = NDArray[Any]
-"""Numbers in any precision."""
+"""Numbers in single or double precision."""
 
 
 Observer = Callable[[Numbers, Numbers, Callable[[Any], Array]], None]
-"""``observer(message, parts, exact)`` gets every message of a release under one budget, for B runs: (B, k), its noise
-source by source, (sources, B, k), and what a prepared mechanism would have sent without noise. All are in units of the
-message's noise."""
+"""``observer(message, parts, exact)`` receives every message of a release under one budget, for B runs: (B, k), the
+noise of each source, (sources, B, k), and a function that returns what a prepared mechanism would send without noise.
+All are in units of the message's noise."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """What a view sees of a message, in every coordinate alike: m numbers, which hold the noise of several sources.
+    """What a view sees of each coordinate of a message: m numbers that contain the noise of several sources.
 
     Attributes:
-        noise: how much of each source is in each number, (m, sources). The data are in the first number only.
-        total: how much of each source is in the message that is released, (sources,).
-        covariance: what the numbers' covariance is meant to be, (m, m), in units of the message's scale.
+        noise: The coefficient of each source in each number, (m, sources). Only the first number contains the data.
+        total: The coefficient of each source in the released message, (sources,).
+        covariance: The intended covariance of the numbers, (m, m), in units of the message's scale.
     """
 
     noise: Array
@@ -45,57 +45,58 @@ class Channel:
 
     @classmethod
     def of(cls, noise: Array, total: Array, sources: Array | None = None) -> "Channel":
-        """With sources of this covariance; None: independent ones of variance 1."""
+        """Return a channel whose sources have this covariance; None: they are independent with variance 1."""
         return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) of the numbers with which their noise is least and the data's weight is 1."""
+        """The weights (m,) of the numbers that minimise the noise while the data keep weight 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the noise that is left by `filter`."""
+        """The standard deviation of the noise that remains after `filter`."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
 PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
-"""The message itself, with noise of one source."""
+"""The released message itself, with noise from one source."""
 
 
-# Zero-sum noise costs no accuracy, as it cancels in the sum. `tight` makes it this much wider than the noise that
-# stays: the mu of the colluders is then within one part in a million of its limit.
+# Zero-sum noise cancels in the sum, so it costs no accuracy. `tight` makes its standard deviation larger than that of
+# the remaining noise by this factor: the mu of the colluders is then within 1e-6 of its limit.
 MASK = 1e3
 
 REACH = 16.0
-"""Noise beyond so many standard deviations is refused by the codec of a secure sum: once in 10^57 numbers."""
+"""The codec of a secure sum refuses noise beyond so many standard deviations, which happens once in 10^57 numbers."""
 
 
 Sampler = Law | Literal["single_gaussian"]
-"""What draws noise: Gaussian noise also in single precision, in half the time."""
+"""A distribution of noise, or Gaussian noise in single precision, which takes half the time."""
 
 
 class Sharing(ABC):
-    """How the noise of a released sum is shared among the parties that draw it; as it stands, by M parties, openly."""
+    """How the parties share the noise of a released sum; by default M parties draw equal shares and send openly."""
 
     secure: ClassVar[bool] = False
-    """Whether secure aggregation hides the parties' messages, or a part of them."""
+    """Whether secure aggregation hides the parties' messages or a part of them."""
     zero_sum: float | None = None
-    """The spread of zero-sum noise beside which sites send their messages openly; None: there is none."""
+    """The standard deviation of zero-sum noise in openly sent messages; None: there is no such noise."""
 
     @abstractmethod
     def views(self, problem: Problem) -> dict[View, float]:
-        """mu of every view the adversary may have, as a multiple of the sum's own."""
+        """Return the mu of every view that an adversary may have, as a multiple of the mu of the sum."""
 
     def variance(self, M: int) -> float:
-        """Of the noise in one party's message."""
+        """Return the variance of the noise in one party's message."""
         return 1 / M
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """What a view sees of the sites' messages, in terms of the sources of `observed`.
+        """Return what a view sees of the parties' messages, in terms of the sources of `observed`.
 
-        The sum; the last site's message; or the sum and what colluders, who are the first parties, know of its noise.
+        `client` sees the last party's message. `colluders` see the sum, and the noise of the colluders, who are the
+        first parties. All other views see the sum.
         """
         M = problem.M
         each, total = np.eye(M), np.ones(M)
@@ -104,29 +105,29 @@ class Sharing(ABC):
         return Channel.of(seen, total, self.variance(M) * each)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        """Draw the sum of all sites' noise at once, (draws, size), at a cost that does not depend on M.
+        """Draw the sum of all parties' noise at once, (draws, size), at a cost that does not depend on M.
 
         Independent shares N(0, v_k I) with sum v_k = 1 add up to N(0, I), and zero-sum noise cancels.
         """
         return unit(law, rng, draws, size)
 
     def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        """The same from the same distribution, and the noise of every source in it: (sources, draws, size)."""
+        """Draw the sum from the same distribution as `total`, and each source's noise: (sources, draws, size)."""
         parts = self.parts(rng, draws, M, size)
         total: Array = parts.sum(axis=0)
         return total, parts
 
     def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """Every party's share: (M, draws, size)."""
+        """Draw every party's share of the noise: (M, draws, size)."""
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """How many scales no number of a party's noise exceeds, but once in 10^40 to 10^57 numbers."""
+        """Return a bound on a party's noise in units of its scale, exceeded once in 10^40 to 10^57 numbers."""
         return REACH
 
 
 def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
-    """Noise of scale 1: (draws, size)."""
+    """Draw noise of scale 1: (draws, size)."""
     if law == "single_gaussian":
         return noise.single_gaussian(rng, (draws, size))  # type: ignore[return-value]
     if law == "gaussian":
@@ -138,7 +139,7 @@ def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
 
 @dataclass(frozen=True)
 class TrustedCurator(Sharing):
-    """One trusted curator has all data and draws the noise once; every one of the `visible` views sees the sum."""
+    """One trusted curator has all data and draws the noise once; each of the `visible` views sees the sum."""
 
     visible: tuple[View, ...] = ("release",)
 
@@ -155,11 +156,11 @@ class TrustedCurator(Sharing):
 
 @dataclass(frozen=True)
 class CapeNoise(Sharing):
-    """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): zero-sum noise ``e_k`` and every site's own ``g_k``.
+    """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
 
-    Only the ``g_k``, of variance 1/M, survive the sum. `spread` is the standard deviation of the zero-sum noise before
-    it is centred. The observed sources are the noise ``e_k + g_k`` in the M messages, and the M secrets ``ehat_k`` of
-    which the ``e_k`` are made.
+    Only the ``g_k``, of variance 1/M, remain in the sum. `spread` is the standard deviation of the zero-sum noise
+    before centring. The observed sources are the noise ``e_k + g_k`` in the M messages, and the M secrets ``ehat_k``
+    from which the ``e_k`` are computed.
     """
 
     spread: float
@@ -181,11 +182,11 @@ class CapeNoise(Sharing):
         }
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """The sum; the last site's message; or all messages, the broadcast mean, and the colluders' secrets.
+        """Return what a view sees: the sum; the last party's message; or all that the colluders see.
 
-        The colluders are the first sites. Of the honest ones' messages, all but the last are taken as they are with the
-        mean put back; the last stands in their sum less that of their secrets, which the others know: of the wide
-        zero-sum noise nothing is left there, so that no large numbers have to cancel.
+        Colluders, the first parties, see all messages, the broadcast mean and their own secrets. The numbers are an
+        equivalent form without cancellation: the honest parties' messages except the last, with the mean added back,
+        and the sum of the honest messages without the zero-sum noise, whose total the colluders know.
         """
         M = problem.M
         messages, secrets = np.split(np.eye(2 * M), 2)
@@ -212,14 +213,14 @@ class CapeNoise(Sharing):
 
 @dataclass(frozen=True)
 class IndependentNoise(Sharing):
-    """Every site's message is protected by noise of its own alone, of 1/M of the sum's variance."""
+    """Each party adds independent noise with 1/M of the sum's variance, and sends its message openly."""
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """All messages are open: colluders know the noise in theirs."""
+        """Return what a view sees: all messages are open, and colluders know the noise in their own."""
         if view not in ("transcript", "colluders"):
             return super().channel(view, problem)
         each = np.eye(problem.M)
@@ -232,9 +233,9 @@ class IndependentNoise(Sharing):
 
 @dataclass(frozen=True)
 class SecureSumNoise(Sharing):
-    """Every party adds an equal share of the noise to its own term, and secure aggregation reveals the sum alone.
+    """Every party adds an equal share of the noise to its contribution, and secure aggregation reveals only the sum.
 
-    The colluders know their own shares, so that H/M of the variance protects the H honest parties.
+    Colluders know their own shares, so only H/M of the variance protects the H honest parties.
     """
 
     secure: ClassVar[bool] = True
@@ -244,19 +245,19 @@ class SecureSumNoise(Sharing):
 
 
 def secure_sharing(problem: Problem) -> Sharing:
-    """The noise of a sum whose terms are hidden: drawn by a trusted curator (M = 1) or by M parties in equal shares."""
+    """Return the sharing of a hidden sum: a trusted curator draws the noise (M = 1), or M parties in equal shares."""
     return TrustedCurator() if problem.M == 1 else SecureSumNoise()
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """mu of all that the aggregator and M - `honest` colluders see of a CAPE release, over that of the sum alone.
+    """Return the mu of all that the aggregator and M - `honest` colluders see of CAPE, divided by the mu of the sum.
 
-    The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest sites and zero-sum noise of spread s:
+    The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest parties and zero-sum noise with standard deviation s:
     docs/privacy/imtiaz2019.md.
     """
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """The spread of CAPE's zero-sum noise: 1 as published, `MASK` when tight."""
+    """Return the standard deviation of CAPE's zero-sum noise: 1 if published, `MASK` if tight."""
     return MASK if calibration == "tight" else 1.0

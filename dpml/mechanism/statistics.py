@@ -1,14 +1,14 @@
-"""Statistics of rows: sums of any function of rows, clipped; and models that are trained without noise.
+"""Statistics of rows: clipped sums of any function of rows, and models that are trained without noise.
 
-`ClippedRows` needs nothing but the function. Of every row it gives a vector, which is shortened to the length `clip` if
-it is longer; with `unit=party` this is done to the mean of a party's vectors. What is summed is in units of the clip:
-no vector is then longer than 1, so that a row, or all rows of a party, that are replaced move the sum by at most 2.
-This is the `sensitivity` to declare, whatever the function is:
+`ClippedRows` needs only a function, which maps each row to a vector. Vectors longer than `clip` are shortened to it;
+with `unit=party`, the mean of each party's vectors is clipped instead. Sums are in units of the clip, so no summand is
+longer than 1, and replacing a row (or all rows of a party) changes the sum by at most 2. Declare this `sensitivity`
+for every function:
 
     Sum(ClippedRows(function, clip, self.unit, length), 2.0, noise)
 
-*On a grid.* Every clipped vector becomes integers of length at most 2^20, which stands for the clip, or fewer where
-there is very much noise (`to_integers`). Two of them are at most twice that apart, in whole numbers.
+*Discrete noise.* Every clipped vector becomes an integer vector of length at most 2^20 steps, which is the clip, or
+fewer steps if there is very much noise (`to_integers`). Two such vectors differ by at most twice that length.
 """
 
 import math
@@ -32,8 +32,8 @@ from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 from dpml.sums import SHORT, TALL
 
-_TOGETHER = 1 << 22  # numbers of rows' vectors that are held at once: 32 MiB; of 64 to 1024 rows
-_LARGEST = 1 << 61  # a sum of integers
+_TOGETHER = 1 << 22  # numbers of rows' vectors in memory at once: 32 MiB, from 64 to 1024 rows
+_LARGEST = 1 << 61  # the largest sum of integers
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,15 @@ class RowTerms(Terms["ClippedRows"]):
     """The clipped vectors of some parties' rows."""
 
     def total(self, *at: Any) -> Array:
-        """(B, length), or (length,) where the sum is about nothing."""
+        """Return the sum: (B, length), or (length,) if the function has no further arguments."""
         return self._plain(self._sums(_clipped, False, at).sum(axis=0))
 
     def each(self, *at: Any) -> Array:
-        """(M, B, length) or (M, length)."""
+        """Return every party's contribution: (M, B, length) or (M, length)."""
         return self._plain(self._sums(_clipped, True, at))
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """(P, B, length), for the bits of B runs."""
+        """Return exact contributions for the fractional bits of B runs: (P, B, length)."""
         runs: dict[int, Integers] = {}
         for bits in np.unique(resolutions).tolist():
             same = np.flatnonzero(resolutions == bits)
@@ -59,7 +59,7 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """The sums of what `clip` makes of vectors in units of the clip, (P, B, length): every party's, or of all."""
+        """Sum the vectors that `clip` returns, in units of the clip, for each or all parties: (P, B, length)."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)
@@ -67,7 +67,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """What `part` makes of vectors, (B, n, length), added up between offsets: (P, B, length)."""
+        """Apply `part` to vectors, (B, n, length), and sum them between offsets: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
@@ -79,7 +79,7 @@ class RowTerms(Terms["ClippedRows"]):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows, always the same ones, and their vectors in units of the clip: (B, n, length)."""
+        """Yield fixed blocks of rows, and their vectors in units of the clip: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length
@@ -87,13 +87,11 @@ class RowTerms(Terms["ClippedRows"]):
             vectors = np.asarray(of.function(X[rows], y[rows], *at), dtype=float)
             due = (runs, rows.stop - rows.start, of.length)
             if vectors.shape != (due if at else due[1:]):
-                raise UserError(f"the function of ClippedRows returns shape {vectors.shape} where {due} is due.")
+                raise UserError(f"the function of ClippedRows returns shape {vectors.shape}, but must return {due}.")
             with np.errstate(over="ignore"):
                 vectors = vectors.reshape(due) / of.clip
-            if not np.isfinite(vectors).all():  # clipped, it would be no number; naming the row would reveal it
-                raise UserError(
-                    "the function of ClippedRows returns a number that is not finite, or is not in units of the clip."
-                )
+            if not np.isfinite(vectors).all():  # clipping would give NaN; the message must not reveal the row
+                raise UserError("the function of ClippedRows must return finite numbers, also in units of the clip.")
             yield rows, vectors
 
     def _plain(self, sums: Array) -> Array:
@@ -102,17 +100,16 @@ class RowTerms(Terms["ClippedRows"]):
 
 @dataclass(frozen=True)
 class ClippedRows(Statistic):
-    """The sum of clipped vectors of rows, or of parties' clipped means of them, in units of the clip.
+    """The sum of rows' clipped vectors, or of the parties' clipped mean vectors, in units of the clip.
 
     Args:
-        function: ``function(X, y)``, (n, d) and (n,) -> (n, length), each row's vector from that row alone. A sum that
-            is asked about something, ``carrier.ask(number, w)``, has ``function(X, y, w)``, (B, ...) -> (B, n, length).
-            A function of a module, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
-        clip: the longest vector of a row, or longest mean of a party; positive.
-        unit: what is clipped and summed, and so protected: `sample` or `party`.
-        length: how many numbers are in a vector.
-        about: how many numbers there are in each thing that a sum is asked about, in each run: ``(d,)`` for models w
-            (B, d); (): it is about nothing but the rows.
+        function: ``function(X, y)``, (n, d) and (n,) -> (n, length); a row's vector may depend on that row only. For
+            sums with arguments, ``carrier.ask(number, w)``, it is ``function(X, y, w)`` -> (B, n, length). Use a
+            function of a module, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
+        clip: The largest norm of a row's vector, or of a party's mean vector; positive.
+        unit: The unit whose vectors are clipped and summed, and which is thus protected: `sample` or `party`.
+        length: The number of entries of a vector.
+        about: The number of entries of each argument in each run: ``(d,)`` for models w (B, d); () without arguments.
     """
 
     terms = RowTerms
@@ -133,11 +130,11 @@ class ClippedRows(Statistic):
         return problem.N if self.unit == "sample" else 1
 
     def imprecision(self, problem: Problem) -> float:
-        """Blocks of rows are added up one after the other."""
+        """Return the bound for blocks of rows that are added one after another."""
         return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """The fractional bits of a vector in units of the clip."""
+        """Return the number of fractional bits of a vector in units of the clip."""
         return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -148,13 +145,13 @@ class ClippedRows(Statistic):
 
 
 def _clipped(vectors: Array) -> Array:
-    """None longer than 1."""
+    """Shorten vectors that are longer than 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1.0)
 
 
 @dataclass(frozen=True)
 class Minimised(Terms["Minimiser"]):
-    """The models of some rows."""
+    """Models that are trained on the parties' rows."""
 
     def total(self, *at: Any) -> Array:
         if not at:
@@ -171,13 +168,13 @@ class Minimised(Terms["Minimiser"]):
 
 @dataclass(frozen=True)
 class Minimiser(Statistic):
-    """A model that one curator trains on all rows. Its sensitivity counts what the solver leaves.
+    """A model that one curator trains on all rows; its sensitivity includes the error of the solver.
 
     Args:
-        fit: ``fit(parties)`` -> (D,); or where it is about something, ``fit(parties, at)`` -> (B, D), for distinct
-            numbers `at` (B, about). A function of a module, or a frozen dataclass with ``__call__``.
-        classes: D over the number of features.
-        about: how many numbers it is about, in each run; 0: none but the rows.
+        fit: ``fit(parties)`` -> (D,), or with arguments ``fit(parties, at)`` -> (B, D), for distinct `at` (B, about).
+            Use a function of a module, or a frozen dataclass with ``__call__``.
+        classes: D divided by the number of features.
+        about: The number of arguments in each run; 0: none.
     """
 
     terms = Minimised

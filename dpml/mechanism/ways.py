@@ -1,7 +1,6 @@
-"""Carry out noisy sums by the real secure aggregation, or with integers on a grid.
+"""Carry out noisy sums by the real secure aggregation protocol, or with discrete noise on integers.
 
-Over a network the same code runs at every party and at the aggregator (`dpml.federated.sums`), each with its own
-transport.
+Over a network, the same code runs at every party and at the aggregator with another transport (`dpml.federated.sums`).
 """
 
 import math
@@ -21,7 +20,7 @@ from dpml.privacy.discrete.rounding import Integers
 
 
 class InRing(Way):
-    """Every party's part with its noise, real numbers rounded to the ring of a secure sum."""
+    """Secure sums of real numbers: each party's contribution and noise are rounded to the ring of the secure sum."""
 
     def __init__(self, carrier: Carrier) -> None:
         self.rounding = carrier.rng.spawn(1)[0]
@@ -42,21 +41,21 @@ class InRing(Way):
         step = 0.5 ** FixedPoint.fit(problem.M, bound).bits
         if widths.min(initial=math.inf, where=widths > 0) < RING_STEPS * step * math.sqrt(2 * problem.M):
             raise UserError(
-                "so little noise has too few steps in the ring of a secure sum: ask for a smaller eps, or set "
-                "algo.protocol=simulate or algo.noise=discrete."
+                "algo.protocol=secagg cannot represent so little noise in the ring of a secure sum: set a smaller eps, "
+                "algo.protocol=simulate, or algo.noise=discrete."
             )
         transport, topology = _between(self.carrier)
         added = secure_sum(sent, bound, self.rounding, transport, topology=topology)
         return (added.total * _made_up(self.carrier, added.survivors)).reshape(-1, each.shape[-1]), parts
 
     def _reach(self, number: int) -> float:
-        """What no noise of a party exceeds."""
+        """Return a bound on the noise of a party."""
         constants = [messages[number].constant or 0.0 for messages in self.carrier.messages]
         most = float(self.carrier.widths(number).max())
         return self.sharing.reach(self.problem.d) * most + REACH * max(constants)
 
     def _by_cape(self, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-        """Return the noisy sum by CAPE, and the unit noise of the open messages and the zero-sum noise."""
+        """Return the noisy sum by CAPE, and the unit noise of the open messages and of the zero-sum noise."""
         from dpml.protocols.cape import cape_sum
 
         carrier, d, (transport, topology) = self.carrier, self.problem.d, _between(self.carrier)
@@ -73,7 +72,7 @@ class InRing(Way):
 
 
 class OnGrid(Way):
-    """Sums of integers with discrete noise, which budgets do not share."""
+    """Sums of integers with discrete noise, which is drawn separately for every budget."""
 
     def __init__(self, carrier: Carrier) -> None:
         super().__init__(carrier)
@@ -100,15 +99,15 @@ class OnGrid(Way):
         return noisy, np.divide(noise, wide, out=np.zeros(noise.shape), where=wide != 0)
 
     def _grids(self, number: int) -> list[discrete.Grid]:
-        """The grid of every budget's message; the same in all rounds."""
+        """Return the grid of every budget's message, which is the same in all rounds."""
         if number not in self._known:
-            # where there are no parties to draw it, one curator does
+            # without a secure sum, one curator draws the noise
             problem = self.problem if self.sharing.secure else replace(self.problem, M=1, sizes=(), colluders=0)
             self._known[number] = [discrete.grid(messages[number], problem) for messages in self.carrier.messages]
         return self._known[number]
 
     def _securely(self, sent: Integers) -> Integers:
-        """The secure sum (B, k) of every party's integers (M, B, k)."""
+        """Return the secure sum (B, k) of all parties' integers (M, B, k)."""
         from dpml.protocols import secure_sum_integers
 
         transport, topology = _between(self.carrier)
@@ -119,15 +118,15 @@ class OnGrid(Way):
 
 
 def _between(carrier: Carrier) -> tuple[Any, Any]:
-    """Return who carries messages, and between which parties."""
-    from dpml.protocols import choose, in_process  # most runs need no cryptography
+    """Return the transport of the messages, and the graph of the parties."""
+    from dpml.protocols import choose, in_process  # imported here, because most runs need no cryptography
 
     transport, problem = carrier.mechanism.transport, carrier.problem
     return (transport, None) if transport else (in_process, choose(problem.M, problem.colluders))
 
 
 def _made_up(carrier: Carrier, survivors: Index) -> float:
-    """Return by what the sum of the surviving parties is multiplied to stand for all parties."""
+    """Return the factor that rescales the sum of the surviving parties to all parties."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
     carrier.scaled_up = factor = float(sizes.sum() / sizes[survivors].sum())
     carrier.widening = factor * float(np.sqrt(len(survivors) / carrier.problem.M))

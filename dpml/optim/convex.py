@@ -1,7 +1,7 @@
-"""Minimisers of a mean loss: Newton's method for one data set with many linear terms, and the non-private optimum.
+"""Minimise mean losses: Newton's method for many linear terms on one data set, and the non-private optimum.
 
-An experiment minimises hundreds of objectives on the same rows, which differ in a linear term: no library solves them
-together, with shared products of the rows (results/benchmarks.md).
+An experiment minimises hundreds of objectives that differ only in a linear term. No library solves them together and
+shares the products of the rows (results/benchmarks.md).
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss, scores
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.sums import TALL
 
-_ROUNDING = 1e-13  # of a gradient, relative to its largest term
+_ROUNDING = 1e-13  # rounding error of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
-LOW = 16  # the least number of rows whose products are added at once
-_MARGIN = 21.0  # of all rows: a logistic loss of at most log(1 + e^-21) = 7.6e-10
-_BLOCK = 1 << 22  # margins, or weights, of the problems that are solved in step: 32 MiB
+LOW = 16  # the least number of rows in a block of products
+_MARGIN = 21.0  # with this margin for all rows, the logistic loss is at most log(1 + e^-21) = 7.6e-10
+_BLOCK = 1 << 22  # numbers (margins or weights) of the problems that are solved together: 32 MiB
 
 
 def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
@@ -39,12 +39,12 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
     `lam` is one number or one per problem, (B,). All problems take damped Newton steps together; the loss must be
-    convex with one score per model. A problem is solved when its gradient is at most `tolerance` long. If rounding does
-    not allow this for a long `tilt`, the gradient must be at most 1e-13 times as long as `tilt`. If there are `counts`,
-    row i stands for ``counts[i]`` rows.
+    convex with one score per model. A problem is solved when the norm of its gradient is at most `tolerance`. If
+    rounding does not allow this for a long `tilt`, the norm must be at most 1e-13 times the norm of `tilt`. If there
+    are `counts`, row i stands for ``counts[i]`` rows.
 
     Raises:
-        NotConvergedError: some gradient is still too long after 100 steps.
+        NotConvergedError: A gradient is still too long after 100 steps.
     """
     n, d = X.shape
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
@@ -54,7 +54,7 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
 
 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` of every model in `weights` (B, d), one score each: (B, d, d).
+    """Return ``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` at models `weights` (B, d), one score each: (B, d, d).
 
     If there are `counts`, row i stands for ``counts[i]`` rows.
     """
@@ -65,9 +65,9 @@ def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array |
 
 
 def _weighted_grams(X: Array, weights: Array) -> Array:
-    """Return ``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d). Blocks of rows stay in cache.
+    """Return ``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d), in blocks for the CPU cache.
 
-    If no weight is negative, a block is multiplied by its own transpose: half the work of a general product.
+    If no weight is negative, a block is multiplied by its own transpose, which is half the work of a general product.
     """
     n, d = X.shape
     grams = np.zeros((len(weights), d, d))
@@ -86,12 +86,12 @@ class _Problems:
     loss: Loss
     X: Array
     y: Array
-    share: Array  # (n,): the weight of a row in the mean
+    share: Array  # (n,): each row's weight in the mean
     lam: Array  # (B,)
     tilt: Array  # (B, d)
 
     def at(self, w: Array) -> tuple[Array, Array, Array]:
-        """Return values (B,), gradients (B, d), and share times the loss's second derivative (n, B) at w (B, d)."""
+        """Return values (B,), gradients (B, d), and `share` times the loss's second derivative (n, B), at w (B, d)."""
         value = self.lam / 2 * np.sum(w * w, axis=1) + np.sum(self.tilt * w, axis=1)
         gradient = self.lam[:, None] * w + self.tilt
         curvature = np.empty((len(self.X), len(w)))
@@ -104,10 +104,10 @@ class _Problems:
         return value, gradient, curvature
 
     def newton_steps(self, curvature: Array, gradient: Array, enough: Array) -> Array:
-        """Return the Hessians' inverses times the gradients, (B, d), up to residuals that are small relative to these.
+        """Return the inverse Hessians times the gradients, (B, d), up to residuals that are small relative to these.
 
-        The Hessian at the mean curvature of all problems preconditions them: one d x d matrix instead of B. A tiny
-        regularisation keeps a step defined where the data are separable or rank deficient.
+        The preconditioner is the Hessian at the mean curvature of all problems: one d x d matrix instead of B. A tiny
+        regularisation keeps steps defined if the data are separable or rank deficient.
         """
         d = gradient.shape[1]
         traces = np.einsum("ij,ij->i", self.X, self.X) @ curvature + d * self.lam
@@ -115,7 +115,7 @@ class _Problems:
         of_mean = _weighted_grams(self.X, curvature.mean(axis=1)[None])[0] + ridge.mean() * np.eye(d)
         factor = cho_factor(of_mean)
         length = np.linalg.norm(gradient, axis=1)
-        part = length * np.minimum(0.1, 0.01 * length)  # so that the last steps converge quadratically
+        part = length * np.minimum(0.1, 0.01 * length)  # makes the last steps converge quadratically
         return conjugate_gradients(
             lambda v: self._hessian_times(curvature, v) + ridge[:, None] * v,
             lambda v: cho_solve(factor, v.T).T,
@@ -150,30 +150,30 @@ def _newton(problems: _Problems, tolerance: float) -> Array:
             tried = w + size[:, None] * step
             trial, gradient, curvature = problems.at(tried)
             short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
-            # close to the minimum a full step is right, and the value, a difference of large terms, is too coarse
+            # close to the minimum full steps are right, and values, as differences of large terms, are too coarse
             short &= descent < -1e-12
             if not short.any():
                 break
             size = np.where(short, size / 2, size)
         w, value = tried, trial
     raise NotConvergedError(
-        f"Newton's method left a gradient of norm {length.max():.1e} > {tolerance:g} after at most {_STEPS} steps: "
-        f"set a larger algo.lam, or rescale the features."
+        f"Newton's method stopped at a gradient of norm {length.max():.1e} > {tolerance:g} after at most {_STEPS} "
+        f"steps: set a larger algo.lam, or rescale the features."
     )
 
 
 def conjugate_gradients(
     times: Callable[[Array], Array], precondition: Callable[[Array], Array], right: Array, enough: Array
 ) -> Array:
-    """Solve ``A_b s_b = right_b`` for B positive definite systems in step, until each residual is short: (B, d).
+    """Solve ``A_b s_b = right_b`` for B positive definite systems together, until each residual is short: (B, d).
 
-    Hestenes & Stiefel 1952, with the preconditioner of Concus, Golub & O'Leary 1976.
+    This is the method of Hestenes & Stiefel 1952, preconditioned as by Concus, Golub & O'Leary 1976.
 
     Args:
-        times: multiplies every A_b by a vector of its own, (B, d) -> (B, d).
-        precondition: an approximation of the inverses, (B, d) -> (B, d); positive definite.
-        right: (B, d).
-        enough: (B,), the sufficient norms of the residuals. At most d steps are taken, even if they are not reached.
+        times: Multiplies each A_b by one vector, (B, d) -> (B, d).
+        precondition: Multiplies positive definite approximations of the inverses by vectors, (B, d) -> (B, d).
+        right: The right-hand sides, (B, d).
+        enough: The sufficient norms of the residuals, (B,). At most d steps are taken, even if these are not reached.
     """
     solution, residual = np.zeros_like(right), right.copy()
     direction = preconditioned = precondition(residual)
@@ -184,7 +184,7 @@ def conjugate_gradients(
             break
         image = times(direction)
         bent = np.sum(direction * image, axis=1)
-        open_ &= bent > 0  # rounding can make it 0
+        open_ &= bent > 0  # rounding may give 0
         size = np.divide(energy, bent, out=np.zeros_like(energy), where=open_)[:, None]
         solution += size * direction
         residual -= size * image
@@ -198,10 +198,10 @@ def conjugate_gradients(
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
     """Return the minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: d (softmax: K d) weights.
 
-    Exact for the squared loss (the shortest minimiser when there are many), Newton for logistic, L-BFGS for softmax;
-    for the non-convex sigmoid loss the local minimiser that L-BFGS reaches from w = 0. For logistic with lam = 0 and
-    fewer rows than features, where a minimiser rarely exists, a model of mean loss below 1e-9. If there are `counts`,
-    row i stands for ``counts[i]`` rows.
+    The squared loss is solved exactly (the shortest of several minimisers), logistic by Newton's method and softmax by
+    L-BFGS. For the non-convex sigmoid loss, L-BFGS from w = 0 gives a local minimiser. For logistic with lam = 0 and
+    fewer rows than features, a minimiser rarely exists; the result is a model with mean loss below 1e-9. If there are
+    `counts`, row i stands for ``counts[i]`` rows.
     """
     n, d = X.shape
     if loss.task == "regression":
@@ -229,10 +229,9 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
 
 
 def _separating(X: Array, y: Array) -> Array | None:
-    """Return a model whose margins ``y_i x_i'w`` are at least 1, or None if one step does not find it.
+    """Return a model whose margins ``y_i x_i'w`` are at least 1, or None if X'(XX')^-1 y is not such a model.
 
-    Fewer rows than features are mostly independent, and then w = X'(XX')^-1 y has the scores y. The margins are
-    checked, so that rounding does not find a model where none exists.
+    With linearly independent rows, w = X'(XX')^-1 y has the scores y. The margins are checked because of rounding.
     """
     gram = X @ X.T
     try:
@@ -265,7 +264,7 @@ def _value_and_gradient(
 
 @remembered
 def least(parties: Parties, loss: Loss, lam: float) -> float:
-    """Return the minimum of mean loss + lam/2 ||w||^2 on the private rows, or its infimum if there is no minimum."""
+    """Return the minimum of the mean loss + lam/2 ||w||^2 on the private rows, or its infimum without a minimum."""
     X, y, counts = parties.folded
     regularised = loss.task != "regression" and loss.convex and lam > 0
     best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]

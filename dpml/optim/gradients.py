@@ -1,13 +1,13 @@
-"""Gradients of rows that keep their places, at many models at once: as the proofs of rounding need it.
+"""Gradients at many models at once, added in a fixed order of rows, as the proofs of rounding require.
 
-Rows are in blocks of at most 64, the last one filled up with zeros. A block takes two matrix products, the scores
-``X W`` and the gradient ``X'S`` of the slopes S, in single precision; sums of blocks are added in double precision
-(docs/privacy/floating_point_sums.md). Slopes are those of half rows, up to a factor:
+Rows are in blocks of at most 64, the last block padded with zeros. Each block takes two matrix products in single
+precision: the scores ``X W``, and the gradient ``X'S`` from the slopes S. Blocks are added in double precision
+(docs/privacy/floating_point_sums.md). Rows are halved, which gives these slopes up to a factor:
 
     logistic, u = y x:  h - 1, h = tanh(u'w/2)      squared:  x'w/2 - y/2
     sigmoid, u = y x:   h^2 - 1                     softmax:  p - e_y, a column for every class
 
-The last bits of a sum may depend on the number of models, because BLAS may sum in another order.
+The last bits of a sum may depend on the number of models, because BLAS may add in another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,27 +27,27 @@ from dpml.sums import LONG, SHORT, TALL, PairwiseSum
 Single = NDArray[np.floating]
 
 LEAST_CLIP = 1e-6
-"""The least clip of a slope: slopes near 0 are multiples of 6e-8, in single precision."""
+"""The least clip of a slope: in single precision, slopes near 0 are multiples of 6e-8."""
 
 _COMMON = {"logistic": 1.0, "sigmoid": 0.5, "squared": 8.0, "softmax": 2.0}
 _COLUMNS, _PRODUCTS = 64, 1_000_000
 _BLOCKS = 16  # blocks that are added at once, in double precision
-_SCORES = 1 << 17  # scores held at once: 512 KiB
-_MAPPED = 1 << 12  # rows mapped at once
-_LONGEST = 2.0  # no slopes of softmax are so long
-_GROWTH = 1.25  # the size ratio of the largest to the smallest party of a bucket
-_HELD = 1 << 22  # numbers of parties held at once: 16 MiB
+_SCORES = 1 << 17  # scores in memory at once: 512 KiB
+_MAPPED = 1 << 12  # rows that are mapped at once
+_LONGEST = 2.0  # an upper bound on the norm of softmax slopes
+_GROWTH = 1.25  # the largest ratio between the sizes of parties in one bucket
+_HELD = 1 << 22  # numbers of parties in memory at once: 16 MiB
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that all runs share, or rows of every run: gradients are ``common sum_i slope_i half_i``.
+    """Rows that all runs share, or separate rows for every run: gradients are ``common sum_i slope_i half_i``.
 
     Attributes:
-        half: blocks of halves of rows, (P, h, d), or (runs, P, h, d).
-        labels: what slopes depend on in addition to scores, (..., P, h, c); None: nothing.
-        weights: of the rows, at most 1, (P, h, 1); None: 1.
-        limit: the largest slope; an array has one for every run.
+        half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
+        labels: The targets on which slopes depend, (..., P, h, c); None if they depend on scores only.
+        weights: The rows' weights, at most 1, (P, h, 1); None: 1.
+        limit: The largest slope; an array has one for every run.
     """
 
     loss: Loss
@@ -69,7 +69,7 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Return rows X (n, d) with labels y and weights v (n,), 1 if None; each slope is cut at `clip` in size.
+        """Return rows X (n, d) with labels y and weights v (n,) (None: 1); slopes are clipped to [-clip, clip].
 
         The clipped logistic loss is still convex: it continues along a straight line where its slope is `clip`.
         """
@@ -87,8 +87,8 @@ class Rows:
     ) -> "Rows":
         """Return rows that every run maps by its own public matrix, (runs, d, d): ``z = P_b x / |P_b x|``.
 
-        A row of zeros stays one. z takes the place of x; the squared loss keeps its targets, and so the length
-        L = |P_b x|: its gradient is ``2 L (L z'w - y) z``. `rounded` is applied to mapped rows.
+        A row of zeros stays zero. z replaces x. The squared loss keeps its targets, so it needs the length
+        L = |P_b x|: its gradient is ``2 L (L z'w - y) z``. `rounded` is applied to the mapped rows.
         """
         half, labels = [], []
         for one in maps:
@@ -105,13 +105,13 @@ class Rows:
         return cls(loss, classes, np.stack(half), given, None, _COMMON[loss.name], _limit(loss, None, np.float32))
 
     def cut(self, clip: Array) -> "Rows":
-        """Return the same with slopes cut at a clip of every run, (runs,)."""
+        """Return the same rows with slopes clipped at one clip per run, (runs,)."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
-        """Return the gradients of the models `w` (B, K d), in double precision: (B, K d)."""
+        """Return the gradients at the models `w` (B, K d), in double precision: (B, K d)."""
         count, height, d = self.half.shape[-3:]
-        # about so many columns together are multiplied fastest, of few rows more
+        # products are fastest with about so many columns, or more if there are few rows
         columns = max(_COLUMNS, _PRODUCTS // (d * min(count * height, 2 * SHORT)))
         tiles = 1 if self.half.ndim > 3 else max(1, min(len(w), round(len(w) * self.classes / columns)))
         return np.concatenate([self._gradient(some) for some in np.array_split(w, tiles)])
@@ -126,9 +126,9 @@ class Rows:
     def parts(
         self, w: Array | Single, most: int | None = None, held: int | None = None
     ) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield blocks: their numbers, their halves (..., k, h, d), and their slopes at `w` (..., k, h, columns).
+        """Yield blocks: their numbers, halved rows (..., k, h, d), and slopes at `w` (..., k, h, columns).
 
-        Columns are (B K,) where runs share their rows, else (K,). At most so many blocks and numbers are held at once.
+        There are B K columns if runs share rows, else K. At most `most` blocks and `held` numbers are in memory.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
@@ -148,7 +148,7 @@ class Rows:
         if self.loss.task == "multiclass":
             assert labels is not None
             assert limit is not None
-            scores *= 2  # of whole rows
+            scores *= 2  # scores of whole rows
             cut_vectors(scores.reshape(*scores.shape[:-1], -1, self.classes), labels[..., None, :], limit)
         elif self.loss.task == "regression":
             assert labels is not None
@@ -165,20 +165,20 @@ class Rows:
                 np.square(scores, out=scores)
             scores -= 1
             if limit is not None:
-                np.fmax(scores, -limit, out=scores)  # also where a score is not a number
+                np.fmax(scores, -limit, out=scores)  # also replaces NaN
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """Return the sum of the gradients of every block, (..., k, d, columns)."""
+    """Return the sum of gradients within each block, (..., k, d, columns)."""
     product: Single = np.matmul(half.swapaxes(-1, -2), slopes)
     return product
 
 
 @dataclass(frozen=True)
 class MergedRows:
-    """Rows X (n, d) with labels y (n,) of the logistic loss, summed in double precision.
+    """Rows X (n, d) with labels y (n,) for the logistic loss, summed in double precision.
 
-    Equal rows are merged where this saves a quarter, at models that are not long (`dpml.sums`).
+    Equal rows are merged if this saves a quarter of them and the models are not long (`dpml.sums`).
     """
 
     X: Array
@@ -186,7 +186,7 @@ class MergedRows:
 
     def sum(self, w: Array) -> Array:
         """Return the sums of the rows' gradients at w (B, d): (B, d)."""
-        long = not np.linalg.norm(w, axis=1).max() <= LONG  # also when NaN
+        long = not np.linalg.norm(w, axis=1).max() <= LONG  # also true for NaN
         return (self._plain if long else self._merged).gradient(w)
 
     @cached_property
@@ -206,12 +206,12 @@ class MergedRows:
 class PartyGradients:
     """The clipped mean gradients of many parties, at many models at once.
 
-    Parties of about the same size are the blocks of one array: the work is a few dozen array products, for any number
-    of parties. Gradients are computed in single precision, each from its party's own rows, and clipped and added in
-    double precision, so that none is longer than its clip up to rounding (`dpml.sums`).
+    Parties of similar size are the blocks of one array, so the work is a few dozen array products for any number of
+    parties. Each gradient is computed in single precision from its party's rows, and clipped and added in double
+    precision, so that it is not longer than its clip up to rounding (`dpml.sums`).
 
     Attributes:
-        buckets: numbers of parties, their rows, and their numbers of rows.
+        buckets: For each bucket, the numbers of its parties, their rows, and the number of rows of each party.
     """
 
     buckets: Sequence[tuple[Index, Rows, Single]]
@@ -220,7 +220,7 @@ class PartyGradients:
     def of(
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32, classes: int = 1
     ) -> "PartyGradients":
-        """Return buckets of rows X (N, d), labels y (N,); party k has the rows ``offsets[k]:offsets[k + 1]``."""
+        """Return buckets of rows X (N, d) with labels y (N,); party k has the rows ``offsets[k]:offsets[k + 1]``."""
         every, sizes = Rows.of(loss, X, y, dtype=dtype, clip=_LONGEST, classes=classes), np.diff(offsets)
         half = every.half.reshape(-1, X.shape[1])
         labels = None if every.labels is None else every.labels.reshape(len(half), -1)
@@ -239,9 +239,9 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sum over parties of their mean gradients at w (B, K d), each clipped to `clip` (B,): (B, K d).
+        """Return the sum of the parties' clipped mean gradients at w (B, K d), in units of `clip` (B,): (B, K d).
 
-        Also return the number of parties whose gradients were not longer than the clip, (B,). In units of the clip.
+        Also return the number of parties whose gradients were not longer than the clip, (B,).
         """
         total, below = PairwiseSum(), np.zeros(len(w))
         for _, gradients, within in self._clipped(w, clip):
@@ -253,7 +253,7 @@ class PartyGradients:
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the same for every party separately, (M, B, K d) and (M, B)."""
+        """Return each party's clipped mean gradient, (M, B, K d), and whether it was within the clip, (M, B)."""
         M = sum(len(members) for members, _, _ in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):
@@ -261,7 +261,7 @@ class PartyGradients:
         return each, below
 
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[Index, Array, NDArray[np.bool_]]]:
-        """Yield parties, clipped gradients (P, B, K d) in units of the clip (B,), and which were not too long."""
+        """Yield parties, clipped gradients (P, B, K d) in units of `clip` (B,), and which were not longer."""
         for members, rows, sizes in self.buckets:
             for some, half, slopes in rows.parts(w, None, _HELD):
                 gradients = products(half, slopes)
@@ -280,7 +280,7 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
     for some in blocks(len(X), most=_MAPPED):
         images = X[some] @ maps
         largest = np.abs(images).max(axis=1)
-        images /= np.where(largest > 0, largest, 1.0)[:, None]  # otherwise squares of tiny entries would underflow
+        images /= np.where(largest > 0, largest, 1.0)[:, None]  # avoids underflow in squares of tiny entries
         norms = np.sqrt(np.einsum("ij,ij->i", images, images))
         rows[some] = images / np.where(norms > 0, norms, 1.0)[:, None]
         lengths[some] = largest * norms
@@ -288,16 +288,16 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
 
 
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
-    """Turn scores (..., K) into the softmax slopes ``p - e_y`` in place, cut to the length of a clip, (...,) or one.
+    """Turn scores (..., K) into softmax slopes ``p - e_y`` in place, clipped to norm `clip`, (...,) or one number.
 
-    `labels` (..., K) are one-hot. The length is computed in this precision, and the cut is a little shorter: the error
-    is less than K + 32 roundings, so that no vector is longer than the clip.
+    `labels` (..., K) are one-hot. Norms are computed in this precision with an error below K + 32 roundings; vectors
+    are clipped to a slightly smaller norm, so that none is longer than the clip.
     """
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
     scores /= scores.sum(axis=-1, keepdims=True)
     scores -= labels
-    np.fmin(scores, 1, out=scores)  # also where a score is not a number
+    np.fmin(scores, 1, out=scores)  # also replaces NaN
     np.fmax(scores, -1, out=scores)
     lengths = np.sqrt(np.einsum("...k,...k->...", scores, scores))
     shorter = clip * scores.dtype.type(1 - (scores.shape[-1] + 32) * float(np.finfo(scores.dtype).eps))
@@ -305,13 +305,13 @@ def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> N
 
 
 def below(values: Array | float, dtype: type[np.floating]) -> Single:
-    """Return the numbers of this type next to positive `values`, towards 0."""
+    """Round positive `values` down to numbers of this type."""
     rounded = np.asarray(values, float).astype(dtype)
     return np.where(rounded.astype(float) <= values, rounded, np.nextafter(rounded, dtype(0)))
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    """Return the largest slope of half rows, so that no gradient of a row is longer than `clip`."""
+    """Return the bound on slopes of halved rows with which no row's gradient is longer than `clip`."""
     most: Any = loss.lipschitz if clip is None else clip
     if most is None:
         return None
@@ -325,7 +325,7 @@ def _targets(loss: Loss, y: Array, classes: int) -> Array:
 
 
 def _in_blocks(values: Array, dtype: type[np.floating]) -> Single:
-    """Return values (n, c) in blocks of at most `SHORT` rows, (P, h, c), with zeros at the end."""
+    """Return values (n, c) in blocks of at most `SHORT` rows, (P, h, c), padded with zeros."""
     n, width = values.shape
     count = -(-n // SHORT)
     height = -(-n // count)

@@ -1,10 +1,10 @@
-"""The point at which a general solver with few evaluations stops on a quadratic over a box: not always the minimum.
+"""Emulate the authors' solver on a quadratic over a box: it stops early, not always at the minimum.
 
 Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon` at its
-defaults: it takes d evaluations of the objective for a gradient by forward differences, and stops after 3,000
-evaluations, 29 steps at d = 101. The solver is not public; this emulation follows the papers that its manual cites
-(Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and uses their constants. Gradients are
-exact: for a quadratic, the error of forward differences is the step, 1e-8, times the curvature.
+defaults. It takes d evaluations of the objective for a gradient by forward differences, and stops after 3,000
+evaluations, which is 29 steps at d = 101. The solver is not public. This emulation follows the papers that its manual
+cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and uses their constants. Gradients
+are exact, because forward differences of a quadratic have an error of only 1e-8 (the step) times the curvature.
 """
 
 from dataclasses import dataclass, fields
@@ -16,19 +16,19 @@ from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.optim.losses import Loss
 
-EVALUATIONS = 3000  # of the objective at most: MaxFunctionEvaluations
-TOLERANCE = 1e-6  # of the gradient and of complementarity, relative to the first gradient where that exceeds 1
+EVALUATIONS = 3000  # the largest number of evaluations of the objective: MaxFunctionEvaluations
+TOLERANCE = 1e-6  # for gradient and complementarity, relative to the first gradient if that exceeds 1
 
 _BARRIER = 0.1  # the first barrier parameter, InitBarrierParam
-_FASTER = 0.2  # the barrier parameter's factor, applied once its problem is solved to an error of that parameter
+_FASTER = 0.2  # multiplies the barrier parameter when its problem is solved up to an error of that parameter
 _INSIDE = 0.995  # a step goes at most this share of the way to the boundary
-_ARMIJO = 1e-4  # the share of the predicted decrease that a step must bring
+_ARMIJO = 1e-4  # the share of the predicted decrease that a step must reach
 _DAMPED = 0.2  # the least curvature along a step, as a share of its previous value (Powell)
-_HALVINGS = 40  # of one step at most
+_HALVINGS = 40  # the largest number of halvings of one step
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """Return the point where the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`."""
+    """Return the point at which the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape
@@ -42,16 +42,16 @@ def usual_start(d: int) -> Array:
 
 
 def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
-    """Return the point where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
+    """Return where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
 
-    A primal-dual interior-point method with a logarithmic barrier and damped BFGS from the identity. A step costs one
-    evaluation for every step length that is tried, and d for the next gradient; the count is checked between steps.
+    The method is primal-dual interior-point with a logarithmic barrier and damped BFGS from the identity. A step costs
+    one evaluation for each step length that is tried, and d for the next gradient; the count is checked between steps.
 
     Args:
-        A: (B, d, d), symmetric, definite or not.
-        b: (B, d).
-        start: (d,), in the box; if it is on the boundary it is moved inside, as the solver does.
-        evaluations: the number of evaluations of the objective after which a problem stops.
+        A: The matrices (B, d, d), symmetric, definite or not.
+        b: The linear terms (B, d).
+        start: The initial point (d,) in the box; a point on the boundary is moved inside, as the solver does.
+        evaluations: The number of evaluations of the objective after which a problem stops.
     """
     stops = np.broadcast_to(np.clip(start, -_INSIDE, _INSIDE), b.shape).copy()
     state = _State.first(A, b, stops)
@@ -114,7 +114,7 @@ class _State:
             self.barrier[solved] *= _FASTER
 
     def step(self) -> None:
-        """Take a step in all problems, with a line search on the barrier's objective; update the gradients."""
+        """Take one step in all problems, with a line search on the barrier objective, and update the gradients."""
         below, above, mu = 1 + self.w, 1 - self.w, self.barrier[:, None]
         downhill = -(self.gradient - mu / below + mu / above)
         curved = self.hessian.copy()
@@ -133,13 +133,13 @@ class _State:
         self.used += move.shape[1]
 
     def _search(self, move: Array, length: Array, decrease: Array) -> Array:
-        """Return the first of length, length/2, ... times `move` with a sufficient decrease; counts evaluations."""
+        """Return the first of length, length/2, ... times `move` with a sufficient decrease; count evaluations."""
         rise, bend = np.sum(self.gradient * move, axis=1), np.sum(move * _times(self.A, move), axis=1)
         bad = np.ones(len(length), dtype=bool)
         for _ in range(_HALVINGS):
             self.used += bad
             moved = self.w + length[:, None] * move
-            with np.errstate(divide="ignore"):  # a move that is rounded onto a wall is infinitely bad, and is halved
+            with np.errstate(divide="ignore"):  # on the boundary the barrier is infinite, so the step is halved
                 walls = np.log1p((moved - self.w) / (1 + self.w)) + np.log1p((self.w - moved) / (1 - self.w))
             change = length * rise + length**2 * bend - self.barrier * walls.sum(axis=1)
             bad &= change > -_ARMIJO * length * decrease
@@ -176,7 +176,7 @@ def _solve(A: Array, b: Array) -> Array:
 
 
 def _room(distance: Array, move: Array) -> Array:
-    """Return the longest step, at most 1, that uses up no more than `_INSIDE` of any distance: (B,)."""
+    """Return the longest step, at most 1, that uses at most the share `_INSIDE` of each distance: (B,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.where(move < 0, -_INSIDE * distance / move, 1.0)
     longest: Array = np.minimum(1.0, steps.min(axis=1))

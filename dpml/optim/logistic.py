@@ -1,12 +1,12 @@
 """Regularised logistic and softmax regression on hard, soft or weighted labels, for many small problems at once.
 
-One problem has rows X (n, d), targets a (n, K) and row weights r (n,), and minimises over the model w (K, d)
+A problem has rows X (n, d), targets a (n, K) and row weights r (n,), and minimises over the model w (K, d)
 
     sum_i r_i (A(t_i) - a_i't_i) + lam/2 ||w||^2,    t_i = w x_i,
 
-with K = 1, ``A(t) = log(1 + e^t)`` and a = the probability of the label +1 (logistic), or K >= 2, ``A(t) = log sum_k
-e^{t_k}`` and a = the probabilities of the classes (softmax). With a in {0, 1} and r = 1/n this is `losses`' mean
-loss; a share of votes as a is the weighted risk of Hamm et al. 2016, eqs. (12) and (55).
+For the logistic loss, K = 1, ``A(t) = log(1 + e^t)`` and a is the probability of the label +1. For softmax, K >= 2,
+``A(t) = log sum_k e^{t_k}`` and a has the probabilities of the classes. With a in {0, 1} and r = 1/n this is the mean
+loss of `losses`; with shares of votes a it is the weighted risk of Hamm et al. 2016, eqs. (12) and (55).
 """
 
 import math
@@ -20,18 +20,18 @@ from dpml.data.partition import Parties, remembered
 from dpml.errors import UserError
 from dpml.optim.losses import Loss, ShiftedLogistic
 
-_BLOCK = 1 << 17  # entries of the Newton systems that are solved together: 1 MiB, which stays in cache
+_BLOCK = 1 << 17  # entries of the Newton systems that are solved together: 1 MiB, for the CPU cache
 TOLERANCE = 1e-9
-"""The largest gradient of a computed minimiser, which is then within TOLERANCE / lam of the exact one."""
+"""The largest gradient norm of a computed minimiser, which is then within TOLERANCE / lam of the exact one."""
 LOCAL_TOLERANCE = 1e-8
-"""The same bound for the parties' models."""
+"""The largest gradient norm for the parties' models."""
 _TINY = np.finfo(float).eps
 
 
 def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
-    """Bound the norm of every minimiser of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
+    """Return a bound on the norm of minimisers of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
 
-    Proof: docs/privacy/hamm2016.md, Theorem 1. `classes` is K for softmax, or 1 if it is not known.
+    Proof: docs/privacy/hamm2016.md, Theorem 1. `classes` is K for softmax, or 1 if K is unknown.
     """
     binary = loss.task == "binary"
     if not binary and classes == 1:
@@ -43,7 +43,7 @@ def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
 
 
 def hard_targets(y: Array, classes: int) -> Array:
-    """Return labels -1, +1 (classes = 1) or 0..K-1 (classes = K >= 2), of any shape, as targets (..., classes)."""
+    """Return labels of any shape, -1, +1 (classes = 1) or 0..K-1 (classes = K >= 2), as targets (..., classes)."""
     if classes == 1:
         return (y[..., None] > 0).astype(float)
     return (y[..., None] == np.arange(classes)).astype(float)
@@ -52,8 +52,8 @@ def hard_targets(y: Array, classes: int) -> Array:
 def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, tolerance: float = TOLERANCE) -> Array:
     """Minimise B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
 
-    Damped Newton on the d K weights, or, when n < d, on the n K coefficients of w in the span of its rows. Rows of
-    weight 0 pad smaller problems. A problem is solved when its gradient is at most `tolerance` long.
+    Damped Newton steps optimise the d K weights or, if n < d, the n K coefficients of w in the span of the rows. Rows
+    of weight 0 pad smaller problems. A problem is solved when the norm of its gradient is at most `tolerance`.
     """
     if not 0 < lam < np.inf:
         raise UserError(f"algo.lam must be positive for this algorithm, got {lam}.")
@@ -61,7 +61,7 @@ def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, 
     if row_weights is None:
         row_weights = np.full((B, n), 1 / n)
     span = n < d
-    # scores are base @ c: c are the weights, or the coefficients of the rows (and base their Gram matrix)
+    # scores are base @ c: c has the weights, or the coefficients of the rows (then base is their Gram matrix)
     base = X @ X.transpose(0, 2, 1) if span else X
     c = _coordinates(base, targets, row_weights, lam, span, tolerance)
     w = c.transpose(0, 2, 1) @ X if span else c.transpose(0, 2, 1)
@@ -69,7 +69,7 @@ def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, 
 
 
 def _coordinates(base: Array, targets: Array, r: Array, lam: float, span: bool, tolerance: float) -> Array:
-    """Return the coordinates c (B, m, K) of the minimisers. Solved problems leave the batch."""
+    """Return the coordinates c (B, m, K) of the minimisers; solved problems leave the batch."""
     B, _, m = base.shape
     K = targets.shape[-1]
     solved = np.empty((B, m, K))
@@ -81,7 +81,7 @@ def _coordinates(base: Array, targets: Array, r: Array, lam: float, span: bool, 
     for _ in range(100):
         residual = r[:, :, None] * (p - targets)
         gradient = (residual if span else base.transpose(0, 2, 1) @ residual) + lam * c
-        image = base @ gradient if span else gradient  # in the span, <a, b> is a'Gb
+        image = base @ gradient if span else gradient  # for coefficients, the inner product <a, b> is a'Gb
         length = np.sqrt(np.maximum(np.einsum("bmk,bmk->b", gradient, image), 0))
         open_ = length > tolerance
         if not open_.all():
@@ -108,8 +108,8 @@ def _coordinates(base: Array, targets: Array, r: Array, lam: float, span: bool, 
         c, t, value = c_new, t_new, trial
         p = _probabilities(t)
     raise UserError(
-        f"Newton's method left {np.sum(open_)} of {B} local or global models with a gradient of up to "
-        f"{length.max():.1e} > {tolerance:g} after 100 steps: set a larger algo.lam, or rescale the features."
+        f"Newton's method did not converge for {np.sum(open_)} of {B} local or global models: gradients of up to "
+        f"{length.max():.1e} > {tolerance:g} after 100 steps. Set a larger algo.lam, or rescale the features."
     )
 
 
@@ -132,7 +132,7 @@ def _objectives(c: Array, t: Array, targets: Array, r: Array, lam: float, span: 
 
 
 def _curvature(p: Array, r: Array, k: int, j: int) -> Array:
-    """Return r_i d^2 A / dt_k dt_j at every row: (B, n)."""
+    """Return r_i d^2 A / dt_k dt_j for every row: (B, n)."""
     if p.shape[-1] == 1:
         return r * p[..., 0] * (1 - p[..., 0])
     return r * p[..., k] * ((k == j) - p[..., j])
@@ -151,7 +151,7 @@ def _span_system(gram: Array, p: Array, r: Array) -> Array:
 def _primal_system(X: Array, p: Array, r: Array) -> Array:
     """Return the Newton matrix without lam, for the weights: block (k, j) is X' diag(curvature) X.
 
-    Models are batched, and the rows of a large model are blocked, so that rows stay in cache.
+    Models are batched, and the rows of a large model are blocked, for the CPU cache.
     """
     B, n, d = X.shape
     K = p.shape[-1]
@@ -163,7 +163,7 @@ def _primal_system(X: Array, p: Array, r: Array) -> Array:
 
 
 def _add_curvature(system: Array, X: Array, p: Array, r: Array) -> None:
-    """Add ``X' diag(curvature) X`` of some models and rows to the blocks of `system` (b, d, K, d, K)."""
+    """Add ``X' diag(curvature) X`` for some models and rows to the blocks of `system` (b, d, K, d, K)."""
     for k in range(p.shape[-1]):
         # a matrix times its own transpose is half the work of another product
         rooted = X * np.sqrt(_curvature(p, r, k, k))[:, :, None]
@@ -176,7 +176,7 @@ def _add_curvature(system: Array, X: Array, p: Array, r: Array) -> None:
 
 @remembered
 def fit_all(parties: Parties, lam: float) -> Array:
-    """Return one model of all private rows: (K d,)."""
+    """Train one model on all private rows: (K d,)."""
     X, y, counts = parties.folded
     weights = None if counts is None else counts[None] / counts.sum()
     return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
@@ -185,12 +185,11 @@ def fit_all(parties: Parties, lam: float) -> Array:
 def fit_parties(
     X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
-    """Train every party's model on its own rows, and yield the models block by block.
+    """Train each party's model on its own rows, and yield blocks: parties' numbers (b,) and their models (b, K d).
 
-    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). A block consists of its parties' numbers
-    (b,) and their models (b, K d), with K = `classes` as in `hard_targets`; parties of similar size are grouped. One
-    block is held at a time, so memory does not grow with M, and X may be a memory map. With `sums` the objective has
-    the sum of a party's losses, not their mean.
+    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). K is `classes` as in `hard_targets`. A
+    block has parties of similar size. Only one block is in memory, so memory does not grow with M, and X may be a
+    memory map. With `sums`, the objective is the sum of a party's losses instead of their mean.
     """
     sizes = np.diff(offsets)
     order = np.argsort(sizes, kind="stable")

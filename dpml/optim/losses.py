@@ -17,7 +17,7 @@ from dpml.arrays import Array, blocks
 from dpml.data.info import Task
 from dpml.errors import UserError, nearest
 
-_HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows and scores per row evaluated at once: 8 MiB
+_HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows, and scores per row, that are evaluated at once: 8 MiB
 
 
 @dataclass(frozen=True)
@@ -38,12 +38,12 @@ class Quadratic:
 
 
 def codes(y: Array, classes: int) -> Array:
-    """Return the centred codes of the classes 0..K-1, ``e_y - 1/K``: (n, K); inner products are -1/K, and 1 - 1/K."""
+    """Return the centred codes ``e_y - 1/K`` of classes 0..K-1, (n, K); inner products are -1/K or 1 - 1/K (equal)."""
     return np.equal.outer(y, np.arange(classes)) - 1 / classes
 
 
 def coded(classes: int) -> Quadratic:
-    """Return the squared loss of one score per class, ``||code(y) - W x||^2``."""
+    """Return the squared loss with one score per class, ``||code(y) - W x||^2``."""
     return Quadratic(
         constant=lambda y: np.full_like(y, 1 - 1 / classes),
         linear=lambda y: -2 * codes(y, classes),
@@ -56,7 +56,7 @@ def coded(classes: int) -> Quadratic:
 
 
 class Loss:
-    """The interface of a loss. The docstring of a subclass begins with its formula."""
+    """The interface of a loss; the docstring of a subclass begins with its formula."""
 
     name: ClassVar[str]
     labels: ClassVar[str]
@@ -71,11 +71,11 @@ class Loss:
         raise NotImplementedError
 
     def outputs(self, classes: int) -> int:
-        """Return the number of scores per model for rows with so many classes."""
+        """Return the number of scores per model for this number of classes."""
         return 1
 
     def value(self, scores: Array, y: Array) -> Array:
-        """Return the loss of every (row, model)."""
+        """Return the loss of every row under every model."""
         raise NotImplementedError
 
     def slope(self, scores: Array, y: Array) -> Array:
@@ -97,7 +97,7 @@ class Loss:
 
 
 class Squared(Loss):
-    """``(y - t)^2`` for y in [-1, 1]. Not Lipschitz on all of R^d: its gradient is bounded by 2(1+R) on ||w|| <= R."""
+    """``(y - t)^2`` for y in [-1, 1]. Its gradient is unbounded on R^d, and bounded by 2(1+R) on ||w|| <= R."""
 
     name = "squared"
     labels = "numbers in [-1, 1]"
@@ -141,7 +141,7 @@ class Logistic(Loss):
 
     def value(self, scores: Array, y: Array) -> Array:
         loss = -y[:, None] * scores
-        rest = np.log1p(np.exp(-np.abs(loss)))  # several times as fast as logaddexp
+        rest = np.log1p(np.exp(-np.abs(loss)))  # faster than logaddexp
         np.maximum(loss, 0, out=loss)
         loss += rest
         return loss
@@ -158,8 +158,8 @@ class Logistic(Loss):
 class ShiftedLogistic(Logistic):
     """``log(1 + exp(b - y t))`` for y = -1, +1: the logistic loss with a margin b = `shift` >= 0.
 
-    Its slope is -y s and its curvature s (1 - s) with ``s = 1/(1 + exp(y t - b))``, so all constants are those of the
-    logistic loss. It requires a margin of every row: when noise rotates the model, fewer rows change sides.
+    Its slope is -y s and its curvature s (1 - s) with ``s = 1/(1 + exp(y t - b))``, so it has the constants of the
+    logistic loss. It demands a margin from every row, so fewer predictions change when noise rotates the model.
     """
 
     quadratic = None
@@ -180,7 +180,7 @@ class ShiftedLogistic(Logistic):
 
 
 class Sigmoid(Loss):
-    """``1 / (1 + exp(y t))`` for y = -1, +1: a smooth, bounded and non-convex stand-in for the 0-1 loss."""
+    """``1 / (1 + exp(y t))`` for y = -1, +1: a smooth, bounded and non-convex approximation of the 0-1 loss."""
 
     name = "sigmoid"
     labels = "the labels -1 and +1"
@@ -235,22 +235,22 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), S
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """Return the loss called `name`, or the first one for the task."""
+    """Return the loss with this name, or the first loss for the task."""
     name = name or next(loss.name for loss in LOSSES.values() if loss.task == task)
     if name not in LOSSES:
-        raise UserError(f"unknown loss {name!r}: {nearest(name, LOSSES)}")
+        raise UserError(f"unknown loss={name!r}: {nearest(name, LOSSES)}")
     return LOSSES[name]
 
 
 def scores(X: Array, weights: Array, classes: int = 1) -> Array:
-    """Return scores of models (B, d) on the rows X (n, d): (n, B); with classes K > 1, (B, K d) -> (n, B, K)."""
+    """Return scores (n, B) of models (B, d) on rows X (n, d); with K > 1 classes, (n, B, K) of models (B, K d)."""
     if classes == 1:
         return X @ weights.T
     return (X @ weights.reshape(-1, X.shape[1]).T).reshape(len(X), len(weights), classes)
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    """Return whether the class predicted by the scores (n, B), or (n, B, K) of K classes, is that of y (n,): (n, B)."""
+    """Return whether the predicted class is the label y (n,), for scores (n, B) or (n, B, K) of K classes: (n, B)."""
     if scores.ndim == 3:
         return np.argmax(scores, axis=-1) == y[:, None]
     return (scores >= 0) == (y > 0)[:, None]
@@ -266,7 +266,7 @@ def mean_over_rows(
     """Return the mean over rows of ``judge(scores, y)``, (n, B) -> (n, B), for each model in `weights` (B, d): (B,).
 
     If there are `counts`, row i stands for ``counts[i]`` rows; several counts per row, (n, K), give means (K, B). Rows
-    and models are blocked, so that the scores held at once stay in cache.
+    and models are processed in blocks, for the CPU cache.
     """
     classes = weights.shape[1] // X.shape[1]
     total = np.zeros((*(() if counts is None else counts.shape[1:]), len(weights)))
@@ -278,12 +278,12 @@ def mean_over_rows(
 
 
 def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss(x_i'w, y_i)`` of each model in `weights` (B, d): (B,). See `mean_over_rows`."""
+    """Return ``(1/n) sum_i loss(x_i'w, y_i)`` for each model in `weights` (B, d): (B,). See `mean_over_rows`."""
     return mean_over_rows(loss.value, X, y, weights, counts)
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of each model in `weights` (B, d): (B, d). See `mean_over_rows`."""
+    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` for each model in `weights` (B, d): (B, d). See `mean_over_rows`."""
     total = np.zeros_like(weights)
     for rows in blocks(len(y), most=_HEIGHT):
         slopes = loss.slope(X[rows] @ weights.T, y[rows]).T

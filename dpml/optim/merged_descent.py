@@ -1,12 +1,12 @@
-"""Descents of many runs on the mean gradients of the same rows, at the speed of matrix products.
+"""Fast noisy gradient descent of many runs on the same rows, for published noise.
 
-For noise that is published, and so has no proof of rounding: rows change their places, equal rows are merged, and
-blocks are added in single precision. With ``h = tanh(x'w/2)`` a row's gradient is, for a label y = -1 or +1,
+Published noise has no proof of rounding, so rows may be reordered, equal rows merged, and blocks added in single
+precision. With ``h = tanh(x'w/2)`` a row's gradient is, for a label y = -1 or +1,
 
     logistic: (h - y) x/2,      sigmoid: y (h^2 - 1) x/4.
 
-What does not depend on w is added up once, so that equal rows have one term, whatever their labels are. Rows are
-sorted so that a block of them has few columns that are not zero, and only these columns are multiplied.
+The terms without w are added only once, so equal rows are merged even if their labels differ. Rows are sorted so that
+each block has few nonzero columns, and only these columns are multiplied.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,19 +21,19 @@ from dpml.optim.gradients import Single
 from dpml.optim.losses import Loss
 
 Group = tuple[Array, Array, Array]
-"""Rows (n, d) that have models of their own, their labels (n,) and weights (n,)."""
+"""The rows (n, d), labels (n,) and weights (n,) of a group, which has its own models."""
 
-_STACKED = 64  # groups of at most so many rows are stacked
-_ENTRIES = 9216  # scores of a block, within the limits below
-_LEAST, _MOST = 256, 768  # rows of a block
-_NOISE = 1 << 20  # numbers of noise drawn at once
+_STACKED = 64  # groups with at most so many rows are stacked
+_ENTRIES = 9216  # scores per block, within the limits below
+_LEAST, _MOST = 256, 768  # limits of the rows per block
+_NOISE = 1 << 20  # noise numbers that are drawn at once
 
 
 @dataclass(frozen=True)
 class Block:
-    """Halves of rows (n, c) in some columns, and the same times the factors of their terms, (c, n).
+    """A block of halved rows in some columns, (n, c), and the same rows times their factors, (c, n).
 
-    A stack of g groups has an axis (g,) before these, and all columns.
+    A stack of g groups has an additional first axis (g,), and all columns.
     """
 
     columns: Index | EllipsisType
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Packed:
-    """The rows of one group, or of several small ones: gradients are ``sum of blocks - constant``, (d, 1)."""
+    """The rows of one group, or of several small groups: gradients are ``sum of blocks - constant``, (d, 1)."""
 
     groups: int | list[int]
     blocks: list[Block]
@@ -52,10 +52,10 @@ class Packed:
 
 @dataclass(frozen=True)
 class MergedDescent:
-    """The rows of G groups, to descend on from models of their own.
+    """The rows of G groups, for descents in which each group has its own models.
 
     Attributes:
-        squared: whether terms are in h^2 instead of h.
+        squared: Whether gradients depend on h^2 instead of h.
     """
 
     parts: list[Packed]
@@ -63,7 +63,7 @@ class MergedDescent:
 
     @classmethod
     def of(cls, loss: Loss, groups: Sequence[Group], runs: int) -> "MergedDescent":
-        """Return rows for so many runs on a loss, logistic or sigmoid; groups of like sizes are stacked if small."""
+        """Prepare groups for the logistic or sigmoid loss and `runs` runs; small groups of similar size are stacked."""
         squared = not loss.convex
         halves = []
         for X, y, v in groups:
@@ -83,12 +83,12 @@ class MergedDescent:
     def advance(
         self, w: Array, steps: Array, widths: Array, noise: Callable[[int], Single], lam: float, rounds: int
     ) -> None:
-        """Take rounds ``w <- w - step (gradient + lam w + width z)`` with models w (G, d, D S), in place.
+        """Repeat ``w <- w - step (gradient + lam w + width z)`` for all rounds, with models w (G, d, D S), in place.
 
-        Runs are D draws of noise for S step sizes each: steps (D S,), widths (G, D, S). ``noise(K)`` draws the z of K
+        Runs are D noise draws for each of S step sizes: steps (D S,), widths (G, D, S). ``noise(K)`` draws the z of K
         rounds, (K, G, d, D).
         """
-        u, decay = w / steps, 1 - lam * steps  # in these units a step adds gradients as they are
+        u, decay = w / steps, 1 - lam * steps  # in these units a step subtracts plain gradients
         G, d, D = *w.shape[:2], widths.shape[1]
         together = max(1, _NOISE // (G * d * D))
         for first in range(0, rounds, together):
@@ -114,7 +114,7 @@ class MergedDescent:
 
 
 def _sorted(group: int, rows: Group, height: int) -> Packed:
-    """Return the rows of one group, merged, by their rarest columns first, in blocks of about this height."""
+    """Merge equal rows of one group, sort them by their nonzero columns, and cut them into blocks of about `height`."""
     half, factors, constants = rows
     first, where, _ = distinct(half)
     merged, added = half[first], np.bincount(where, weights=factors)
@@ -125,13 +125,13 @@ def _sorted(group: int, rows: Group, height: int) -> Packed:
         columns = np.flatnonzero(used[some].any(axis=0))
         own = merged[np.ix_(some, columns)]
         scaled = (own * added[some, None]).T
-        all_of_them = len(columns) == half.shape[1]  # which need not be gathered
+        all_of_them = len(columns) == half.shape[1]  # then columns need not be gathered
         blocks.append(Block(... if all_of_them else columns, own.astype(np.float32), scaled.astype(np.float32)))
     return Packed(group, blocks, (half.T @ constants)[:, None])
 
 
 def _stack(groups: list[int], rows: Sequence[Group]) -> Packed:
-    """Return small groups, filled up with rows of zeros."""
+    """Stack small groups, padded with rows of zeros."""
     most, d = max(len(half) for half, _, _ in rows), rows[0][0].shape[1]
     half = np.zeros((len(rows), most, d), np.float32)
     scaled = np.zeros((len(rows), d, most), np.float32)

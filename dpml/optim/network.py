@@ -1,6 +1,6 @@
-"""A small neural network, many instances side by side: scores, sums of clipped gradients, and descent.
+"""A small neural network, in many instances at once: scores, sums of clipped gradients, and descent.
 
-One hidden layer of ReLU units and one output, so that the score of a row x is ``t = v'relu(U x + a) + c``.
+It has one hidden layer of ReLU units and one output: the score of a row x is ``t = v'relu(U x + a) + c``.
 """
 
 import math
@@ -14,16 +14,16 @@ from dpml.arrays import Array, blocks
 from dpml.optim.losses import Loss
 from dpml.sums import TALL, PairwiseSum
 
-_BLOCK = 1 << 21  # numbers of the hidden layer held at once in an evaluation: 16 MiB
-_CACHE = 1 << 17  # the same in a gradient: 1 MiB, twice as fast as all rows at once
+_BLOCK = 1 << 21  # numbers of the hidden layer in memory in an evaluation: 16 MiB
+_CACHE = 1 << 17  # numbers in memory for a gradient: 1 MiB, twice as fast as all rows at once
 
-# of Adam
+# the constants of Adam
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 
 @dataclass
 class Models:
-    """B networks side by side: `inner` (H, B, d+1), each unit's bias last, and `outer` (H+1, B), its bias last."""
+    """B networks: `inner` weights (H, B, d+1), each unit's bias last, and `outer` weights (H+1, B), bias last."""
 
     inner: Array
     outer: Array
@@ -49,11 +49,11 @@ class Models:
 
 
 def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> Models:
-    """Return ``sum_i g_i min(1, clip/||g_i||)`` of the rows' gradients g_i, for every model; clip = inf: no clipping.
+    """Return ``sum_i g_i min(1, clip/||g_i||)`` over the rows' gradients g_i, for every model; clip = inf: no clipping.
 
-    No g_i is computed: with the slope s of the loss, hidden units z and the backward signal ``q = v * [z > 0]``, the
+    The single g_i are not computed. With the loss's slope s, hidden units z and backward signal ``q = v * [z > 0]``, a
     gradient is ``s (z, 1)`` for the outer layer and ``s q (x, 1)'`` for the inner one. Its squared norm is ``s^2
-    (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, and clipping a row means shrinking its slope.
+    (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, so clipping a row's gradient means reducing its slope.
     """
 
     def part(rows: Array, labels: Array) -> Models:
@@ -68,9 +68,9 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> 
 
 
 def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
-    """Return the sum in the authors' scripts: every row's term over n^2, each of its four blocks clipped at norm 1.
+    """Return the sum of the authors' scripts: gradients divided by n^2, each of their four blocks clipped to norm 1.
 
-    They divide by the number of rows n twice. A block of a gradient would have to be longer than n^2 to be clipped.
+    The scripts divide by the number of rows n twice, so clipping affects only blocks longer than n^2.
     """
 
     def part(rows: Array, labels: Array) -> Models:
@@ -94,7 +94,7 @@ def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Mode
 
 
 def _added(part: Callable[[Array, Array], Models], X: Array, y: Array, most: int) -> Models:
-    """Return the sum of what `part` makes of blocks of at most so many rows and labels."""
+    """Return the sum of `part` over blocks of at most `most` rows with their labels."""
     inner, outer = PairwiseSum(), PairwiseSum()
     for some in blocks(len(y), most=most):
         block = part(X[some], y[some])
@@ -110,7 +110,7 @@ def _pass(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array,
 
 
 class _Slopes(NamedTuple):
-    """The loss's slope (n, B) with which each block of the gradient is summed."""
+    """The loss's slopes (n, B) that multiply each block of the gradient."""
 
     outer: Array
     outer_bias: Array
@@ -132,8 +132,8 @@ def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
 class Adam:
     """Adam as in the authors' scripts, for parameter vectors w (B, size), which change in place.
 
-    Unlike Kingma & Ba (2015, Alg. 1) they do not correct the bias of the second moment, which starts small, so that
-    their first steps are up to 30 times as long, and add the small number under the root.
+    Unlike Kingma & Ba (2015, Alg. 1), the scripts do not correct the bias of the second moment, so their first steps
+    are up to 30 times as long. They also add the small constant under the root.
     """
 
     def __init__(self, w: Array, rate: float) -> None:
@@ -151,7 +151,7 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """Return the mean loss and accuracy of every model: (B,) each. Row i stands for ``counts[i]`` rows."""
+    """Return the mean loss and the accuracy of every model, (B,) each; row i stands for ``counts[i]`` rows."""
     total, right = np.zeros((2, models.outer.shape[1]))
     for rows in blocks(len(y), models.outer.size, _BLOCK):
         labels = y[rows]

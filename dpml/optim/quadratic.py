@@ -1,4 +1,4 @@
-"""Minimisers of quadratics: unconstrained, in a ball, with a trimmed spectrum, and with a floored spectrum."""
+"""Minimise quadratics: unconstrained, in a ball, with a trimmed spectrum, and with a floored spectrum."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,14 +8,14 @@ from scipy.linalg.lapack import dposv
 from dpml.arrays import Array
 
 _TINY = np.finfo(float).eps
-_LARGE = 1000  # from here on, only the eigenvectors that are needed are computed
+_LARGE = 1000  # from this dimension on, only the necessary eigenvectors are computed
 
 
 def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Bw + b'w``, B = A + ridge I, for a stack of symmetric A (..., d, d), b (..., d) and ridges (...).
 
-    If B is positive definite, the minimiser is ``-B^-1 b / 2``. If it is not, the minimum does not exist, and w is
-    restricted to the span of the eigenvectors with positive eigenvalue (Zhang et al. 2012, Sec. 6.2).
+    If B is positive definite, the minimiser is ``-B^-1 b / 2``. Otherwise there is no minimum, and w is restricted to
+    the span of the eigenvectors with positive eigenvalues (Zhang et al. 2012, Sec. 6.2).
 
     Returns:
         w (..., d) and whether B was trimmed (...).
@@ -25,12 +25,12 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
     matrices, vectors = A.reshape(-1, d, d), b.reshape(-1, d)
     w, trimmed = np.empty_like(vectors), np.zeros(len(vectors), dtype=bool)
     for k, matrix in enumerate(matrices):
-        shifted = np.array(matrix.T, order="F")  # A is symmetric: a plain copy, which LAPACK overwrites
+        shifted = np.array(matrix.T, order="F")  # a copy that LAPACK may overwrite; A is symmetric
         diagonal = shifted.ravel(order="K")[:: d + 1]
         diagonal += ridges[k]
         scale = abs(diagonal).max()
         _, w[k], failed = dposv(shifted, vectors[k], overwrite_a=True)
-        trimmed[k] = failed or diagonal.min() ** 2 <= d * _TINY * scale  # the factor's diagonal is positive
+        trimmed[k] = failed or diagonal.min() ** 2 <= d * _TINY * scale  # the diagonal of a factor is positive
     w /= -2
     if trimmed.any():
         values, basis = np.linalg.eigh(matrices[trimmed] + ridges[trimmed, None, None] * np.eye(d))
@@ -43,11 +43,11 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Bw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d); B is A with a floored spectrum.
 
-    Axes before the last are broadcast: A (B, 1, d, d) serves b (B, K, d). Eigenvalues of A below `floor` (...) are
-    raised to it. Directions whose eigenvalue is still not positive are left out, as in `minimise_quadratic`.
+    Leading axes are broadcast: A (B, 1, d, d) fits b (B, K, d). Eigenvalues of A below `floor` (...) are raised to it.
+    Directions whose eigenvalue is still not positive are left out, as in `minimise_quadratic`.
 
     Returns:
-        w (..., d) and whether A had an eigenvalue that is not positive, up to rounding (...).
+        w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
     """
     if A.shape[-1] >= _LARGE:
         solved = [_floored_large(*each) for each in zip(*_flat(A, b, floor), strict=True)]
@@ -60,17 +60,17 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
 
 
 def _flat(A: Array, b: Array, floor: Array) -> tuple[Array, Array, Array]:
-    """Return stacks of matrices, their vectors (n, d) and numbers, each with one axis for all matrices."""
+    """Return the matrices, vectors (n, d) and floors with all leading axes merged into one."""
     d, count = A.shape[-1], int(np.prod(A.shape[:-2]))
     return A.reshape(-1, d, d), b.reshape(count, -1, d), np.broadcast_to(floor, A.shape[:-2]).reshape(-1)
 
 
 def _floored_large(A: Array, b: Array, floor: float) -> tuple[Array, bool]:
-    """Return the same for one A, from the eigenvectors above the floor only: all others share one eigenvalue.
+    """Return `minimise_floored` for one A, from the eigenvectors above the floor; all others share one eigenvalue.
 
-    This takes half of the time and a third of the memory of all eigenvectors.
+    This takes half the time and a third of the memory of computing all eigenvectors.
     """
-    least = len(A) * _TINY * float(np.linalg.norm(A))  # no eigenvalue exceeds the norm
+    least = len(A) * _TINY * float(np.linalg.norm(A))  # the norm bounds all eigenvalues
     values, vectors = eigh(A, subset_by_value=(max(floor, least), np.inf), driver="evr", check_finite=False)
     along = b @ vectors
     w = along / values @ vectors.T
@@ -91,7 +91,7 @@ def _lowest_is_at_most(A: Array, least: float) -> bool:
 
 
 def _in_eigenbasis(values: Array, vectors: Array, b: Array, keep: NDArray[np.bool_]) -> Array:
-    """Return ``-A^-1 b / 2`` in the span of the eigenvectors (..., d, d) that are kept (..., d)."""
+    """Return ``-A^-1 b / 2`` in the span of the eigenvectors (..., d, d) that `keep` (..., d) selects."""
     along = np.einsum("...ji,...j->...i", vectors, b)
     step = np.divide(along, values, out=np.zeros_like(along), where=keep)
     w: Array = -np.einsum("...ij,...j->...i", vectors, step) / 2
@@ -101,9 +101,9 @@ def _in_eigenbasis(values: Array, vectors: Array, b: Array, keep: NDArray[np.boo
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
     """Minimise ``w'(A + shift_i I)w + b_i'w`` over ``||w|| <= radius`` for B problems: (B, d).
 
-    A (d, d) is positive semidefinite and shared; b (B, d) and shift (B,) >= 0 belong to each problem. One
-    eigendecomposition serves all; the multiplier m of the constraint solves the secular equation
-    ``||(A + (shift + m) I)^-1 b / 2|| = radius`` by bisection.
+    All problems share A (d, d), which is positive semidefinite, and its eigendecomposition; each has its own b (B, d)
+    and shift (B,) >= 0. Bisection solves the secular equation ``||(A + (shift + m) I)^-1 b / 2|| = radius`` for the
+    multiplier m of the constraint.
     """
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, 0.0) + shift[:, None]

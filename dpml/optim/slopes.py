@@ -1,8 +1,8 @@
-"""Clipped slopes: a loss whose gradients are no longer than a chosen bound.
+"""Clipped slopes: a loss whose gradients are not longer than a chosen bound.
 
-If a loss is convex, slopes clipped to [-clip, clip] still increase with the score, so they are the slopes of another
-convex loss: it continues along a straight line from the point where its slope is `clip` (squared loss: Huber's loss).
-So all proofs for descent on a convex loss hold, with the constants of `Slopes`.
+For a convex loss, slopes clipped to [-clip, clip] still increase with the score. They are therefore the slopes of
+another convex loss, which continues along a straight line where its slope is `clip` (for the squared loss: Huber's
+loss). So all proofs for descent on a convex loss hold, with the constants of `Slopes`.
 """
 
 import math
@@ -17,11 +17,11 @@ from dpml.optim.losses import Loss
 
 @dataclass(frozen=True)
 class Slopes:
-    """The slopes of a loss, clipped to [-clip, clip]; None: not clipped.
+    """The slopes of a loss, clipped to [-clip, clip].
 
     Args:
-        loss: with one score; convex if there is a clip.
-        clip: the bound on slopes, positive.
+        loss: A loss with one score; it must be convex if there is a clip.
+        clip: The positive bound on slopes; None: no clipping.
     """
 
     loss: Loss
@@ -29,31 +29,31 @@ class Slopes:
 
     @property
     def cut(self) -> bool:
-        """Whether the clip is below some slope."""
+        """Whether the clip changes any slope."""
         return self.clip is not None and (self.loss.lipschitz is None or self.clip < self.loss.lipschitz)
 
     @property
     def lipschitz(self) -> float:
-        """G: no row of norm at most 1 has a longer gradient.
+        """The Lipschitz constant G: the gradient of a row of norm at most 1 is not longer.
 
         Raises:
-            ValueError: the loss has unbounded slopes, and there is no clip.
+            ValueError: The loss has unbounded slopes, and there is no clip.
         """
         bound = self.clip if self.cut else self.loss.lipschitz
         if bound is None:
-            raise ValueError(f"loss={self.loss.name} has no Lipschitz constant.")
+            raise ValueError(f"loss={self.loss.name} has no Lipschitz constant: set a clip.")
         return bound
 
     @property
     def smoothness(self) -> float:
-        """L. Where its slope has size s, the logistic loss has the curvature ``s (1 - s)``, at most 1/4."""
+        """The smoothness L; with slope s the logistic loss has curvature ``s (1 - s)``, at most 1/4."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return self.clip * (1 - self.clip)
         return self.loss.smoothness
 
     @property
     def bend(self) -> float:
-        """The score u'w >= 0, u = y x, up to which the slope of a row is `clip`; beyond it, slopes are smaller."""
+        """The score u'w >= 0, u = y x, up to which a row's slope is clipped; slopes at larger scores are smaller."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
@@ -64,5 +64,5 @@ class Slopes:
         return np.clip(slopes, -self.lipschitz, self.lipschitz) if self.cut else slopes
 
     def rows(self, X: Array, y: Array, v: Array | None = None, dtype: type[np.floating] = np.float32) -> Rows:
-        """Return rows X (n, d) with labels y and weights v (n,), to descend on."""
+        """Return rows X (n, d) with labels y and weights v (n,), for computing gradients."""
         return Rows.of(self.loss, X, y, v, dtype, self.lipschitz if self.cut else None)

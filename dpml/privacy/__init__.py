@@ -1,4 +1,4 @@
-"""Privacy as plain values (`Budget`, `Guarantee`), the arithmetic behind them, and the noise."""
+"""Budgets and guarantees as plain values, how guarantees are computed, and the noise."""
 
 from dpml.privacy.guarantee import (
     CALIBRATIONS,

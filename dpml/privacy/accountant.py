@@ -1,8 +1,8 @@
-"""The composition of several releases about the same sample; each may depend on the results of those before it.
+"""Compose several releases about the same sample; each release may depend on the results of earlier ones.
 
-Their kinds and budgets are fixed beforehand; otherwise the total of different kinds is not proven (Rogers, Roth, Ullman
-& Vadhan 2016). Gaussian releases whose budgets depend on results, but stay below a total mu that was fixed beforehand,
-are mu-GDP together (Smith & Thakurta 2022).
+The kinds and budgets of the releases must be fixed in advance; otherwise the total over different kinds is not proven
+(Rogers, Roth, Ullman & Vadhan 2016). One exception: Gaussian releases whose budgets depend on results are mu-GDP
+together if their total stays below a mu that was fixed in advance (Smith & Thakurta 2022).
 
 >>> from dpml.privacy.accountant import Accountant
 >>> spent = Accountant().spend(0.1, times=100)  # 100 answers, each 0.1-DP
@@ -21,21 +21,21 @@ from dpml.privacy.guarantee import Guarantee
 from dpml.privacy.proofs import objective_perturbation as minima
 from dpml.privacy.safe import round_down, round_up, total
 
-_HUGE = 1e4  # a mu whose eps is above 4e7; from here on, the eps of all releases are added
-_PLAIN = 40.0  # a larger eps is added: randomised response then lies with a probability below e^-40
+_HUGE = 1e4  # from this mu on, whose eps exceeds 4e7, the eps of all releases are added
+_PLAIN = 40.0  # a larger eps is added: basic composition is tight, as randomised response lies with probability e^-40
 
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy budget spent on one sample (or one party, where every release is accounted for that unit).
+    """The privacy budget spent on one sample (or on one party, if every release is accounted for parties).
 
-    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release counts as the worst mechanism of
-    its kind: with probability delta it reveals everything, else it is a randomised response (Kairouz, Oh & Viswanath
-    2015, Thm 3.3). The minimiser of a perturbed objective counts by its whole curve. Equal releases compose in closed
-    form, different ones by privacy loss distributions (`pld`). The order of releases does not matter.
+    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is accounted as the worst such
+    mechanism: with probability delta it reveals everything, otherwise it is a randomised response (Kairouz, Oh &
+    Viswanath 2015, Thm 3.3). The minimiser of a perturbed objective is accounted by its whole privacy curve. Equal
+    releases compose in closed form, different ones by privacy loss distributions (`pld`). Their order does not matter.
 
     Args:
-        mu: of all Gaussian releases together.
+        mu: The mu of all Gaussian releases together.
         spent: (eps, delta, number of times) of all other releases.
         objectives: (sigma, ridge, number of times) of minimisers of objectives with a Gaussian linear term.
     """
@@ -58,13 +58,13 @@ class Accountant:
         return replace(self, spent=(*self.spent, (float(eps), float(delta), _counted(times))))
 
     def objective(self, sigma: float, ridge: float, times: int = 1) -> "Accountant":
-        """Add `times` minimisers of ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0, sigma^2 I)'w``."""
+        """Return the accountant after `times` minimisers of ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0, sigma^2)'w``."""
         if not (0 < sigma < math.inf and 0 < ridge < math.inf):
             raise UserError(f"objective perturbation needs a positive sigma and ridge, got {sigma} and {ridge}.")
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases of `guarantee`; one for a party also holds for each sample."""
+        """Return the accountant after `times` releases with `guarantee`; a party's guarantee also holds per sample."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:
@@ -81,7 +81,7 @@ class Accountant:
             return total((eps, times) for eps, _, times in self.spent) if pure else math.inf
         alone = self.mu == 0 and not self.objectives and len(self.spent) == 1
         if alone and self.spent[0][1:] == (delta, 1):
-            return self.spent[0][0]  # one release, at its own delta
+            return self.spent[0][0]  # a single release at its own delta needs no composition
         if self._added == math.inf or delta <= self._lost:
             return math.inf
         left = round_down((delta - self._lost) / (1 - self._lost)) if self._lost else delta
@@ -99,11 +99,11 @@ class Accountant:
         if self.objectives and not self._composed:
             return 1.0
         rest = -total([(-eps, 1), (self._added, 1), (0.0 if self._composed else self._plain, 1)])
-        # replace-one adjacency is symmetric: the curve below 0 follows from that above
+        # replace-one adjacency is symmetric: the curve at -eps follows from the curve at eps
         at = abs(rest)
         finite = self._losses(eps=at).delta(at) if self._composed else math.exp(gdp.log_delta_of(self.mu, at))
         if self.mu and not self._composed:
-            finite = math.nextafter(finite, 1.0)  # also where nothing is as small
+            finite = math.nextafter(finite, 1.0)  # rounds up even if `finite` is 0
         if rest < 0:
             finite = round_up(-math.expm1(rest) + math.exp(rest) * finite)
         return min(round_up(self._lost + (1 - self._lost) * finite) if self._lost else finite, 1.0)
@@ -115,7 +115,7 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum of the eps above `_PLAIN`, where basic composition is tight up to rounding; rounded up."""
+        """The sum of all eps above `_PLAIN`, rounded up."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
@@ -133,12 +133,12 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether to compose privacy losses: Gaussian releases alone need none, and little noise does not allow it."""
+        """Whether to compose by privacy losses: not for Gaussian releases alone, and not with too little noise."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of the Gaussian releases and all objectives, each at an equal share of `delta`."""
+        """Return the sum of the eps of the Gaussian releases and of all objectives, at equal shares of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

@@ -1,6 +1,6 @@
-"""Random numbers of the operating system for the noise of releases: no seed or earlier output predicts them.
+"""Random numbers of the operating system, for the noise of releases: no seed or earlier output predicts them.
 
-NumPy's generators are reproducible; an observer of enough output may find their state, and with it all other noise.
+NumPy's generators are reproducible: whoever observes enough output may find the state, and with it all other noise.
 """
 
 import os
@@ -16,20 +16,20 @@ from dpml.arrays import Array
 from dpml.errors import UserError
 
 LARGEST_NORMAL = 8.292361075813597
-"""The largest output of `standard_normal`: larger numbers have probability 2^-53, half of the least uniform number."""
+"""The largest output of `standard_normal`; a larger normal variable has probability 2^-53."""
 
 LEAST_DELTA = 1e-14
-"""The least delta of floating-point noise. Outcomes beyond the largest output reveal a neighbour for certain; each has
-probability 2^-53, and those of 90 numbers add up to this delta."""
+"""The least delta of floating-point noise. The noise is cut off at its largest output, beyond which a normal variable
+has probability 2^-53; an output there reveals the data set. For 90 numbers, the probabilities sum to this delta."""
 
-_DIGITS = 52  # binary digits of a uniform number: a double also holds the half unit that is added
+_DIGITS = 52  # binary digits of a uniform number, which leave room for the half unit that is added
 
 
 class SystemGenerator(Generator):
-    """A NumPy generator whose `bytes`, and every distribution that `privacy.noise` draws from, are the system's.
+    """A NumPy generator that takes `bytes` and all noise distributions from the operating system.
 
-    A number is the inverse distribution function at a uniform number of 52 binary digits, in double precision. Other
-    random choices, such as the order of rows, protect nobody: they come from NumPy's generator with a new 256-bit seed.
+    A sample is the inverse distribution function at a uniform number of 52 binary digits, in double precision. Random
+    choices that protect nobody, such as the order of rows, come from NumPy's generator with a new 256-bit seed.
     """
 
     def __init__(self, bit_generator: BitGenerator | None = None) -> None:
@@ -43,13 +43,13 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1). Other types, and output in place, are not used for noise: NumPy's."""
+        """Draw uniform numbers in (0, 1); other types and in-place output are not noise, so NumPy draws them."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw N(0, 1): a magnitude from 52 digits, so that both tails are equally fine, and a sign from another."""
+        """Draw N(0, 1): a magnitude from 52 digits and a separate sign, so that both tails have the same precision."""
         words = _words(size if out is None else out.shape)
         magnitudes = -ndtri(_uniform(words) / 2)
         drawn = np.where(words & np.uint64(1), magnitudes, -magnitudes).astype(dtype)
@@ -73,17 +73,17 @@ class SystemGenerator(Generator):
         return gammaincinv(shape, _uniform(_words(size)))
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-        """Draw from the same density, multiplied by `scale`."""
+        """Draw from the distribution of `standard_gamma`, multiplied by `scale`."""
         return scale * gammaincinv(shape, _uniform(_words(size)))
 
 
 def check_tail(delta: float, exact: bool) -> None:
-    """Raise UserError if the tails of floating-point noise end before `delta`; exact noise has no end."""
+    """Raise UserError if `delta` is too small for floating-point noise, whose tails end; exact tails do not."""
     if 0 < delta < LEAST_DELTA and not exact:
         raise UserError(
-            f"delta={delta:g} is smaller than the tails of floating-point noise, which end at "
-            f"{LARGEST_NORMAL:.3f} standard deviations: choose delta >= {LEAST_DELTA:g}, or algo.noise=discrete where "
-            "the algorithm has it."
+            f"delta={delta:g} is too small for floating-point noise, which never exceeds "
+            f"{LARGEST_NORMAL:.3f} standard deviations: choose delta >= {LEAST_DELTA:g}, or algo.noise=discrete if "
+            "the algorithm has this option."
         )
 
 
@@ -93,6 +93,6 @@ def _words(size: Any) -> NDArray[np.uint64]:
 
 
 def _uniform(words: NDArray[np.uint64]) -> Array:
-    """Return numbers in (0, 1) from the first digits of each word; the last bits are left for a sign."""
+    """Return numbers in (0, 1) from the first digits of each word; the last bits are free for a sign."""
     uniform: Array = ((words >> np.uint64(64 - _DIGITS)).astype(float) + 0.5) * 2.0**-_DIGITS
     return uniform

@@ -1,15 +1,15 @@
 """Gaussian differential privacy: exact (eps, delta) curves, composition, correlated views, calibration.
 
 A Gaussian release with L2 sensitivity ``D`` and noise of standard deviation ``s`` in every direction is mu-GDP with
-``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). The curve (Balle & Wang 2018, Thm 8), composition and correlated views
-follow: docs/privacy.md. The formulas are our own because libraries compute the curve by differences that cancel where
-delta is small or eps is large.
+``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). docs/privacy.md derives the curve (Balle & Wang 2018, Thm 8), composition
+and correlated views. Libraries compute the curve by differences, which lose all digits if delta is small or eps is
+large, so the formulas here avoid them.
 
 >>> round(eps_of(mu=1.0, delta=1e-5), 4)
 4.3772
 >>> round(1 / mu_of(eps=1.0, delta=1e-5), 4)  # the least noise per unit of sensitivity for (1, 1e-5)
 3.7306
->>> round(1 / classical_mu(eps=1.0, delta=1e-5), 4)  # the noise of the textbook
+>>> round(1 / classical_mu(eps=1.0, delta=1e-5), 4)  # the noise of the textbook mechanism
 4.8448
 """
 
@@ -29,20 +29,20 @@ _NODES, _WEIGHTS = leggauss(12)  # nodes ascend
 _ROOT, _SQRT2 = math.sqrt(math.pi / 2), math.sqrt(2)
 _LOG_ROOT = math.log(2 * math.pi) / 2
 _ERROR = 2.0**-46
-"""A bound on the relative error of Mills' ratio (2^-49 against 40 digits) and of the sums and products of it."""
+"""A bound on the relative error of Mills' ratio (2^-49 against 40 digits) and of sums and products with it."""
 
 
 def log_delta_of(mu: float, eps: float) -> float:
     """Return log of the least delta for which mu-GDP implies (eps, delta)-DP, eps >= 0, rounded up; -inf for mu = 0.
 
-    With z1, z2 = eps/mu -+ mu/2 and Mills' ratio ``m(z) = Phi(-z)/phi(z)``, which falls, the curve is
+    With z1, z2 = eps/mu -+ mu/2 and Mills' ratio ``m(z) = Phi(-z)/phi(z)``, which decreases, the curve is
 
         delta = phi(z1) (m(z1) - m(z2)),    1 - delta = phi(z1) (m(-z1) + m(z2)).
 
-    The second form is for z1 < 0, where delta may be close to 1. delta falls in z1 and grows with z2 - z1 = mu, so z1
-    is rounded down and z2 up; every other term, and the exponent of phi, is off by at most `_ERROR`. For small mu the
-    difference would cancel, so it is integrated: ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz``. (m is the Laplace
-    transform of ``exp(-t^2/2)``, t > 0, so that derivatives bound the error of Gauss's rule: 1e-30.)
+    The second form is used for z1 < 0, where delta may be close to 1. As delta decreases in z1 and grows with
+    z2 - z1 = mu, z1 is rounded down and z2 up; all other terms and the exponent of phi have errors of at most `_ERROR`.
+    For small mu the difference would cancel, so ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz`` is integrated. Gauss's
+    rule has an error below 1e-30, because m is the Laplace transform of ``exp(-t^2/2)``, t > 0.
     """
     if mu == 0:
         return -math.inf
@@ -58,7 +58,7 @@ def log_delta_of(mu: float, eps: float) -> float:
     error = _ERROR * (1 + abs(log_phi))
     if mu < 0.5:
         z = (z1 + z2) / 2 + mu / 2 * _NODES
-        # log(mu / 2) apart: the smallest mu have no half
+        # not log(mu / 2), because half of the smallest mu is 0
         log_gap = math.log(mu) - math.log(2) + math.log(float(_WEIGHTS @ _mills_slope(z)))
         return log_phi + log_gap + error + _ERROR * abs(log_gap)
     if z1 < 0:
@@ -92,7 +92,7 @@ def eps_of(mu: float, delta: float) -> float:
     log_delta = _log_below(delta)
     if log_delta_of(mu, 0.0) <= log_delta:
         return 0.0
-    # delta(eps) <= Phi(-eps/mu + mu/2), so the root lies below the eps at which that bound is delta.
+    # delta(eps) <= Phi(-eps/mu + mu/2), so the root is at most the eps at which this bound equals delta
     top = mu * max(mu / 2 - float(ndtri_exp(log_delta)), 0.0) * (1 + 1e-12) + 1e-9
     if math.isinf(top):
         return math.inf
@@ -103,9 +103,8 @@ def eps_of(mu: float, delta: float) -> float:
 def mu_of(eps: float, delta: float) -> float:
     """Return the largest mu for which mu-GDP implies (eps, delta)-DP, less `SPARE`; inf for eps = inf.
 
-    This is the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1): noise of ``sensitivity / mu`` is the least
-    Gaussian noise of equal variance in all directions. After a few operations on mu, rounded up, `eps_of` is still at
-    most eps.
+    This is the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1): ``sensitivity / mu`` is the least noise_std of
+    Gaussian noise with equal variance in all directions. `SPARE` absorbs the rounding of a few operations on mu.
 
     Raises:
         ValueError: eps is negative or NaN, or delta is not in (0, 1).
@@ -126,7 +125,7 @@ def mu_of(eps: float, delta: float) -> float:
 def classical_mu(eps: float, delta: float) -> float:
     """Return ``eps / sqrt(2 log(1.25/delta))``, the mu of the textbook's Gaussian mechanism.
 
-    Dwork & Roth 2014, Thm A.1, prove it (eps, delta)-DP for eps < 1 only; `eps_of` gives its guarantee at any eps.
+    Dwork & Roth 2014, Thm A.1, prove (eps, delta)-DP for eps < 1 only; `eps_of` of this mu holds at any eps.
     """
     _check(eps=eps, delta=delta)
     return eps / math.sqrt(2 * math.log(1.25 / delta))
@@ -135,7 +134,7 @@ def classical_mu(eps: float, delta: float) -> float:
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
     """Return the mu of a Gaussian view: ``sqrt(v' S^-1 v)`` for covariance S (k, k) and mean shift v (k,).
 
-    inf if the shift has a part in a direction without noise: the view then reveals for certain which neighbour it saw.
+    The result is inf if the shift has a part in a direction without noise, as the view then identifies the data set.
     """
     variances, directions = np.linalg.eigh(covariance)
     along = directions.T @ shift
@@ -146,7 +145,7 @@ def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> f
 
 
 def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -> float:
-    """Return the root of f in [low, high], moved by ulps until f <= 0: rounding never strengthens a guarantee."""
+    """Return the root of f in [low, high], moved by ulps until f <= 0, so that rounding never overstates privacy."""
     root = float(brentq(f, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
     step = 1e-15
     while f(root) > 0:

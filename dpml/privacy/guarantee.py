@@ -1,4 +1,4 @@
-"""Privacy as plain values. Adjacency is *replace one* sample (``unit="sample"``), or all samples of one party."""
+"""Budgets and guarantees. Neighbours differ in one sample (``unit="sample"``) or in all samples of one party."""
 
 import math
 from collections.abc import Iterable
@@ -14,17 +14,17 @@ Calibration = Literal["published", "tight"]
 CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
 
 View = Literal["release", "aggregate", "client", "transcript", "colluders"]
-"""What an observer sees, in this order: the released model or objective; the sum or average of every round; one
-party's own messages; everything the third party sees; everything the aggregator and the colluders (`Adversary`) see."""
+"""What each observer sees, in order: the released model or objective; the sum or average of every round; one party's
+messages; all that the third party receives; all that the aggregator and the colluders (`Adversary`) receive."""
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """The parties that share their knowledge with the aggregator (view `colluders`); the others' rows are protected.
+    """The parties that share their knowledge with the aggregator (view `colluders`); the other parties are protected.
 
     Args:
-        colluders: their number, or a share of the M parties below 1, rounded down. None: fewer than a third of them,
-            ``ceil(M/3) - 1`` (Imtiaz et al. 2019, Sec. 2), which is 0 for M <= 3 and 1 for M = 4 to 6.
+        colluders: The number of colluding parties, or a share of the M parties below 1, rounded down. None: fewer than
+            a third, ``ceil(M/3) - 1`` (Imtiaz et al. 2019, Sec. 2), which is 0 for M <= 3 and 1 for M = 4 to 6.
     """
 
     colluders: float | None = None
@@ -43,7 +43,7 @@ class Adversary:
         number = math.floor(self.colluders * M * (1 + 1e-12)) if self.colluders < 1 else int(self.colluders)
         if number >= M:
             raise UserError(
-                f"adversary.colluders={number} leaves none of M={M} parties to be protected: choose at most {M - 1}."
+                f"adversary.colluders={number} leaves no honest party among M={M}: set it to at most {M - 1}."
             )
         return number
 
@@ -56,15 +56,15 @@ class Budget:
     delta: float | None = None
 
     def __post_init__(self) -> None:
-        if not self.eps > 0:  # catches NaN too
-            raise UserError(f"eps must be a positive number (inf for no noise), got eps={self.eps}.")
+        if not self.eps > 0:  # also true for NaN
+            raise UserError(f"eps must be a positive number, or inf for no noise, got eps={self.eps}.")
         if self.delta is not None and not 0 < self.delta < 1:
             raise UserError(
                 f"delta must lie strictly between 0 and 1 (or be null for pure eps-DP), got delta={self.delta}."
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta, or raise UserError that the mechanism `who` needs one."""
+        """Return delta; raise UserError if there is none, in the name of the mechanism `who`."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -72,11 +72,11 @@ class Budget:
 
 Basis = Literal["published", "proven", "conditional", "proven for real numbers", "declared"]
 REAL: Literal["proven for real numbers"] = "proven for real numbers"
-"""The basis of a release with floating-point noise: proven for real numbers, not for these bits."""
+"""The basis of a release with floating-point noise, whose proof assumes real numbers."""
 DECLARED: Literal["declared"] = "declared"
 """The basis of a guarantee that code outside dpml declares."""
 HELD: tuple[Basis, ...] = ("proven", REAL, DECLARED)
-"""The bases of guarantees that hold as declared or proven: neither claims nor conditional guarantees."""
+"""The bases of proven and declared guarantees, but not of published claims and conditional guarantees."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class Guarantee:
     """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, its basis and its `source`.
 
     A `conditional` guarantee accompanies a proven eps of infinity: it would hold if the hyper-parameters had been fixed
-    beforehand. `mu` is given where mu-GDP is proven: the release is then (eps(delta), delta)-DP for every delta.
-    `curve` is given for objective perturbation with a Gaussian term: the term's noise_std, the ridge, and the mu of an
-    additional Gaussian release (0: none), from which `accountant` composes it.
+    in advance. `mu` is set if mu-GDP is proven, which implies (eps(delta), delta)-DP for every delta. `curve` is set
+    for objective perturbation with a Gaussian term, for composition: it has the term's noise_std, the ridge, and the mu
+    of an additional Gaussian release (0 if there is none).
     """
 
     view: View
@@ -104,7 +104,7 @@ class Guarantee:
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
-        if self.curve is not None:  # a list, from a file
+        if self.curve is not None:  # from a file it is a list
             object.__setattr__(self, "curve", tuple(self.curve))
 
 
@@ -112,9 +112,9 @@ class Guarantee:
 class Problem:
     """The public facts that noise and guarantees depend on: M parties, N private training rows, d features.
 
-    `auxiliary` is the number of public auxiliary rows, `classes` the number of classes of a multiclass task where it is
-    known; 1 otherwise. `sizes` are the parties' numbers of rows N_k, () for equal sizes. `colluders` of the parties
-    collude; -1 stands for the default of `Adversary`.
+    `auxiliary` is the number of public auxiliary rows. `classes` is the number of classes of a multiclass task if it is
+    public, otherwise 1. `sizes` are the parties' numbers of rows N_k, () for equal sizes. `colluders` is the number of
+    colluding parties; -1 means the default of `Adversary`.
     """
 
     M: int
@@ -135,7 +135,7 @@ class Problem:
             object.__setattr__(self, "colluders", Adversary().count(self.M))
         if self.sizes and (len(self.sizes), sum(self.sizes)) != (self.M, self.N):  # a copy with another N or M
             raise UserError(
-                f"{len(self.sizes)} parties with {sum(self.sizes)} rows are not M={self.M} of N={self.N} rows."
+                f"sizes has {len(self.sizes)} parties with {sum(self.sizes)} rows, but M={self.M} and N={self.N}."
             )
 
     def of_sizes(self, sizes: Index) -> "Problem":
@@ -143,7 +143,7 @@ class Problem:
         return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
 
     def units(self, unit: str) -> int:
-        """Return the number of rows, or if the unit is `party` of parties."""
+        """Return the number of units: of parties for the unit `party`, otherwise of rows."""
         return self.M if unit == "party" else self.N
 
     @property
@@ -152,7 +152,7 @@ class Problem:
         return min(self.sizes) if self.sizes else self.N // self.M
 
     def squares(self, parties: int) -> float:
-        """Return the sum of (N_k/N)^2 over so many of the smallest parties."""
+        """Return the sum of (N_k/N)^2 over the `parties` smallest parties."""
         if not self.sizes:
             return parties / self.M**2
         return float(((np.sort(self.sizes) / self.N) ** 2)[:parties].sum())
@@ -164,9 +164,9 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A problem with unknown party sizes: a guarantee that does not read them holds for any sizes.
+    """A problem with unknown party sizes: a guarantee that does not read `sizes` holds for all sizes.
 
-    Reading them raises a UserError that says `why` they are not known; so does comparing or copying all fields.
+    Reading `sizes` raises a UserError with the text `why`; so does comparing or copying all fields.
     """
 
     def __init__(self, problem: Problem, why: str) -> None:
@@ -178,9 +178,9 @@ class UnsizedProblem(Problem):
 
 
 def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
-    """Return the sentence about a delta of 1/N or more, for N records in `units` (default: N); None if it is smaller.
+    """Return a warning if delta is 1/N or more, for N records in `units` units (default: N); otherwise None.
 
-    For a party, of M units, the mechanism of the sentence publishes a record with a probability of delta M only.
+    If the unit is one of M parties, the mechanism in the warning publishes a record with probability delta M only.
     """
     if delta * N < 1:
         return None
@@ -193,10 +193,10 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the weakest guarantee: that of the largest eps; among equal ones the last, the view that sees the most.
+    """Return the guarantee with the largest eps; among equal ones the last, whose view sees the most.
 
-    The result holds for each of them: it has the largest delta, and a `mu` or a `curve` only where all have one. (A
-    smaller eps without a mu may compose to more.)
+    The result holds for every view: it has the largest delta, and a `mu` or a `curve` only if all guarantees have one,
+    because a smaller eps without a mu may compose to a larger total.
     """
     guarantees = list(guarantees)
     mus = [each.mu for each in guarantees if each.mu is not None]

@@ -1,7 +1,7 @@
-"""The floating-point noise of all mechanisms, at unit scale. Nothing else in dpml draws it.
+"""All floating-point noise of dpml, at unit scale.
 
-Experiments use NumPy's reproducible generators, releases the operating system's (`dpml.privacy.entropy`). Neither is
-hardened against floating-point attacks (Mironov 2012): exact noise is in `dpml.privacy.discrete`.
+Experiments use NumPy's reproducible generators; releases use the operating system's (`dpml.privacy.entropy`). Neither
+is protected against floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
 """
 
 import numpy as np
@@ -17,7 +17,7 @@ def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
 
 
 def single_gaussian(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Draw independent N(0, 1) entries in single precision, in half the time."""
+    """Draw independent N(0, 1) entries in single precision, which takes half the time."""
     return rng.standard_normal(shape, dtype=np.float32)
 
 
@@ -27,7 +27,7 @@ def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:
 
 
 def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
-    """Draw `draws` vectors in R^d of density proportional to exp(-||x||_2): Gamma(d, 1) length, uniform direction."""
+    """Draw `draws` vectors in R^d with density proportional to exp(-||x||_2): Gamma(d, 1) length, uniform direction."""
     vectors, lengths = _normals(rng, draws, d)
     vectors *= rng.gamma(d, size=(draws, 1)) / lengths
     return vectors
@@ -36,7 +36,7 @@ def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
 def radial(rng: Generator, draws: int, d: int) -> Array:
     """Draw `draws` vectors in R^d of Exponential(1) length and uniform direction: **not** `l2_laplace` unless d = 1.
 
-    Their density is exp(-||x||) / ||x||^(d - 1), up to a constant: infinite at 0, so that no shift is ever hidden.
+    The density is proportional to exp(-||x||) / ||x||^(d - 1): it is infinite at 0, so it gives no privacy for d > 1.
     """
     vectors, lengths = _normals(rng, draws, d)
     vectors *= rng.exponential(size=(draws, 1)) / lengths
@@ -44,21 +44,21 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 
 
 def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
-    """Draw N(0, I) vectors, (draws, d), whose directions are uniform, and return their lengths, (draws, 1), too."""
+    """Draw N(0, I) vectors, (draws, d), and return them with their lengths, (draws, 1)."""
     vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
     for rows in blocks(draws, d):
         part = vectors[rows]
         rng.standard_normal(out=part)
-        lengths[rows, 0] = np.sqrt(np.einsum("ij,ij->i", part, part))  # in cache, and without a copy
+        lengths[rows, 0] = np.sqrt(np.einsum("ij,ij->i", part, part))  # in blocks that stay in the CPU cache
     return vectors, lengths
 
 
 def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
     """Draw the sum of the parties' `l2_laplace` noise, (draws, d), at a cost that does not depend on their number.
 
-    Exact: exp(-||x||) in R^d is a Gaussian whose variance is Gamma((d + 1)/2, scale 2), because the integral of
-    ``w^(-1/2) exp(-r^2/2w - w/2)`` over w is proportional to e^-r. A sum of such vectors is a Gaussian with the sum of
-    their variances, which is a Gamma variable, too.
+    The distribution is exact: a vector with density exp(-||x||) in R^d is a Gaussian with a random variance of
+    distribution Gamma((d + 1)/2, scale 2), so the sum is a Gaussian whose variance is a sum of Gamma variables. (The
+    integral of ``w^(-1/2) exp(-r^2/2w - w/2)`` over w is proportional to e^-r.)
     """
     noise_std = np.sqrt(2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1)))
     total = np.empty((draws, d))
@@ -80,9 +80,9 @@ def cape_messages(
 ) -> tuple[Array, Array]:
     """Draw CAPE's noise ``shared * e_k + own * g_k`` of every message (Imtiaz et al. 2019, Alg. 1), and the ``ehat_k``.
 
-    Party k draws ``ehat_k ~ N(0, I)`` and ``g_k ~ N(0, I)``. Secure aggregation gives the parties the sum of all
-    ``ehat``, and ``e_k = ehat_k - (1/M) sum ehat``, of variance ``1 - 1/M``; the ``e_k`` sum to zero. Both results are
-    (draws, parties, size).
+    Party k draws ``ehat_k ~ N(0, I)`` and ``g_k ~ N(0, I)``. The parties learn the sum of all ``ehat`` by secure
+    aggregation, and set ``e_k = ehat_k - (1/M) sum ehat``, of variance ``1 - 1/M``; the ``e_k`` sum to zero. Both
+    results have shape (draws, parties, size).
     """
     ehat, g = cape_parties(rng, draws, parties, size)
     for some in blocks(draws, parties * size):

@@ -1,8 +1,8 @@
-"""Privacy loss distributions: composition of releases of any kind, as upper bounds on delta.
+"""Privacy loss distributions: upper bounds on delta for the composition of releases of any kind.
 
-Definitions, and why errors only ever raise delta: docs/privacy.md ("Several releases"). Adjacency is replace one, which
-is symmetric: a pair whose two directions differ is composed once in each. dp-accounting, which tests compare with, has
-a fixed grid of 1e-4 in eps and no bound on the error of its FFTs at a delta of 1e-9 and less.
+docs/privacy.md ("Several releases") has the definitions, and the proof that errors only raise delta. Replace-one
+adjacency is symmetric: a pair whose two directions differ is composed once in each direction. dp-accounting, with which
+tests compare, has a fixed grid of 1e-4 in eps, and does not bound the error of its FFTs at a delta below 1e-9.
 """
 
 import math
@@ -17,20 +17,20 @@ from scipy.special import gammaln
 from dpml.arrays import Array
 
 _ULP = 2.0**-53
-_REACH, _OUTSIDE = 12.0, 2e-33  # standard deviations of a normal loss, and the probability of a larger one
-_LEAST = -140.0  # log of the mass below which atoms are merged
-_TAIL = 40.0  # a window leaves out e^-40 of a tilted distribution
-_DEEPEST = -75.0  # log of the least delta that differs from 0
-_FEW, _MANY = 1 << 16, 1 << 20  # points of a window
-_WIDE = 1 << 21  # points of a single loss
-_SPREAD = 1e-4  # the part of the variance that a grid may add
+_REACH, _OUTSIDE = 12.0, 2e-33  # a normal loss is cut at so many standard deviations; the probability beyond
+_LEAST = -140.0  # atoms with a smaller log mass are merged
+_TAIL = 40.0  # a window omits e^-40 of a tilted distribution
+_DEEPEST = -75.0  # log of the least delta that is distinguished from 0
+_FEW, _MANY = 1 << 16, 1 << 20  # least and largest number of points of a window
+_WIDE = 1 << 21  # largest number of points of a single loss
+_SPREAD = 1e-4  # the share of the variance that a grid may add
 _SLACK = 1e-14  # relative error of a mass
-FADED = -700.0  # log of a negligible mass: exp takes twenty times as long where it underflows
+FADED = -700.0  # log of a negligible mass; exp takes twenty times as long where it underflows
 
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss: atoms `at` (n,), ascending, of `mass` (n,), and one at infinity."""
+    """An upper bound on a privacy loss: ascending atoms `at` (n,) with `mass` (n,), and the mass at infinity."""
 
     at: Array
     mass: Array
@@ -38,13 +38,13 @@ class Losses:
 
     @cached_property
     def centred(self) -> tuple[float, Array, Array]:
-        """The most likely loss, the distances of all losses from it, and the logarithms of the masses."""
+        """The most likely loss, the differences of all losses from it, and the logarithms of the masses."""
         middle = float(self.at[np.argmax(self.mass)])
         with np.errstate(divide="ignore"):
             return middle, self.at - middle, np.log(self.mass)
 
     def delta(self, eps: float) -> float:
-        """Return ``E[(1 - e^(eps - loss))+]``, at most 1."""
+        """Return the delta at `eps`: ``E[(1 - e^(eps - loss))+]``, at most 1."""
         first = int(np.searchsorted(self.at, eps, side="right"))
         return min(self.infinite + self._finite_delta(first, eps), 1.0)
 
@@ -53,14 +53,14 @@ class Losses:
         return total * (1 + (len(self.at) + 8) * _ULP)  # the largest rounding error of a sum of n numbers
 
     def eps(self, delta: float) -> float:
-        """Return the least eps >= 0 of this `delta`; inf where the infinite loss alone is more likely."""
+        """Return the least eps >= 0 at this `delta`; inf if the infinite loss has a larger probability."""
         if self.infinite >= delta:
             return math.inf
         if self.delta(0.0) <= delta:
             return 0.0
-        left = (delta - self.infinite) * (1 - 1e-12)  # more than the interpolation below rounds
+        left = (delta - self.infinite) * (1 - 1e-12)  # covers the rounding of the interpolation below
         low, high = int(np.searchsorted(self.at, 0.0, side="right")), len(self.at)
-        while low < high:  # the first atom at which delta is small enough; at the last it is 0
+        while low < high:  # find the first atom at which delta is small enough; it is 0 at the last atom
             middle = (low + high) // 2
             if self._finite_delta(middle + 1, float(self.at[middle])) <= left:
                 high = middle
@@ -68,7 +68,7 @@ class Losses:
                 low = middle + 1
         top = float(self.at[low])
         below = max(float(self.at[low - 1]) if low else 0.0, 0.0)
-        # linear in e^eps between two atoms
+        # delta is linear in e^eps between two atoms
         over, under = self._finite_delta(low, below), self._finite_delta(low + 1, top)
         share = min((over - left) / (over - under), 1.0) if over > under else 1.0
         gap = top - below
@@ -77,10 +77,10 @@ class Losses:
 
 
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
-    """Return the loss of a Gaussian release with a random mu that is seen: `mus` (k,) of probabilities `weights` (k,).
+    """Return the loss of a Gaussian release with a random, observed mu: `mus` (k,) with probabilities `weights` (k,).
 
-    The loss is ``mu^2/2 + mu z``. Panels of z are split between their ends by Gauss's rule with 6 nodes, whose relative
-    error is below 1e-14 for |z| <= 12; where mu times a panel's width is above 1, all of it goes to the upper end.
+    The loss is ``mu^2/2 + mu z``. Gauss's rule with 6 nodes splits the mass of a panel of z between its ends, with a
+    relative error below 1e-14 for |z| <= 12. If mu times the panel's width exceeds 1, all mass goes to the upper end.
     """
     nodes, node_weights = leggauss(6)
     edges = np.linspace(-_REACH, _REACH, panels + 1)
@@ -90,7 +90,7 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * node_weights * width / 2 * (1 + _SLACK)
     upper, whole = np.empty((len(mus), panels)), density.sum(axis=1)
     for j, m in enumerate(mus):
-        # the upper end's share keeps the masses under P and under Q
+        # the upper end's share is chosen so that the masses under both P and Q are preserved
         flat = m * width < 1e-12
         share = inside / width if flat else np.expm1(-m * inside) / np.expm1(-m * width) if m * width < 1 else 1.0
         upper[j] = (density * share).sum(axis=1)
@@ -110,7 +110,7 @@ def gaussian(mu: float) -> Losses:
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """Return the loss of `times` eps-DP releases: a binomial number of losses -eps among losses eps, rounded up.
+    """Return the loss of `times` eps-DP releases, rounded up: a binomial number of them have loss -eps instead of eps.
 
     Randomised response dominates every eps-DP release (Kairouz, Oh & Viswanath 2015, Thm 3.1 and 3.3).
     """
@@ -118,7 +118,7 @@ def pure(eps: float, times: int = 1) -> Losses:
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
     ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)
     log_mass = ways + (times - lies) * log_truth + lies * log_lie
-    # every term is good to a few ulps of the largest
+    # each term has an error of a few ulps of the largest term
     slack = 16 * _ULP * (gammaln(times + 1) + (times + 1) * (1 + eps))
     log_mass += slack
     kept = log_mass > _LEAST
@@ -130,13 +130,13 @@ def pure(eps: float, times: int = 1) -> Losses:
 
 
 def from_curve(eps: Array, delta: Array) -> Losses:
-    """Return the loss of a release whose ``delta(eps)`` is at most `delta` (n,) at the points `eps` (n,), ascending.
+    """Return the loss of a release whose ``delta(eps)`` is at most `delta` (n,) at the ascending points `eps` (n,).
 
-    Connect the dots in e^eps, where every curve is convex; points above the convex hull of the others are dropped.
-    Below the first point the line to 1 at e^eps = 0 bounds the curve, beyond the last point its delta.
+    The points are connected by lines in e^eps, where every curve is convex; points above their lower convex hull are
+    dropped. Below the first point, the line to 1 at e^eps = 0 bounds the curve; beyond the last, that point's delta.
     """
-    eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the others is negligible
-    x = np.exp(eps - eps[-1])  # in units of the last
+    eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the other points is negligible
+    x = np.exp(eps - eps[-1])  # relative to the last point
     kept: list[int] = []
     heights = np.concatenate([[1.0], delta])
     at = np.concatenate([[0.0], x])
@@ -145,7 +145,7 @@ def from_curve(eps: Array, delta: Array) -> Losses:
             kept.pop()
         kept.append(i)
     slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
-    # the mass at the last point is what exceeds the curve's end; the end itself counts as an infinite loss
+    # the curve's end counts as an infinite loss, so the mass at the last point does not include it
     mass = np.maximum(np.diff(slopes), 0.0) * at[kept][1:] * (1 + _SLACK)
     return Losses(eps[np.array(kept[1:]) - 1], mass, float(heights[-1]))
 
@@ -156,7 +156,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Return the sum of the losses of `parts`, each with its number of times, precise near `delta` or else `eps`."""
+    """Compose the losses of `parts`, each with its number of times, most precisely near `delta` or else `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -177,16 +177,16 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
     at = step * (first + np.arange(n, dtype=float))
     with np.errstate(under="ignore", divide="ignore"):
         mass = np.exp(np.clip(np.log(tilted) + (log_moment + tilt * (mean - at)), FADED, 1.0))
-    # only errors exceed the sum of the largest losses
+    # values above the sum of the largest losses are numerical errors
     at = np.minimum(at, sum(count * float(part.at[-1]) for part, count in parts))
     beyond = math.exp(min(log_moment - _TAIL + tilt * (mean - step * (first + n - 1)), 0.0))
     return Losses(at, mass, min(infinite + beyond, 1.0))
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """Return ``log E[e^(tilt (loss - mean))]``, and mean and variance after the tilt, of the sum of all finite losses.
+    """Return ``log E[e^(tilt (loss - mean))]``, and the mean and variance after the tilt, of the sum of finite losses.
 
-    The moment is relative to the mean, as losses can be large compared with their standard deviation.
+    The moment is relative to the mean, because losses may be large compared with their standard deviation.
     """
     log_moment = mean = variance = 0.0
     for part, count in parts:
@@ -204,7 +204,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the tilt with mean `eps`, or where Chernoff's bound on the tail is `log_delta`. Any tilt is safe."""
+    """Return the tilt with mean `eps`, or whose Chernoff bound on the tail is `log_delta`; any tilt is safe."""
 
     top = sum(count * float(part.at[-1]) for part, count in parts)
 
@@ -231,7 +231,7 @@ def _largest(parts: Sequence[tuple[Losses, int]]) -> float:
 
 
 def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float]:
-    """Return bounds outside of which each tail of the tilted distribution has at most e^-40 (Chernoff)."""
+    """Return an interval outside which each tail of the tilted distribution has mass at most e^-40 (Chernoff)."""
     log_moment, mean, variance = _moments(parts, tilt)
     low = sum(count * float(part.at[0]) for part, count in parts)
     high = sum(count * float(part.at[-1]) for part, count in parts)
@@ -245,7 +245,7 @@ def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, fl
 
 
 def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
-    """Put the losses on multiples of `step`, connecting the dots: the first multiple, and the masses (k,)."""
+    """Move the losses to multiples of `step`, from above: return the first multiple and the masses (k,)."""
     at = part.at + 4 * _ULP * np.abs(part.at)
     below = np.floor(at / step)
     inside = np.clip(at - below * step, 0.0, step)
@@ -258,8 +258,8 @@ def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
 
 
 def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
-    """Bound the tilted distribution of the sum at the multiples 0 .. n - 1 of the step, modulo n, from above: (n,)."""
-    relative = 8 * math.log2(n) * _ULP  # of an FFT
+    """Return an upper bound (n,) on the tilted distribution of the sum at steps 0 .. n - 1, modulo n."""
+    relative = 8 * math.log2(n) * _ULP  # relative error of an FFT
     log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     for (part, count), (first, mass, _) in zip(parts, grids, strict=True):

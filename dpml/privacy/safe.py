@@ -1,8 +1,8 @@
-"""Privacy numbers rounded to the safe side, and how they are written.
+"""Round privacy numbers to the safe side, and write them.
 
-A proven eps, delta or mu is at least that of the noise as drawn. With positive terms, k operations are off by a factor
-below ``1 + k 2^-52``, so that `ROUNDING` covers 450 of them. Noise for a budget is larger than the formulas ask for, by
-`SPARE`, so that it still meets the budget after all intermediate numbers were rounded up.
+A proven eps, delta or mu must be at least the true value for the noise as drawn. With positive terms, k operations have
+a relative error below ``k 2^-52``, so `ROUNDING` covers 450 operations. Calibrated noise exceeds the formulas by
+`SPARE`, so that it still meets its budget after all intermediate numbers are rounded up.
 """
 
 import math
@@ -11,26 +11,26 @@ from fractions import Fraction
 
 ROUNDING = 1e-13
 SPARE = 1e-12
-_UNSEEN = 1e-6  # a relative excess that written numbers ignore
+_UNSEEN = 1e-6  # written numbers ignore a relative excess of this size
 
 
 def round_up(number: float) -> float:
-    """Return an upper bound on the positive number that a short formula stands for."""
+    """Return an upper bound on the true value of a short formula with the positive result `number`."""
     return number * (1 + ROUNDING)
 
 
 def round_down(number: float) -> float:
-    """Return a lower bound on that number."""
+    """Return a lower bound on the true value of a short formula with the positive result `number`."""
     return number * (1 - ROUNDING)
 
 
 def with_slack(noise: float) -> float:
-    """Return a scale of noise that meets its budget after rounding."""
+    """Return a slightly larger scale of noise, which meets its budget after rounding."""
     return noise * (1 + SPARE)
 
 
 def above(number: Fraction | int) -> float:
-    """Return the least floating-point number that is not below an exact one."""
+    """Return the least floating-point number that is at least the exact `number`."""
     try:
         nearest = float(number)
     except OverflowError:
@@ -39,7 +39,7 @@ def above(number: Fraction | int) -> float:
 
 
 def total(terms: Iterable[tuple[float, int]]) -> float:
-    """Return the sum of numbers, each with its number of times, rounded up once."""
+    """Return the sum of numbers, each with a multiplicity, rounded up once."""
     terms = list(terms)
     if not all(math.isfinite(x) for x, _ in terms):
         return math.inf
@@ -47,7 +47,7 @@ def total(terms: Iterable[tuple[float, int]]) -> float:
 
 
 def written(number: float, digits: int = 4) -> str:
-    """Write a proven number with this many digits, rounded up; an excess of a millionth is ignored as rounding.
+    """Write a proven number with this many digits, rounded up; a relative excess of 1e-6 is ignored as rounding.
 
     >>> written(1.0000000001), written(1.0001), written(4.37718), written(1e-5)
     ('1', '1.001', '4.378', '1e-05')
@@ -60,7 +60,7 @@ def written(number: float, digits: int = 4) -> str:
 
 
 def written_below(number: float, digits: int = 4) -> str:
-    """Write a lower bound with this many digits, rounded down; a lack of a millionth is ignored as rounding.
+    """Write a lower bound with this many digits, rounded down; a relative lack of 1e-6 is ignored as rounding.
 
     >>> written_below(0.97465), written_below(0.99999999), written_below(10.0), written_below(9.9996)
     ('0.9746', '1', '10', '9.999')

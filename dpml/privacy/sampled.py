@@ -1,6 +1,6 @@
-"""Gaussian noise on sums of random samples of the units: a proven eps, and a lower bound on the true one.
+"""Gaussian noise on sums over random samples of the units: a proven eps, and a lower bound on the true eps.
 
-The dominating pairs of one round, with proofs: docs/privacy.md ("Sampled rounds"). Rounds compose by `pld`.
+docs/privacy.md ("Sampled rounds") proves the dominating pairs of one round. `pld` composes rounds.
 """
 
 import math
@@ -20,23 +20,23 @@ Sampling = Literal["none", "poisson", "fixed"]
 Mixture = tuple[tuple[float, float], ...]
 NONE: Mixture = ((1.0, 0.0),)
 
-_POINTS = 6000  # of a grid
-_LOST = 1e-7  # the part of delta that the ends of all grids may add
-_COUNTS = 4000  # the most values of the number of rounds with the unit, for an attack
+_POINTS = 6000  # points of a grid
+_LOST = 1e-7  # the share of delta that the ends of all grids may add
+_COUNTS = 4000  # an attack considers at most so many values of the number of rounds with the unit
 
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """The view of a unit in all rounds.
+    """What an observer learns about one unit in all rounds.
 
     Args:
-        noise: the noise_std, relative to the largest norm of a unit's part of the sum; positive.
-        rounds: the number of rounds.
-        neighbours: `replace` a unit's part by any other, `add_remove` it, or `zero_out`: it becomes zero.
-        sampling: how units are sampled, which the view does not see. `fixed` size has no pair for `add_remove`.
-        rate: the probability that a unit is in a sum, if its client takes part.
-        present: the probability that its client takes part in a round, which is seen.
-        steps: sums in a round, each of its own sample.
+        noise: The noise_std, relative to the largest norm of a unit's contribution; positive.
+        rounds: The number of rounds.
+        neighbours: `replace` a unit's contribution by any other, `add_remove` it, or `zero_out` (set it to zero).
+        sampling: How units are sampled, which is not observed. `fixed` size is not defined for `add_remove`.
+        rate: The probability that a unit is in a sum, if its client takes part.
+        present: The probability that its client takes part in a round, which is observed.
+        steps: The number of sums per round, each over its own sample.
     """
 
     noise: float
@@ -49,7 +49,7 @@ class SampledGaussian:
 
     @property
     def moved(self) -> float:
-        """The distance by which a unit in the sum moves it, divided by the noise_std."""
+        """The sensitivity of a sum that contains the unit, divided by the noise_std."""
         return (2 if self.neighbours == "replace" or self.sampling == "fixed" else 1) / self.noise
 
     @property
@@ -66,10 +66,10 @@ class SampledGaussian:
         return _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
-        """Return the eps of the best threshold on the sum of all rounds, a lower bound for who sees the released model.
+        """Return the eps that the best threshold on the sum of all rounds reaches: a lower bound for the final model.
 
-        It is the eps of the final model if losses are linear and steps equal; for one round, and without sampling, the
-        threshold is the best attack. None if a client's participation is seen, or for several sums of fixed size.
+        It is the eps of the final model if losses are linear and steps equal. For one round, or without sampling, the
+        threshold is the best attack. None if a client's participation is observed, or for several sums of fixed size.
         """
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta) * (1 - 1e-9)
@@ -87,7 +87,7 @@ def _proven(seen: SampledGaussian, delta: float) -> float:
             ways = [(losses, seen.rounds * seen.steps)]
         elif seen.steps == 1:
             ways = [(_sometimes(losses, seen.present), seen.rounds)]
-        else:  # two bounds: the first is precise for many rounds, the second for few, where rare losses decide
+        else:  # the first bound is precise for many rounds, the second for few rounds, where rare losses decide
             steps = (pld.compose([(losses, seen.steps)], delta=near) for near in (0.1, delta / seen.rounds / 10))
             ways = [(_sometimes(each, seen.present), seen.rounds) for each in steps]
         worst = max(worst, min(_composed(*way, delta).eps(delta) for way in ways))
@@ -99,7 +99,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return the losses of one sum, one for each different direction of the neighbours."""
+    """Return the losses of one sum: one, or two if the two directions between neighbours differ."""
     m, q = seen.moved, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]
@@ -117,11 +117,11 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
 
 
 def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
-    """Return eps, ascending, and delta of two mixtures of N(a, 1), given as (weight, a), with a monotone ratio."""
+    """Return ascending eps, and delta, of two mixtures of N(a, 1), given as (weight, a), with a monotone ratio."""
     far = reach + max(abs(a) for _, a in (*first, *second))
     z = np.linspace(-far, far, _POINTS)
     eps = _log_ratio(first, z) - _log_ratio(second, z)
-    above = 1 if eps[0] < eps[-1] else -1  # on which side of z the loss is larger
+    above = 1 if eps[0] < eps[-1] else -1  # the side of z on which the loss is larger
     z, eps = z[::above], eps[::above]
     p, q = (np.sum([w * ndtr(above * (a - z)) for w, a in mixture], axis=0) for mixture in (first, second))
     return _safe(eps, p, q, z)
@@ -138,7 +138,7 @@ def _total_variation(m: float, q: float) -> float:
 
 
 def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Array]:
-    """Return points of a curve ``first - e^eps second``, rounded up by more than its error, and not too close."""
+    """Return well separated points of a curve ``first - e^eps second``, rounded up by more than their errors."""
     with np.errstate(over="ignore", invalid="ignore"):
         other = np.where(second > 0, np.exp(eps + np.log(np.maximum(second, 5e-324))), 0.0)
     delta = np.maximum(first - other, 0.0) + (16 + 4 * z * z) * 2.0**-52 * (first + other)
@@ -147,19 +147,19 @@ def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Arr
 
 
 def _sometimes(losses: pld.Losses, present: float) -> pld.Losses:
-    """Return the losses of a round that takes place with this probability, which is seen."""
+    """Return the losses of a round in which the client takes part with this probability, which is observed."""
     at = int(np.searchsorted(losses.at, 0.0))
     mass = np.insert(losses.mass * present, at, (1 - present) * (1 + 2.0**-50))
     return pld.Losses(np.insert(losses.at, at, 0.0), mass, losses.infinite * present)
 
 
 def _threshold(seen: SampledGaussian, delta: float) -> float | None:
-    """Return the largest ``log((P - delta) / Q)`` of the tails P and Q of both neighbours' sums, in both directions."""
+    """Return the largest ``log((P - delta) / Q)`` over tails P and Q of both neighbours' sums, in both directions."""
     from scipy.stats import binom  # slow to load
 
     rounds = seen.rounds * seen.steps
     if seen.sampling == "fixed" and rounds > 1:
-        return None  # the parts of the other units change from round to round
+        return None  # the contributions of other units differ between rounds
     q, m = seen.rate, seen.moved / (2 if seen.neighbours == "replace" and seen.sampling == "poisson" else 1)
     low, high = (int(binom.ppf(p, rounds, q)) for p in (delta * 1e-4, 1 - delta * 1e-4))
     if high - low > _COUNTS:
@@ -170,7 +170,7 @@ def _threshold(seen: SampledGaussian, delta: float) -> float | None:
     z = np.linspace(-12 - float(shifts.max()), 12 + float(shifts.max()), 2001)
     rest = max(1 - float(weights.sum()), 0.0) + 1e-15
 
-    def tail(sign: float, above: bool = True) -> Array:  # without the counts that are left out
+    def tail(sign: float, above: bool = True) -> Array:  # omits unlikely counts
         return np.asarray((weights * ndtr((sign * shifts - z) * (1 if above else -1))).sum(axis=0))
 
     if seen.neighbours == "replace" and seen.sampling == "poisson":

@@ -31,8 +31,8 @@ Integers = NDArray[np.int64]
 class SecureSum:
     """The sum (d,) of the survivors' vectors, and the traffic in bytes.
 
-    Integers are exact, modulo 2^64 in [-2^63, 2^63). Each entry of a sum of real numbers is off by less than `error`,
-    plus the rounding of the sum to a float, a relative 2^-53.
+    Integer sums are exact modulo 2^64, in [-2^63, 2^63). In a sum of real numbers, each entry has an error below
+    `error`, plus the rounding of the sum to a float (relative 2^-53).
     """
 
     total: NDArray[Any]
@@ -52,12 +52,12 @@ def secure_sum(
     """Run secure aggregation on one vector from each party and return the sum.
 
     Args:
-        vectors: (M, d), a row for each party.
-        bound: a public bound on the size of every entry, not taken from the data.
-        rng: only for the rounding to fixed point; keys and masks come from the operating system.
-        transport: carries the messages, `in_process` or a similar one.
-        dropouts: parties that drop out, and the first message that each does not send.
-        topology: which parties share masks; None: all, or for many parties a sparse ring.
+        vectors: The parties' vectors, (M, d).
+        bound: A public bound on the size of every entry, not computed from the data.
+        rng: Only for the rounding to fixed point; keys and masks come from the operating system.
+        transport: Carries the messages, such as `in_process`.
+        dropouts: The parties that drop out, and the first message that each does not send.
+        topology: Which parties share masks; None: all pairs, or for many parties a sparse ring.
     """
     codec = FixedPoint.fit(len(vectors), bound)
     encoded = codec.encode(vectors, rng).view(np.int64)
@@ -74,13 +74,13 @@ def secure_sum_integers(
     """Run secure aggregation on one vector of integers from each party and return the sum, without rounding.
 
     Args:
-        vectors: (M, d), a row for each party. Sums outside [-2^63, 2^63) wrap around.
-        transport, dropouts, topology: as in `secure_sum`.
+        vectors: The parties' vectors, (M, d). Sums outside [-2^63, 2^63) wrap around.
+        transport, dropouts, topology: As in `secure_sum`.
     """
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype not in (np.int64, np.uint64):
         raise ProtocolError(
-            f"a secure sum is of 64-bit integers, a row for each party, got {vectors.dtype} in shape {vectors.shape}."
+            f"vectors must be 64-bit integers, a row for each party, got {vectors.dtype} in shape {vectors.shape}."
         )
     parties, d = vectors.shape
     outcome = transport(Session.of(parties, d, topology), np.ascontiguousarray(vectors).view(np.uint64), None, dropouts)

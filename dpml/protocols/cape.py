@@ -25,10 +25,10 @@ class Cape:
     """The result of a sum by CAPE.
 
     Attributes:
-        total: the noisy sum over the n surviving sites, (budgets, draws, d).
-        messages: the paper's messages ``f_k + tau (e_k + g_k)`` of the survivors, (n, budgets, draws, d).
-        ehat: the input of every site to the secure sum, (M, draws, d).
-        survivors: the sites that are in the sum.
+        total: The noisy sum over the n surviving sites, (budgets, draws, d).
+        messages: The paper's messages ``f_k + tau (e_k + g_k)`` of the survivors, (n, budgets, draws, d).
+        ehat: The input of every site to the secure sum, (M, draws, d).
+        survivors: The sites that are in the sum.
     """
 
     total: Array
@@ -55,12 +55,12 @@ def cape_sum(  # noqa: PLR0913 - the sum, its noise, and who carries it
     """Return the sum of the sites' shares with CAPE's noise, by secure aggregation.
 
     Args:
-        shares: (M, d).
-        scales: (budgets, d), the noise_std tau of the sum in every coordinate. All share the noise directions.
-        drawn: standard Gaussian noise, (draws, M, d) each: ``ehat / s`` and ``sqrt(M) g``.
-        spread: s, the noise_std of the zero-sum noise in units of tau.
-        rounding: rounds ``ehat`` to the codec's grid; need not be secret.
-        transport, dropouts, topology: as in `dpml.protocols.secure_sum`.
+        shares: The sites' shares of the sum, (M, d).
+        scales: The noise_std tau of the sum in every coordinate, (budgets, d). All budgets share the noise directions.
+        drawn: Standard Gaussian noise, (draws, M, d) each: ``ehat / s`` and ``sqrt(M) g``.
+        spread: The noise_std s of the zero-sum noise in units of tau.
+        rounding: The generator that rounds ``ehat`` to the codec's grid; it need not be secret.
+        transport, dropouts, topology: As in `dpml.protocols.secure_sum`.
     """
     parties = len(shares)
     codec = codec_of(parties, spread)

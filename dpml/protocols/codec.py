@@ -15,11 +15,11 @@ Ring = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Numbers of size at most `bound`, as multiples of 2^-`bits`, such that the sum over `parties` cannot overflow.
+    """Encode numbers of size at most `bound` as multiples of 2^-`bits`, so that a sum over `parties` cannot overflow.
 
-    `encode` rounds each entry at random to one of its two neighbouring multiples, with the right mean (to 2^-52 of a
-    step, the precision of the random numbers): each is off by less than 2^-bits, the sum by less than parties 2^-bits
-    (`error`). Sums are exact in the ring; `decode` rounds a sum of more than 53 bits to a float, a relative 2^-53.
+    `encode` rounds each entry at random to one of its two neighbouring multiples, with the right mean (up to 2^-52 of a
+    step, the precision of the random numbers). Each entry has an error below 2^-bits, and the sum below parties 2^-bits
+    (`error`). Sums in the ring are exact; `decode` rounds sums of more than 53 bits to floats (relative 2^-53).
 
     >>> codec = FixedPoint.fit(parties=1000, bound=1.0)
     >>> codec.bits, codec.error < 1e-12
@@ -55,8 +55,8 @@ class FixedPoint:
         """Return `values` (any shape) in the ring, rounded at random; `rng` need not be secret."""
         if not np.abs(values).max(initial=0.0) <= self.bound:  # also true for NaN
             raise ProtocolError(
-                f"a value is out of the range of the codec, [-{self.bound:g}, {self.bound:g}], or not a number: "
-                f"raise the bound, or clip."  # the value must not appear in a log
+                f"a value is NaN or outside the range of the codec, [-{self.bound:g}, {self.bound:g}]: "
+                f"raise the bound, or clip."  # the message must not contain the private value
             )
         scaled = np.ldexp(values, self.bits)  # exact, unless the result is subnormal
         whole = np.floor(scaled)

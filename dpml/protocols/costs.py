@@ -9,7 +9,7 @@ from dpml.errors import UserError
 from dpml.protocols import FixedPoint, Session, Stage, in_process
 from dpml.protocols.transports import Traffic
 
-_MOST_PARTIES = 2_000  # in one process: a minute and 0.6 GB
+_MOST_PARTIES = 2_000  # these take a minute and 0.6 GB in one process
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
@@ -17,8 +17,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """Run secure aggregation on random vectors, a share `drop` of drop-outs before MASKED; return lines to print."""
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
-            f"one process runs all parties here: M must be from 2 to {_MOST_PARTIES:,}, d from 1 to {_MOST:,}/M, and "
-            f"the share of parties that drop out in [0, 1), got M={M}, d={d} and a share of {drop}."
+            f"all parties run in one process: M must be from 2 to {_MOST_PARTIES:,}, d from 1 to {_MOST:,}/M, and "
+            f"the share of drop-outs in [0, 1), got M={M}, d={d} and a share of {drop}."
         )
     session = Session.of(M, d)
     rng = np.random.default_rng(0)

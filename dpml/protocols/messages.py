@@ -31,11 +31,11 @@ _CHECKSUM_BYTES = 8
 
 
 class ProtocolError(UserError):
-    """A run that cannot start, or ends without a sum."""
+    """A run cannot start, or ends without a sum."""
 
 
 class RefusedError(ProtocolError):
-    """A refused message: the receiver's state does not change, and the sender counts as dropped out."""
+    """A message is refused: the receiver's state does not change, and the sender counts as dropped out."""
 
 
 class Kind(IntEnum):
@@ -45,8 +45,8 @@ class Kind(IntEnum):
     NEIGHBOURS = 2  # server: the party's path to the roster, and its neighbours' public keys
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
     INBOX = 4  # server: the sealed shares that neighbours made for the party
-    MASKED = 5  # party: its masked vector, the numbers that it sends openly, and whose shares do not open
-    SURVIVORS = 6  # server: which of all parties are in the sum
+    MASKED = 5  # party: its masked vector, its open numbers, and the senders of shares that it cannot decrypt
+    SURVIVORS = 6  # server: which parties are in the sum
     CONSISTENCY = 7  # party: the same list, signed
     SIGNATURES = 8  # server: the signatures under that list
     UNMASK = 9  # party: shares of the survivors' self-mask seeds and of the others' mask keys
@@ -80,10 +80,10 @@ def unpack(message: bytes, session: bytes) -> Message:
     """Return the content of a message of this session.
 
     Raises:
-        RefusedError: it is damaged, or of another version or session.
+        RefusedError: The message is damaged, or of another version or session.
     """
     if len(message) < _HEAD.size + _CHECKSUM_BYTES:
-        raise RefusedError(f"a message of {len(message)} bytes is too short to be one.")
+        raise RefusedError(f"a message of {len(message)} bytes is too short.")
     content = message[:-_CHECKSUM_BYTES]
     if _checksum(content) != message[-_CHECKSUM_BYTES:]:
         raise RefusedError("a message is damaged: its checksum does not match.")
@@ -100,7 +100,7 @@ def unpack(message: bytes, session: bytes) -> Message:
         return Message(kind, party, content[_HEAD.size :], b"")
     end = len(content) - SIGNATURE_BYTES
     if end < _HEAD.size:
-        raise RefusedError(f"a message {kind.name} of {len(message)} bytes holds no signature.")
+        raise RefusedError(f"a message {kind.name} of {len(message)} bytes has no signature.")
     return Message(kind, party, content[_HEAD.size : end], content[end:])
 
 
@@ -227,7 +227,7 @@ def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
     (count,) = _COUNT.unpack_from(body)
     entries = list(_entries(Kind.UNMASK, _SHARE, body[_COUNT.size :]))
     if count > len(entries):
-        raise RefusedError(f"a message UNMASK announces {count} shares and holds {len(entries)}.")
+        raise RefusedError(f"a message UNMASK announces {count} shares but contains {len(entries)}.")
     return entries[:count], entries[count:]
 
 

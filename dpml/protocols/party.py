@@ -23,10 +23,10 @@ Contribution = Callable[[], tuple[Ring, Array]]
 
 
 class Party:
-    """One party as a state machine: `start` gives its first message, `receive` the answer to each server message.
+    """One party as a state machine: `start` returns its first message, `receive` the answer to each server message.
 
-    A message is refused when it is not the one that is due or its content is invalid; the party's state then does not
-    change. If `vector` is a `Contribution`, it is called once, when only the vector is missing.
+    A message is refused if it is not the one that is due, or if its content is invalid; the party's state then does not
+    change. If `vector` is a `Contribution`, it is called once, when the vector is due.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Party:
         for who, sealed in inbox:
             try:
                 held[who] = ChaCha20Poly1305(self._seals[who]).decrypt(_NONCE, sealed, None)
-            except InvalidTag:  # as if it had not arrived, so that an invalid share stops nobody else
+            except InvalidTag:  # treated as missing, so that an invalid share does not stop the other parties
                 left_out.append(who)
         self._check_count(len(held))
         neighbours = {who: key for who, key in self._neighbours.items() if who in held}
@@ -173,8 +173,8 @@ class Party:
         session = self.session
         if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
             raise ProtocolError(
-                f"party {self.party} must bring {session.length} elements of the ring and {session.beside} floats "
-                f"beside, got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
+                f"party {self.party} must send {session.length} elements of the ring and {session.beside} open floats, "
+                f"got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
             )
         return vector, beside
 
@@ -182,7 +182,7 @@ class Party:
         return messages.pack_keys(self._seal_end.key, self._mask_end.key)
 
     def _seats(self) -> frozenset[int]:
-        """Return the parties that can be our neighbours: public, so the server cannot choose them."""
+        """Return the parties that may be our neighbours, a public list that the server cannot choose."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

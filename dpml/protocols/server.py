@@ -36,9 +36,9 @@ class Server:
         self._survivors = b""  # the list of survivors
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
-        self._left_out: dict[int, frozenset[int]] = {}  # for each party: the senders whose shares do not open
-        self._vectors: dict[int, Ring] = {}  # until the survivors are known, on a complete graph
-        self.liars: dict[int, str] = {}  # parties that were left out, or whose shares were, and the reason
+        self._left_out: dict[int, frozenset[int]] = {}  # for each party: the senders whose shares it cannot decrypt
+        self._vectors: dict[int, Ring] = {}  # kept until the survivors are known, on a complete graph
+        self.liars: dict[int, str] = {}  # parties that were left out, or whose shares were left out, and the reason
         self._signatures: dict[int, bytes] = {}  # signatures on the list of survivors
         self._shares: dict[int, bytearray] = {}  # shares of one secret of each party: (holder, share), packed
         self._answered: set[int] = set()
@@ -182,7 +182,7 @@ class Server:
         return self.session.topology.degree == self.session.parties - 1
 
     def _leave_out(self) -> None:
-        """Sum the vectors without a small set of parties so that all others share masks, whoever of two lied."""
+        """Sum the vectors without a small set of parties, so that all others share masks, no matter who lied."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():
@@ -196,7 +196,7 @@ class Server:
             del self._beside[worst]
             self._answered.discard(worst)
             names = ", ".join(map(str, sorted(others)))
-            self.liars[worst] = f"shares between party {worst} and {names} do not open: party {worst} is left out."
+            self.liars[worst] = f"shares between party {worst} and {names} cannot be read: party {worst} is left out."
         for party, vector in self._vectors.items():
             if party in self._beside:
                 self._total += vector
@@ -297,15 +297,15 @@ class Server:
 
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Yield the subsets of `size` of `count` places, each once: first those that leave out few of the first places."""
+    """Yield each subset of `size` of `count` places once, beginning with those that omit few of the first places."""
     for more in range(count - size + 1):
         for out in combinations(range(size + more), more):
-            if not more or out[-1] < size + more - 1:  # otherwise it came before
+            if not more or out[-1] < size + more - 1:  # other subsets were yielded before
                 yield tuple(place for place in range(size + more) if place not in out)
 
 
 def _secret(shares: Any) -> bytes | None:
-    """Return the secret of these shares, or None if they do not belong together."""
+    """Return the secret of these shares, or None if they are not shares of one secret."""
     try:
         holders = shamir.holders_of(shares["holder"])
         return shamir.join(shamir.reconstruct(holders, shares["share"].astype(np.uint64)))

@@ -44,8 +44,8 @@ class Topology:
 def least_quorum(parties: int, colluders: int) -> int:
     """Return the least quorum that only one list of survivors can reach, even with a malicious server: > (M + C)/2.
 
-    Honest parties sign one list, colluders any number. Two lists with q signatures each need q - C different honest
-    parties each, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
+    Honest parties sign one list, but colluders any number. Two lists with q signatures would each need q - C different
+    honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
     """
     return (parties + colluders) // 2 + 1
 
@@ -63,8 +63,8 @@ def complete(parties: int, threshold: int | None = None) -> Topology:
     t = least_quorum(parties, _default_colluders(parties)) if threshold is None else threshold
     if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
         raise ProtocolError(
-            f"secure aggregation needs at least 2 parties and a threshold of more than half of them, at most all, "
-            f"or a server that lies can unmask vectors: got {parties} parties and threshold {t}; "
+            f"secure aggregation needs at least 2 parties, and a threshold of more than half of them and at most all, "
+            f"as otherwise a malicious server can unmask vectors: got {parties} parties and threshold {t}; "
             f"the least is {max(2, least_quorum(parties, 0))}."
         )
     return Topology(parties - 1, t, t, 2 * t - parties - 1)
@@ -176,7 +176,7 @@ class Session:
         ring = 0 < topology.degree < self.parties - 1 and topology.degree % 2 == 0
         shared = 2 <= topology.threshold <= min(topology.degree + 1, topology.quorum)
         if not ((complete or ring) and shared and topology.quorum <= self.parties):
-            raise ProtocolError(f"{topology} does not suit {self.parties} parties.")
+            raise ProtocolError(f"{topology} is not possible with {self.parties} parties.")
         if topology.quorum < (least := least_quorum(self.parties, topology.colluders)):
             raise ProtocolError(
                 f"a quorum of {topology.quorum} does not protect {self.parties} parties against a server that lies and "
@@ -190,7 +190,7 @@ class Session:
             )
         if not (self.length >= 1 and self.beside >= 0 and self.length + self.beside <= _LONGEST):
             raise ProtocolError(
-                f"a vector must have 1 to {_LONGEST} entries with the open ones, got {self.length} and {self.beside}."
+                f"a vector must have 1 to {_LONGEST} entries including open ones, got {self.length} and {self.beside}."
             )
         if self.identities and len(set(self.identities)) != self.parties:
             raise ProtocolError(f"{self.parties} parties need as many different identities.")
@@ -211,7 +211,7 @@ class Session:
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
-        """Return a new session; a topology that is not given suits the number of parties."""
+        """Return a new session; the default topology depends on the number of parties."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
 
 

@@ -1,4 +1,4 @@
-"""The transport of the messages of a session, here within one process, and its outcome."""
+"""The transport of a session's messages within one process, and the outcome of a session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from dpml.protocols.session import Session, Stage
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of messages between the server and every party: `sent` by the party, `received` by it, (M,)."""
+    """The bytes of messages between the server and every party: `sent` and `received` by the party, (M,)."""
 
     sent: Index
     received: Index

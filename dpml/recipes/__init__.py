@@ -1,4 +1,4 @@
-"""Training recipes of anybody: what they say as plain data, in our words or in others', and what they guarantee."""
+"""Training recipes: plain data, in dpml's own keys or those of other frameworks, and the privacy they guarantee."""
 
 from dpml.recipes.frameworks import recipe_of
 from dpml.recipes.judge import Judged, certificate_of, judge, sentence

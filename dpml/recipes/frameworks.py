@@ -1,8 +1,8 @@
-"""Recipes from files and words, in our own keys or as arguments of Flower's and Opacus's classes: plain data.
+"""Read recipes from files and KEY=VALUE words: in dpml's keys, or as arguments of Flower's and Opacus's classes.
 
-Read in their sources: Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), and Opacus's
-PrivacyEngine.make_private (1.5). Their configuration files have no keys for privacy, so the arguments stand under the
-name of the class.
+The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), and
+of Opacus's PrivacyEngine.make_private (1.5). The configuration files of Flower and Opacus have no keys for privacy, so
+a recipe has the arguments under the name of the class.
 """
 
 import math
@@ -23,13 +23,13 @@ _FLOWER = {
     "DifferentialPrivacyServerSideFixedClipping": _CENTRAL,
     "DifferentialPrivacyClientSideFixedClipping": _CENTRAL,
 }
-_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # and what has a default:
+_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # and with defaults:
 _OPACUS_ALSO = ("poisson_sampling", "clipping", "drop_last")
-_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # by Opacus
+_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # of Opacus
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
-    """Return the recipe of a file, in which words KEY=VALUE and keys take the place of values."""
+    """Return the recipe in a file; words KEY=VALUE and keyword arguments replace its values."""
     content: dict[Any, Any] = {}
     seen = set()
     try:
@@ -40,21 +40,21 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"{word[:60]!r} is no KEY=VALUE of a recipe.")
+            raise UserError(f"{word[:60]!r} is not KEY=VALUE.")
         if key in seen:
-            raise UserError(f"{key[:60]} is there twice.")
+            raise UserError(f"{key[:60]} is given twice: leave out one of them.")
         seen.add(key)
         content[key] = value
     content |= keys
     if "flower" in content and "opacus" in content:
-        raise UserError("a recipe is in the words of one framework, got flower and opacus.")
+        raise UserError("a recipe must be for one framework, got flower and opacus: leave out one of them.")
     if "flower" in content:
         return _flower(content.pop("flower"), content)
     return _opacus(content.pop("opacus"), content) if "opacus" in content else typed(content)
 
 
 def is_word(text: str) -> bool:
-    """Whether a word of the command line is KEY=VALUE, not a file."""
+    """Return whether a word of the command line is KEY=VALUE, not a file."""
     return re.match(r"[A-Za-z_]+=", text) is not None
 
 
@@ -73,39 +73,39 @@ def _positive(where: str, said: Any) -> float:
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
-    """The same recipe, unless it has another value for a key than what is `said` of it."""
+    """Return the recipe; raise UserError if it differs from a value that the framework implies (`said`)."""
     due = typed({"rounds": 1, "delta": recipe.delta, **said})
     for key in said:
         means = getattr(due, key)
         if getattr(recipe, key) != means:
-            raise UserError(f"{where} means {key}={means}: leave out {key}, or write all in a recipe's own keys.")
+            raise UserError(f"{where} implies {key}={means}: leave out {key}, or use dpml's own keys only.")
     return recipe
 
 
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in _FLOWER:
-        raise UserError(f"flower needs one of {', '.join(_FLOWER)}, with its arguments.")
+        raise UserError(f"flower must have one of {', '.join(_FLOWER)}, with its arguments.")
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
-    own = {"unit": "client", "weight": None} | own  # FedAvg weighs a client by the number of its records
+    own = {"unit": "client", "weight": None} | own  # FedAvg weights a client by its number of records
     if name == "LocalDpMod":
         if given["delta"] >= 1:
             raise UserError(f"{where}.delta must lie below 1.")
         std = given["sensitivity"] * math.sqrt(2 * math.log(1.25 / given["delta"])) / given["epsilon"]
         common = {"clip": given["clipping_norm"], "std": std, "noise_by": "clients"}
         recipe = _agreeing(where, typed(common | {"delta": given["delta"]} | own), common)
-        if "claimed_eps" not in own and recipe.delta == given["delta"]:  # of no other delta is it claimed
+        if "claimed_eps" not in own and recipe.delta == given["delta"]:  # the claim is for this delta only
             recipe = replace(recipe, claimed_eps=given["epsilon"])
         return _of_clients(recipe)
     told = given["num_sampled_clients"]
     common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"], "noise_by": "server"}
     recipe = _agreeing(where, typed(common | {"clients": told} | own), common)
     share = told / recipe.clients
-    if share < 1 and recipe.client_sampling == "none":  # FedAvg draws so many of them, all sets as likely
+    if share < 1 and recipe.client_sampling == "none":  # FedAvg draws this many clients uniformly
         recipe = typed(common | own | {"client_sampling": "fixed", "client_rate": share})
     recipe = _of_clients(recipe)
-    # the noise is for a mean of as many clients as Flower is told; the mean is of those that come
+    # Flower scales the noise for `num_sampled_clients`, but averages over the clients that answer
     if recipe.neighbours == "add_remove" or recipe.client_sampling in ("poisson", "shuffled"):
         why = "not proven: the mean is of as many clients as come: use neighbours=replace, client_sampling=fixed"
         return replace(recipe, unproven=recipe.unproven or why)
@@ -114,7 +114,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Return the recipe, unproven for records: Flower clips a client's whole update, which one record can turn."""
+    """Return the recipe, unproven for records: Flower clips a client's update, which one record can change fully."""
     why = "not proven: clip is of a client's whole update, not of a record's part: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 
@@ -122,7 +122,7 @@ def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
 def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     given = _arguments("opacus", said, _OPACUS, _OPACUS_ALSO)
     if given.get("clipping", "flat") not in ("flat", "per_layer"):
-        raise UserError("opacus.clipping must be flat or per_layer: an adaptive one is not covered.")
+        raise UserError("opacus.clipping must be flat or per_layer: adaptive clipping is not covered.")
     poisson = convert(given.get("poisson_sampling", True), bool, "opacus.poisson_sampling")
     drop_last = convert(given.get("drop_last", False), bool, "opacus.drop_last")
     batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
@@ -132,7 +132,7 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         )
     norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
     if drop_last and batch > rows:
-        raise UserError("opacus.drop_last leaves no batch: batch_size is larger than rows.")
+        raise UserError("opacus.drop_last leaves no batch: choose a batch_size of at most rows.")
     batches = math.floor(rows / batch) if drop_last else math.ceil(rows / batch)
     common = {
         "clip": math.hypot(*(_positive("opacus.max_grad_norm", norm) for norm in norms[:10_000])),

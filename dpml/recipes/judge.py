@@ -1,6 +1,6 @@
-"""What a recipe guarantees, view by view: claimed, proven, and reached by an attack.
+"""Judge a recipe in every view: the eps that is claimed, the eps that is proven, and the eps that an attack reaches.
 
-Which noise counts in a view, and when sampling amplifies: docs/privacy.md ("Views of a training recipe").
+docs/privacy.md ("Views of a training recipe") says which noise counts in a view, and when sampling amplifies.
 """
 
 import json
@@ -16,7 +16,7 @@ from dpml.privacy.sampled import SampledGaussian, Sampling
 from dpml.recipes.recipe import TrainingRecipe
 from dpml.release.verify import CERTIFICATE
 
-_LEAST = 1e-8  # noise per clip, below which losses overflow
+_LEAST = 1e-8  # the least noise per clip; with less, privacy losses overflow
 SEES = {
     "release": "whoever sees the final model",
     "aggregate": "whoever sees every round's model",
@@ -29,16 +29,16 @@ _NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zer
 
 @dataclass(frozen=True)
 class Judged:
-    """What is known of one view of a recipe.
+    """The privacy of one view of a recipe.
 
     Attributes:
-        view, unit: who sees it, and who is protected.
-        delta: at which every eps is told.
-        claimed: the claimed eps; None: there is none.
-        proven: the eps that is proven if the training does what the recipe says; inf: none.
+        view, unit: the view, and the protected unit.
+        delta: the delta of every eps.
+        claimed: the claimed eps; None: nothing is claimed.
+        proven: the eps that is proven if the training follows the recipe; inf: nothing is proven.
         attacked: an eps that an attack reaches; None: no attack is computed.
-        source: what proves it, or why nothing is proven.
-        pair: what the view sees.
+        source: the proof, or the reason why nothing is proven.
+        pair: the noisy sums that the view sees.
     """
 
     view: View
@@ -52,7 +52,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """Of the claim: holds, false, or not proven; a dash where nothing is claimed."""
+        """The verdict on the claim: holds, false, or not proven; a dash without a claim."""
         if self.claimed is None:
             return "-"
         if self.proven <= self.claimed:
@@ -61,12 +61,12 @@ class Judged:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """For JSON."""
+        """The values for JSON."""
         return {key: value for key, value in vars(self).items() if key != "pair"} | {"verdict": self.verdict}
 
 
 def judge(recipe: TrainingRecipe) -> list[Judged]:
-    """Judge every view of a recipe, from who sees least to who sees most."""
+    """Judge every view of a recipe, from the one that sees least to the one that sees most."""
     views: list[View] = ["release", "aggregate"]
     if recipe.clients > 1 or recipe.noise_by != "server":  # else one curator has all records
         views += [] if recipe.secure_sum else ["client"]
@@ -97,18 +97,18 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """The noise that the view does not know and that is certain to be there, per clip."""
+    """Return the noise per clip that is certain to be added and that the view does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
     if _alone(recipe) or view == "client" or (view in ("transcript", "colluders") and not recipe.secure_sum):
         return recipe.noise / math.sqrt(recipe.most_in_round) if shared else recipe.noise
-    own = recipe.noise / math.sqrt(n) if shared else recipe.noise  # of the fewest clients: (n - D - C) / n grows with n
+    own = recipe.noise / math.sqrt(n) if shared else recipe.noise  # with the fewest clients n, as (n - D - C) / n grows
     return own * math.sqrt(n - recipe.dropouts - (recipe.colluders if view == "colluders" else 0))
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Whether only the noise of the unit's own client is certain to be in a sum, or counts there."""
+    """Return whether only the noise of the unit's own client counts in a sum."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
@@ -172,21 +172,21 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """The share of clients in a round, of a whole number of them rounded up."""
+    """Return the share of clients in a round; for a fixed number of clients, this number is rounded up."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """How often a unit is in one of so many batches at most, where all batches of an epoch have another one."""
+    """Return the largest number of batches that contain one unit, which is in one batch of every epoch."""
     return math.ceil(batches / math.floor(1 / rate * (1 + 1e-12)))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Whether the pair is one of the recipe's own, so that its test is an attack on the view.
+    """Return whether the recipe itself can produce the worst-case pair, so that a test of it attacks the view.
 
-    Clients' known weights may be of parts or of messages with their noise: what is proven holds for both.
+    A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """
     if recipe.noise_by == "server":
         return True
@@ -195,7 +195,7 @@ def _attained(recipe: TrainingRecipe, view: View) -> bool:
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:
-    """What is claimed, or what the formula gives."""
+    """Return the claimed eps, or the eps of the formula; None if nothing is claimed."""
     if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
         return recipe.claimed_eps
     moved = 2 if recipe.neighbours == "replace" else 1
@@ -204,13 +204,13 @@ def claimed_eps(recipe: TrainingRecipe) -> float | None:
     if recipe.formula == "clt":
         rate = recipe.row_rate if recipe.unit == "record" else recipe.client_rate
         if recipe.noise**2 * 600 < 1:
-            raise UserError("formula=clt has no number for so little noise.")
+            raise UserError("formula=clt overflows for so little noise: choose more noise or another formula.")
         return gdp.eps_of(rate * math.sqrt(rounds * math.expm1(1 / recipe.noise**2)), recipe.delta)
     return each if recipe.formula == "textbook" else each * rounds
 
 
 def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """One sentence for a paper's section on privacy."""
+    """Return one sentence for a paper's section on privacy."""
     by_eps: dict[str, list[str]] = {}
     for each in found:
         key = "" if math.isinf(each.proven) else written(each.proven)
@@ -218,16 +218,16 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
     held = [f"{eps} against {' and '.join(who)}" for eps, who in by_eps.items() if eps]
     none = f"nothing is proven against {' and '.join(by_eps[''])}" if "" in by_eps else ""
     if not held:
-        return f"Of this training {none}."
+        return f"For this training, {none}."
     what = f"({_NEIGHBOURS[recipe.neighbours]} {recipe.unit}, delta = {written(recipe.delta)})"
     return (
-        "If it does what is described, and its noise is of real numbers, this training is differentially private "
+        "If it is done as described, with noise of real numbers, this training is differentially private "
         f"{what} with eps = {', and '.join(held)}{'; ' + none if none else ''}."
     )
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """The certificate of the views that are Gaussian releases, as the content of a file for `dpml verify`."""
+    """Return the file content of a certificate for `dpml verify`, of all views that are Gaussian releases."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:
@@ -236,7 +236,7 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": moved}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
-        raise UserError("no view is a Gaussian release without sampling, of which alone there are certificates.")
+        raise UserError("no view can have a certificate, because none is a Gaussian release without sampling.")
     content: dict[str, Any] = {
         "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",

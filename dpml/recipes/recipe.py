@@ -1,4 +1,4 @@
-"""A training recipe as plain values: what is clipped, which noise is added by whom, who is sampled, who colludes."""
+"""A training recipe as plain values: clipping, noise, sampling, colluders and claims."""
 
 import math
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ Tuned = Literal["none", "public", "private"]
 Formula = Literal["textbook", "textbook_sum", "clt"]
 
 MOST = 10**7  # rounds, clients
-_LOUDEST = 1e6  # beyond it, losses vanish in floating-point numbers
+_LOUDEST = 1e6  # beyond it, privacy losses vanish in floating-point numbers
 _WORDS = {"true": True, "false": False, "null": None}
 Count = Annotated[int, between(1, MOST)]
 Rate = Annotated[float, between(1e-6, 1)]
@@ -28,31 +28,31 @@ class TrainingRecipe:
     """How a model is trained with Gaussian noise on sums of clipped parts.
 
     Args:
-        rounds: how many sums are released; one client's update is in each at most once.
-        delta: at which eps is told, in (0, 1).
-        unit: who is protected: one `record`, or all of one `client`.
-        neighbours: one unit is replaced (`replace`), comes or goes (`add_remove`), or adds nothing (`zero_out`).
-        clip: the largest L2 norm of what a unit adds to a sum.
-        noise_multiplier: the deviation of the noise over `clip`: of the sum's noise, or with noise_by=clients of that
-            in every message.
-        std: the deviation itself, instead of the multiplier.
-        weight: the largest weight of a unit in a sum that is weighted, where the noise is for weights of 1; None: not
-            known, but where clients add noise, of messages that have it.
+        rounds: the number of released sums; each has at most one update of a client.
+        delta: the delta of every eps, in (0, 1).
+        unit: the protected unit: one `record`, or all records of one `client`.
+        neighbours: one unit is replaced (`replace`), added or removed (`add_remove`), or contributes 0 (`zero_out`).
+        clip: the largest L2 norm of a unit's contribution to a sum.
+        noise_multiplier: the standard deviation of the noise, divided by `clip`: of the sum's noise, or with
+            noise_by=clients of the noise in every message.
+        std: the standard deviation itself, instead of the multiplier.
+        weight: the largest weight of a unit in a weighted sum whose noise is meant for weights of 1; None: unknown. If
+            clients add noise, messages are weighted together with their noise.
         noise_by: the `server` adds all noise to the sum, the `clients` each add their own, or it is `shared`: each of n
-            clients adds 1/n of its variance.
-        clients: how many there are.
+            clients adds 1/n of the variance.
+        clients: the number of clients.
         client_sampling, client_rate: how the clients of a round are chosen, and their share.
         row_sampling, row_rate: how the records of a client's step are chosen, and their share.
-        local_steps: steps that a client takes in a round, each with its own noise where the unit is a record.
-        secure_sum: whether the server sees sums of messages only.
-        colluders: clients that tell the server all they know.
-        dropouts: clients of a round whose messages may be missing.
-        runs: trainings on the same records, all of which count.
-        tuning: who chose the settings: nobody (`none`), `public` data, or `private` data in runs that are not counted.
-        claimed_eps: what is claimed.
-        formula: how it was computed: `textbook` (sqrt(2 log(1.25/delta)) per unit of sensitivity, of one round),
-            `textbook_sum` (of all rounds, added up), `clt` (Bu, Dong, Long & Su 2020, as Opacus's accountant gdp).
-        unproven: why nothing can be proven, whatever the other values are; none by default.
+        local_steps: a client's steps in a round; each has its own noise if the unit is a record.
+        secure_sum: whether the server sees only sums of messages.
+        colluders: the number of clients that tell the server everything they know.
+        dropouts: the number of clients in a round whose messages may be missing.
+        runs: the number of trainings on the same records; all are accounted for.
+        tuning: the data that chose the settings: `none`, `public`, or `private` in runs that are not accounted for.
+        claimed_eps: the claimed eps.
+        formula: the formula of the claim: `textbook` (sqrt(2 log(1.25/delta)) per unit of sensitivity, for one round),
+            `textbook_sum` (the sum over all rounds), `clt` (Bu, Dong, Long & Su 2020, Opacus's accountant gdp).
+        unproven: a reason why nothing can be proven, whatever the other values are; None by default.
     """
 
     rounds: Count
@@ -87,32 +87,32 @@ class TrainingRecipe:
         if (self.noise_multiplier is None) == (self.std is None):
             raise UserError("a recipe needs either noise_multiplier or std, the standard deviation of its noise.")
         if not self.noise <= _LOUDEST:
-            raise UserError(f"the noise over clip and weight must be at most {_LOUDEST:g}, got {self.noise:g}.")
+            raise UserError(f"the noise divided by clip and weight must be at most {_LOUDEST:g}, got {self.noise:g}.")
         for who in ("client", "row"):
             if getattr(self, f"{who}_sampling") == "none" and getattr(self, f"{who}_rate") != 1:
                 raise UserError(f"{who}_rate needs {who}_sampling: choose poisson, fixed or shuffled.")
         if self.colluders + self.dropouts >= self.in_round:
             raise UserError(
-                f"colluders={self.colluders} and dropouts={self.dropouts} must leave one of the {self.in_round} "
+                f"colluders={self.colluders} and dropouts={self.dropouts} must add up to less than the {self.in_round} "
                 "clients of a round."
             )
 
     @property
     def in_round(self) -> int:
-        """The clients of a round that are certain to be asked, or on average where their number is random."""
+        """The number of clients that are certain to be in a round, or its average if the number is random."""
         return max(1, math.floor(self.clients * self.client_rate * (1 + 1e-9)))
 
     @property
     def most_in_round(self) -> int:
-        """The most clients of a round, where their number is certain but for rounding."""
+        """The largest number of clients in a round, if it is random only by rounding."""
         return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
 
     @property
     def noise(self) -> float:
-        """The deviation of the noise over the most that a unit adds to the sum."""
+        """The standard deviation of the noise, divided by a unit's largest contribution to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
         weight = self.weight or 1.0
-        # a message has its client's own noise before a sum weighs it: weights below 1 take nothing from the part alone
+        # weights may be of noisy messages: one below 1 then reduces no contribution relative to the client's noise
         return over / (weight if self.noise_by == "server" else max(weight, 1.0))
 
 
@@ -120,7 +120,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """Return the recipe of keys and values, which may be text."""
+    """Return the recipe with these keys and values, which may be text."""
     refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:
@@ -129,7 +129,7 @@ def typed(content: Mapping[str, Any]) -> TrainingRecipe:
 
 
 def plain(value: Any) -> Any:
-    """Return the number or the truth value that a text stands for; YAML 1.1 reads 1e-5 as text."""
+    """Return the number or truth value that a text stands for: YAML 1.1 reads 1e-5 as text."""
     if isinstance(value, str):
         with suppress(ValueError):
             return _WORDS[value] if value in _WORDS else float(value)

@@ -1,1 +1,1 @@
-"""From an experiment to a release: the ledger of the spent budget, and the published model."""
+"""Releases of models: proofs, statements, certificates, the ledger of spent budgets, and the published file."""

@@ -1,8 +1,8 @@
-"""A certificate: every message of a release as plain numbers, from which `verify.py` computes each eps without dpml.
+"""Certificates: they describe each message of a release in numbers from which `verify.py` computes eps without dpml.
 
-The format is what `dpml.release.verify` reads. Numbers are as exact as they are known: a variance of integers, a step
-of a grid. Where a release is no list of noisy messages that the verifier knows, the certificate has what the proof says
-(the mu, or the eps), marked as `stated`, or no message, of which nothing can be verified.
+`dpml.release.verify` defines the format. If the verifier does not know the messages of a release, the certificate
+contains the result of the proof (mu or eps) instead, marked as `stated`. If there is no such result either, it contains
+no message, and nothing can be verified.
 """
 
 from collections.abc import Sequence
@@ -26,13 +26,13 @@ Message = dict[str, Any]
 def certificate(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee], away: int = 0
 ) -> dict[str, Any]:
-    """The certificate of a release whose `guarantees`, proven or declared, are these, of which nothing is open.
+    """Return the certificate of a release.
 
     Args:
-        algorithm: what was released.
-        budget: with which noise was drawn.
-        problem: gives parties and colluders, among whom those count that may be `away`.
-        guarantees: what is proven, or declared, of every view.
+        algorithm: the released algorithm.
+        budget: the budget for which noise was drawn.
+        problem: the public facts; its colluders include the `away` parties.
+        guarantees: the proven or declared guarantee of every view; all of them hold.
         away: how many parties may be missing from a sum.
     """
     noise, messages = described(algorithm, budget, problem, guarantees)
@@ -52,17 +52,16 @@ def certificate(
 
 
 def views(guarantees: Sequence[Guarantee], messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the eps of every view, with what its guarantee states if the release has no described `messages`."""
+    """Return the eps of every view; without described `messages`, each view has the message of its guarantee."""
     return {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees}
 
 
 def described(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
 ) -> tuple[dict[str, Any], list[Message]]:
-    """Who drew the noise of a release, and its messages.
+    """Return who drew the noise of a release, and its messages; no messages unless the guarantees follow from them.
 
-    None where the guarantees alone say what is known: where they follow from more than messages that have a description
-    of their own kind, not of one that theirs is derived from, which may leave out what makes it weaker.
+    Only the exact classes of messages and noise that are known here are described: a derived class may weaken them.
     """
     nothing = {"by": "curator"}, list[Message]()
     if not isinstance(algorithm, Program):
@@ -70,7 +69,7 @@ def described(
     said = {g.view: g.eps for g in guarantees}
     sharing, sent = algorithm.sharing(problem), algorithm.messages(budget, problem)
     noise, plain = _drawn_by(sharing), type(algorithm).proven in (Program.proven, Perturbed.proven)
-    if not plain and algorithm.pure(budget, problem):  # a proof of its own
+    if not plain and algorithm.pure(budget, problem):  # the algorithm has its own proof
         worst = max(said.values())
         return nothing[0], [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
     if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
@@ -80,7 +79,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """What a guarantee says by itself."""
+    """Return the message that stands for a guarantee: its mu or its curve, marked as `stated`."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:
@@ -97,19 +96,19 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
-    """A sum, or a perturbed objective; the sensitivity is in units of blocks. None: the verifier knows none like it."""
+    """Return the description of a sum or an objective, or None if the verifier does not know its kind."""
     if type(message) is PerturbedObjective:
         return _objective(message)
-    if type(message) is not Sum or message.law == "radial":  # a density that is infinite at the model hides nothing
+    if type(message) is not Sum or message.law == "radial":  # its density is infinite at the model, so it hides nothing
         return None
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
     if message.law != "gaussian":
         eps = eps_of((replace(message, times=1),), problem, algorithm.noise == "discrete")
-        if len(message.units) > 1:  # how far several blocks move together is not in a certificate
+        if len(message.units) > 1:  # a certificate has no joint sensitivity of several blocks
             law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
             return {"law": law, "times": times, "sensitivity": eps, "scale": 1, "stated": True}
-        moved = eps * (1 - 2.0**-46) * message.noise  # above the exact number, and below what is proven
+        moved = eps * (1 - 2.0**-46) * message.noise  # between the exact and the proven sensitivity
         law = "l2 laplace" if message.law == "l2_laplace" else "laplace"
         return {"law": law, "times": times, "sensitivity": moved, "scale": message.noise}
     if algorithm.noise != "discrete":

@@ -1,12 +1,11 @@
-"""The facts of a release, and all that is said of it: which noise it has, what is proven, and its statement in words.
+"""The facts of a release, from which its guarantees, statement, model file and ledger entry follow.
 
-Whoever carries a release out makes its `Facts`. The guarantees, the statement, the model's file and the ledger's entry
-follow from them. Facts under which the proof does not hold make the proven eps infinite, with the reason; the guarantee
-that would hold otherwise is listed as *conditional*.
+The code that carries out a release makes its `Facts`. If some of them violate an assumption of the proof, the proven
+eps is infinite, with the reason. The guarantee that would hold without the violation is listed as *conditional*.
 
-Floating-point noise has gaps, which depend on the number that it is added to: the last bits of a published number can
-tell neighbours apart (Mironov 2012). Its proof is about real numbers. So a release with such noise has to be asked for,
-and its guarantees carry the basis `REAL`, in the model, the statement and the ledger.
+Floating-point noise is proven for real numbers only: the last bits of a published number can reveal which of two
+neighbours it was computed from (Mironov 2012). Users must ask for such a release, and its guarantees have the basis
+`REAL` in the model, the statement and the ledger.
 """
 
 import math
@@ -40,23 +39,23 @@ Dealt = Literal["one place", "natural", "at random", "by labels"]
 
 @dataclass(frozen=True)
 class Facts:
-    """What a guarantee depends on, beside the mathematics of its algorithm.
+    """Everything that a guarantee depends on, in addition to the mathematics of its algorithm.
 
     Attributes:
-        algorithm: its name.
+        algorithm: the algorithm's name.
         problem: the public facts about the data: rows, parties, features, colluders.
-        given: what the algorithm's proof says of every view, if all that follows is as the proof assumes.
-        randomness: the operating system's random numbers, or a generator with a seed.
-        ranges: ranges, categories and classes were stated, or fitted to the rows.
-        labels: whether the set of classes was read off the records, and is taken as public.
-        dealt: how rows came to their parties.
-        missing: whether rows may have been left out for what is in them.
+        given: the guarantee of every view by the algorithm's proof, if the facts below satisfy its assumptions.
+        randomness: noise from the operating system's random numbers, or from a generator with a seed.
+        ranges: ranges, categories and classes are stated by the publisher, or fitted to the rows.
+        labels: whether the set of classes was read from the records and is published.
+        dealt: how rows were assigned to parties.
+        missing: whether rows may have been left out because of their values.
         trust: a sentence about who saw rows; None: one place had all of them.
-        certificate: the messages, as `certificate.certificate` describes them; None: there is no noise.
-        tight: whether the noise is the least that is proven, not a paper's.
-        author: the class outside dpml whose word the guarantees are; None: they are proven.
-        floating: whether the noise of such a class is floating-point numbers.
-        noiseless: whether there is no noise, as of a baseline or at eps = inf.
+        certificate: the certificate (`certificate.certificate`); None: there is no noise.
+        tight: whether the noise is the least that is proven to suffice, not that of a paper.
+        author: the class outside dpml that declares the guarantees; None: they are proven.
+        floating: whether that class adds floating-point noise.
+        noiseless: whether there is no noise: a baseline, or eps = inf.
     """
 
     algorithm: str
@@ -76,17 +75,17 @@ class Facts:
 
     @property
     def unit(self) -> Literal["sample", "party"]:
-        """What is protected."""
+        """The unit that is protected."""
         return self.given[0].unit
 
     @property
     def exact(self) -> bool:
-        """Whether noise and sums are integers, so that the proof is about the very numbers that are published."""
+        """Whether noise and sums are integers, so that the proof covers the published bits."""
         return not (self.floating or any(guarantee.basis == REAL for guarantee in self.given))
 
     @property
     def open(self) -> tuple[str, ...]:
-        """Why nothing is proven, in the words that follow "because"; nothing where the proof holds."""
+        """The reasons why nothing is proven, each as it follows the word "because"; empty if the proof holds."""
         reasons = {
             "the noise was made from a seed, and whoever has or guesses it can subtract the noise":
                 self.randomness == "seed",
@@ -102,7 +101,7 @@ class Facts:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """What is proven of every view, and what would be proven if the facts were those that the proof assumes."""
+        """The proven guarantee of every view, and the conditional one if the facts violate an assumption."""
         if not self.open:
             return self.given
         why = "; ".join(self.open)
@@ -117,35 +116,34 @@ class Facts:
 
     @property
     def held(self) -> tuple[Guarantee, ...]:
-        """What is proven of every view, or declared."""
+        """The proven or declared guarantee of every view."""
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
-        """Raise UserError unless at most `eps` is proven of every view; or declared, where that is enough."""
+        """Raise UserError unless every view has an eps of at most `eps` that is proven, or also that is `declared`."""
         if self.open:
-            raise UserError(f"nothing can be proven of this release, because {self.open[0]}.")
+            raise UserError(f"nothing can be proven about this release, because {self.open[0]}.")
         if self.author and not declared:
             raise UserError(
-                f"what algo={self.algorithm} guarantees is declared by {self.author}, which is not part of dpml, and "
-                "nobody here has proven it: attack it with `dpml audit`, and say --declared to publish it; its file "
-                "then says so."
+                f"the guarantee of algo={self.algorithm} is declared by {self.author}, which is not part of dpml, and "
+                "dpml has not proven it: attack it with `dpml audit`, and add --declared to publish it as declared."
             )
         least = worst(self.held).eps if self.held else math.inf
         if least > eps:
             found = "nothing" if math.isinf(least) else f"eps={written(least)}"
             remedy = "" if self.tight else "set calibration=tight, or "
             raise UserError(
-                f"eps={eps:g} was asked for, and {found} is proven of algo={self.algorithm} in its worst view: "
-                f"{remedy}take another algorithm."
+                f"you asked for eps={eps:g}, but in the worst view of algo={self.algorithm} {found} is proven: "
+                f"{remedy}choose another algorithm."
             )
 
     def require_messages(self) -> None:
-        """Raise UserError where the certificate lists nothing that is sent, so that nobody could verify a model."""
+        """Raise UserError if the certificate describes no messages, so that nobody could verify the model."""
         described = self.certificate or {"messages": [], "views": {}}
         if not all(described["messages"] or view.get("messages") for view in described["views"].values()):
             raise UserError(
-                f"what algo={self.algorithm} sends cannot be described in a certificate, so that nobody could verify "
-                "its model: take another algorithm."
+                f"no certificate can describe the messages of algo={self.algorithm}, so nobody could verify its model: "
+                "choose another algorithm."
             )
 
     @property
@@ -154,14 +152,14 @@ class Facts:
         return max(guarantee.delta for guarantee in self.held)
 
     def require_small_delta(self) -> None:
-        """Raise UserError where delta says nothing of a single record."""
+        """Raise UserError if delta is too large to protect a single record."""
         units = self.problem.M if self.unit == "party" else self.problem.N
         if message := large_delta(self.delta, self.problem.N, units):
             raise UserError(message)
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts of a release; up to `away` of the colluders may only be missing; `others` are more fields."""
+    """Return the facts of a release; `away` colluders are missing parties; `others` are further fields of `Facts`."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
@@ -187,12 +185,12 @@ NOT_THESE_BITS = "proven for real numbers, not for these bits"
 
 
 def has_exact_noise(algorithm: Algorithm) -> bool:
-    """Whether an algorithm's noise is discrete, so that the guarantee does not depend on floating-point arithmetic."""
+    """Return whether an algorithm's noise is discrete, so that rounding cannot weaken its guarantee."""
     return getattr(algorithm, "noise", "continuous") == "discrete"
 
 
 def require_linear_model(algorithm: Algorithm) -> None:
-    """Raise UserError unless an algorithm releases linear models to others, which an algorithm of a pack does not."""
+    """Raise UserError unless an algorithm may publish models and its models are linear."""
     if type(algorithm).__module__.startswith(f"{packs.__name__}."):
         raise UserError(f"algo={algorithm.name} is for experiments and audits only: choose another, such as algo=wdgd.")
     if not getattr(algorithm, "linear", True):
@@ -200,16 +198,16 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """Return the content of the file of the algorithm `name`, of dpml or of a pack."""
+    """Return the content of an algorithm's configuration file, which is in dpml or in a pack."""
     files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
     content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
     return dict(content)
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """The algorithm of the option `node`, with exact noise where it has some and the node does not say which."""
+    """Return the algorithm of a configuration `node`; its noise is exact if possible, unless the node sets it."""
     if "noise" not in node:
-        with suppress(UserError):  # it has no such noise; another mistake is found again below
+        with suppress(UserError):  # it has no exact noise; any other mistake is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
     return algorithm_of(node, loss, calibration)
 
@@ -218,9 +216,9 @@ def require_exact(algorithm: Algorithm) -> None:
     """Raise UserError unless the algorithm's noise is exact."""
     if not has_exact_noise(algorithm):
         raise UserError(
-            f"algo={algorithm.name} is asked to publish floating-point noise, whose last bits can tell neighbours "
-            "apart: set calibration=tight with algo.noise=discrete or with algo=wdgd, whose noise is exact, or say "
-            f"--floating, and what is proven is {NOT_THESE_BITS}."
+            f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: set "
+            "calibration=tight with algo.noise=discrete or with algo=wdgd, whose noise is exact, or add --floating; "
+            f"its guarantee is then {NOT_THESE_BITS}."
         )
 
 
@@ -228,24 +226,27 @@ def require_exact(algorithm: Algorithm) -> None:
 
 
 HIGH = 10.0
-"""An eps above which a guarantee excludes little: e^10 is 22,026."""
+"""The eps above which a statement warns: e^10 is 22,026."""
 
 
-def statement(facts: Facts) -> tuple[str, ...]:
-    """Return the sentences about a release: the first three are about its unit, its guarantee and its noise."""
+def statement(facts: Facts, rescaled: bool = False) -> tuple[str, ...]:
+    """Return the statement about a release; its first three sentences state the unit, the guarantee and the noise.
+
+    If each row was `rescaled` to length 1, no weights are effects.
+    """
     weakest = worst(facts.held)
     if facts.certificate and math.isfinite(weakest.eps):
         proven = verify.statement(dict(facts.certificate))
     else:
         proven = (f"Unit of privacy: {verify.UNITS[facts.unit]} (replace one).", _nothing(facts), _noise(facts))
-    weights = () if facts.algorithm == Regression.name else (_FOR_PREDICTION,)
+    weights = () if facts.algorithm == Regression.name and not rescaled else (_FOR_PREDICTION,)
     return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED, *weights)
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
-    """Return a sentence about what stands for missing values (`ColumnBounds.gaps`), if anything does."""
+    """Return a sentence about the values that replace missing values (`ColumnBounds.gaps`), if there are any."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
-    if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee
+    if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
         said = "Preprocessing: what stands for missing values is stated with the columns."
     return (said,) if values else ()
 
@@ -270,8 +271,8 @@ def _warnings(facts: Facts) -> list[str]:
     found, eps = [], worst(facts.held).eps
     if HIGH < eps < math.inf:
         found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
-    if facts.delta * facts.problem.N >= 1:  # a mechanism that publishes a random record has such a delta
-        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # one of a random party
+    if facts.delta * facts.problem.N >= 1:  # publishing one random record has such a delta
+        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # it publishes one random party
         chance = f", with a probability of {often:.3g}" if often < 1 else ""
         found.append(
             "Warning: a guarantee that fails with a probability of 1/N or more allows that one of the "

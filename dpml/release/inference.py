@@ -1,7 +1,7 @@
-"""Coefficients of a released linear regression with intervals and p-values, from its noisy sums alone.
+"""Compute coefficients of a released regression, with intervals and p-values, from its noisy sums alone.
 
-All of it is post-processing: a table costs no privacy. The variance is over samples and noise (docs/privacy/
-inference.md, Theorem 2). A coefficient in a direction that the noise hides is not shown.
+This is post-processing, so a table costs no privacy. The variance accounts for the sample and for the noise
+(docs/privacy/inference.md, Theorems 2 and 4). A coefficient that the noise hides is not shown.
 """
 
 import math
@@ -11,26 +11,31 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import norm
 
-from dpml.algorithms.quadratic.regression import Estimated
+from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.moments import Estimated, least_curvature
+from dpml.algorithms.quadratic.regression import Regression, square_noise
 from dpml.arrays import Array
+from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
 from dpml.data.preprocess import stated_apply
 from dpml.errors import UserError, nearest
+from dpml.mechanism.program import Program
+from dpml.privacy import Budget, Problem
 from dpml.release.model import Model
 
 STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
-"""The preprocessing with which the coefficients are those of linear regression."""
+"""The preprocessing steps with which the coefficients are those of ordinary regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
-_MOST_BIAS = 0.3  # of a standard error: what the hidden part of a direction may shift
-_CONFOUNDED = 0.5  # of the largest: which other coefficients are named
+_MOST_BIAS = 0.3  # in standard errors: the largest shift by the hidden part of a direction
+_CONFOUNDED = 0.5  # relative to the largest share: the other coefficients that are named
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A line of the table: an effect on the label in its own unit; no numbers where the noise hides it.
+    """A line of the table: an effect on the label, in the label's unit or on log odds; NaN if the noise hides it.
 
-    `unit` is what the effect is of: an increase of a number, or a value in place of the first one.
+    `unit` is the change that has this effect: an increase of a number, or another value instead of the first one.
     """
 
     column: str
@@ -42,31 +47,54 @@ class Coefficient:
     note: str = ""
 
 
-def check_steps(steps: tuple[str, ...]) -> None:
-    """Raise UserError unless coefficients of rows after these steps are those of linear regression."""
+def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBounds) -> None:
+    """Raise UserError if `regression` gets rows or labels whose coefficients are not those of ordinary regression."""
+    if algorithm.name != Regression.name:
+        return
+    if (stated.target is None) != (algorithm.loss.name == "logistic"):
+        raise UserError("algo=regression needs loss=squared for numbers and loss=logistic for two classes.")
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
-            f"algo=regression estimates coefficients with dataset.steps=[{','.join(STEPS)}], in which the scaling may "
-            f"be another or missing, not with [{','.join(steps)}]."
+            f"algo=regression needs dataset.steps=[{','.join(STEPS)}] (another scaling than symmetric, or none, is "
+            f"allowed), got [{','.join(steps)}]."
         )
 
 
+def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[str, ...]:
+    """Return what to expect of the table of a regression before any noise is drawn, from public numbers alone.
+
+    The rule: docs/privacy/inference.md.
+    """
+    if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
+        return ()
+    noise = square_noise(algorithm.messages(budget, problem))
+    variance = 2 * problem.d * least_curvature(problem.d, noise) / problem.N  # of a 0/1 column
+    if variance > 0.25:
+        return ("Expect no table: the noise hides most coefficients. Use more rows, a larger eps, or fewer columns.",)
+    share = 50 - 50 * math.sqrt(1 - 4 * variance)
+    return (
+        f"Expect a coefficient for a value of a category if it and the first value have at least {share:.2g} % of the "
+        "records each. The noise hides more if values are rarer, or if numbers use a small part of their range.",
+    )
+
+
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
-    """Return the coefficients of a model of algo=regression: of the constant, and of every column.
+    """Return the coefficients of a model of algo=regression: the constant, and those of every column.
 
     Args:
         model: the released model.
-        level: of the intervals.
-        per: by how much a number increases, by column; 1 if it is not given.
+        level: the confidence level of the intervals.
+        per: the increase of a number that an effect is for, by column; 1 by default.
 
     Raises:
-        UserError: the model is for prediction only, or the noise hides more than half of the coefficients.
+        UserError: the model is for prediction only, the noise hides more than half of the coefficients, or a logistic
+            regression has not converged.
     """
     if model.moments is None:
         raise UserError(
-            f"the weights of this model ({model.setting.split(' loss=')[0]}) are for prediction: they are not effects, "
-            "and no interval is known for them. Release a model with algo=regression for a table of coefficients."
+            "the weights of this model are for prediction: they are not effects, and no interval is known for them. "
+            "A model of `dpml release algo=regression` has a table of coefficients."
         )
     if not 0 < level < 1:
         raise UserError(f"--level must lie strictly between 0 and 1, got {level:g}.")
@@ -74,13 +102,15 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     fitted = model.moments.estimated()
     directions = np.array([direction for _, _, direction in named])
     hidden = hidden_directions(directions, fitted)
+    if fitted.refusal:
+        raise UserError(f"{fitted.refusal}, so that there is no table: use more rows, a larger eps, or fewer columns.")
     if 2 * hidden.sum() > len(named):
         raise UserError(
-            f"the noise hides {hidden.sum()} of {len(named)} coefficients, so that there is no table: use more rows, a "
-            "larger eps, or fewer columns, or merge rare values."
+            f"the noise hides {hidden.sum()} of {len(named)} coefficients, too many for a table: use more rows, a "
+            "larger eps or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
-    errors = model.scale * np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
+    errors = model.scale * fitted.errors(directions)
     reach = norm.ppf((1 + level) / 2) * errors
     lines = []
     for i, (column, unit, direction) in enumerate(named):
@@ -94,10 +124,9 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return which directions (m, d) have a part that the noise hides and that may shift the estimate: (m,)."""
+    """Return for directions (m, d) whether the part that the noise hides may shift the estimate too far: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
-    errors = np.sqrt(np.einsum("ij,jk,ik->i", directions, fitted.covariance, directions))
-    return np.asarray(shift > _MOST_BIAS * errors)
+    return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
 
 def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]], fitted: Estimated) -> str:
@@ -109,18 +138,19 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield column, unit, and the difference of preprocessed rows that an effect is the score of, (d,)."""
+    """Yield column, unit and difference of preprocessed rows (d,); the score of the difference is the effect."""
     columns = model.stated.columns
-    numbers = [name for name, column in columns.items() if isinstance(column, Range)]
+    kinds = {name: model.stated.kind_of(name) for name in columns}
+    numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}
     for name in per:
         if name not in numbers:
-            raise UserError(f"--per {name}=... is for a column of numbers: {nearest(name, numbers)}")
-    usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
+            raise UserError(f"--per {name}=... must name a column of numbers: {nearest(name, numbers)}")
+    usual = np.array([numbers[name].low / 2 + numbers[name].high / 2 if name in numbers else 0.0 for name in columns])
 
     def features(*rows: Array) -> Array:
         return stated_apply(model.steps, np.array(rows), np.empty((0, len(columns))), columns)[0]
 
-    yield "constant", "numbers at mid-range, first values", features(usual)[0]
+    yield "constant", "numbers at mid-range, others at their first value", features(usual)[0]
     for place, (name, column) in enumerate(columns.items()):
         values = (column.low, column.high) if isinstance(column, Range) else range(len(column))
         rows = np.tile(usual, (len(values), 1))
@@ -130,21 +160,25 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
             ends = np.array([column.low, column.high])
             low, high = np.log1p(ends) if column.log else ends
             step = per.get(name, 1.0)
-            unit = f"+{step:g} of log(1 + {name})" if column.log else f"+{step:g}"
-            yield name, unit, step * (others[0] - first) / (high - low)
+            unit = f"{step:+g}" + (f" of log(1 + {name})" if column.log else " days" * (kinds[name] == "date"))
+            yield name, "if true" if kinds[name] == "boolean" else unit, step * (others[0] - first) / (high - low)
             continue
         for value, other in zip(column[1:], others, strict=True):
             yield name, f"{value} against {column[0]}", other - first
 
 
 def heading(model: Model, level: float) -> str:
-    """Return what the table is of, in two sentences."""
-    target = model.stated.target
-    label = f"log(1 + {model.label})" if target is not None and target.log else model.label
-    moments = model.moments
+    """Return two sentences that say what the table shows."""
+    moments, target = model.moments, model.stated.target
     assert moments is not None
+    if model.task == "binary":
+        outcome = f"{model.label} = {model.stated.classes[1]}"
+        of = f"Logistic regression of {outcome}: the odds ratios of the best logistic fit"
+    else:
+        label = f"log(1 + {model.label})" if target is not None and target.log else model.label
+        of = f"Linear regression of {label}: the coefficients of the best linear fit"
     return (
-        f"Linear regression of {label}: the coefficients of the best linear fit in the population, with numbers "
-        f"clipped to their stated ranges. {level:.0%} intervals and p-values count the sample of {moments.rows:,} rows "
-        "and the noise that protects them. They assume independent rows, and columns chosen without a look at the rows."
+        f"{of} in the population, with numbers clipped to their stated ranges. {100 * level:g}% intervals and p-values "
+        f"account for the sample of {moments.present:,} rows and for the noise. They assume that rows are independent "
+        "and that columns were chosen without looking at the rows."
     )

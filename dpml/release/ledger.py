@@ -1,15 +1,15 @@
-"""The ledger of all releases about a population: one SQLite file; releases are entered *before* noise is drawn.
+"""The ledger of all releases about a population: one SQLite file. Releases are entered *before* noise is drawn.
 
 The entry is on disk when `enter` returns, so a process that is killed later leaves at worst an entry without a release.
-Such an entry counts, because it is unknown what was seen. Processes that enter at the same time wait for each other.
+Such an entry counts, because nobody knows what was seen. Processes that enter at the same time wait for each other.
 
-What is spent on a *party* adds up only over releases of the same parties. Their identity is an HMAC of a digest of
-which party has which rows, or of the parties' public keys, under a random key of the ledger, so that nobody can check a
-guess of the rows without reading the ledger.
+The budget of a *party* adds up only over releases of the same parties. The ledger identifies them by an HMAC, under its
+own random key, of a digest of their rows or of their public keys. Without the ledger, nobody can test a guess of the
+rows against this identity.
 
-Rows are only ever added. Each has a checksum of itself and of the previous row, and the last one is also stored
-separately: a ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It
-gives no protection against its owner, who can put back an old copy.
+Rows are only added. Each row has a checksum of itself and of the previous row. The last checksum is also stored
+separately, so a ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It
+does not protect against its owner, who can restore an old copy.
 """
 
 import hashlib
@@ -35,10 +35,10 @@ from dpml.privacy.safe import written
 Unit = Literal["sample", "party"]
 
 Audience = Literal["release", "worst"]
-"""The observer: one who sees only what is published, or one with the worst view of each release."""
+"""The observer: one who sees only what is published, or one who has the worst view of each release."""
 
 _OPEN: list["Ledger"] = []
-"""The ledger of the `with` blocks of this process, once for each."""
+"""The ledger of this process's `with` blocks, once for each open block."""
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
@@ -58,9 +58,9 @@ INSERT INTO last VALUES (0, '');
 
 @dataclass(frozen=True)
 class Cap:
-    """The maximum total of all releases of a ledger for one unit, in the worst view of each, at one delta.
+    """The largest total eps of all releases of a ledger, for one unit and one delta, in the worst view of each.
 
-    It is proven also where a release's budget was chosen by results of earlier ones if all are Gaussian (`accountant`).
+    If all releases are Gaussian, it is also proven for budgets chosen by results of earlier releases (`accountant`).
     """
 
     eps: float
@@ -70,7 +70,7 @@ class Cap:
     def __post_init__(self) -> None:
         if not (self.eps > 0 and 0 < self.delta < 1):
             raise UserError(
-                "ledger.cap must be a positive number and ledger.delta one strictly between 0 and 1, "
+                "ledger.cap must be a positive number, and ledger.delta must lie strictly between 0 and 1, "
                 f"got ledger.cap={self.eps!r} and ledger.delta={self.delta!r}."
             )
 
@@ -80,13 +80,13 @@ class LedgerEntry:
     """A release in the ledger.
 
     Attributes:
-        number: 1, 2, ... in the order in which they were entered.
-        time: when, in UTC, in ISO 8601 format.
+        number: 1, 2, ... in the order of entry.
+        time: the time of entry, in UTC, in ISO 8601 format.
         setting: the requested setting, as on the command line.
-        unit: what each guarantee protects, a sample or a party.
-        guarantees: what is proven of every view, or declared; the basis tells which, and what is for real numbers.
-        parties: the parties' identity; None: it is not known.
-        model: SHA-256 of the published file, entered before it is written; None: none was, or it is not known.
+        unit: the unit that each guarantee protects, a sample or a party.
+        guarantees: the guarantee of every view, proven or declared; its basis says which.
+        parties: the parties' identity; None if unknown.
+        model: SHA-256 of the published file, entered before the file is written; None if unknown or not published.
     """
 
     number: int
@@ -101,7 +101,7 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """Return the guarantee against an audience; if there is none for the release alone, the worst of all views."""
+        """Return the guarantee against an audience; without one for the release alone, that of the worst view."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
@@ -110,13 +110,13 @@ class LedgerEntry:
 class Ledger:
     """The ledger in a file; the first entry creates the file.
 
-    In a `with` block every `fit` of an estimator of dpml that has no ledger of its own is entered into it, also in
-    other threads, and in processes that are given an estimator to fit. A process has one such ledger at a time.
+    In a `with` block, each `fit` of a dpml estimator without its own ledger is entered into this ledger. This includes
+    other threads, and processes that receive an estimator to fit. A process has one such ledger at a time.
 
     Args:
-        path: of the file.
-        cap: the largest eps, at `delta`, that all releases together may reach for one record; None: no new cap.
-        delta: of `cap`.
+        path: the path of the file.
+        cap: the largest total eps of all releases for one record; None sets no new cap.
+        delta: the delta at which `cap` holds.
     """
 
     path: Path
@@ -131,8 +131,8 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in another block: give the estimators of {self.path} their own, "
-                "ledger=dpml.Ledger(path)."
+                f"the ledger {_OPEN[0].path} is open in another block: give the estimators of {self.path} their own "
+                "ledger, with ledger=dpml.Ledger(path)."
             )
         _OPEN.append(self)
         return self
@@ -146,14 +146,14 @@ class Ledger:
     def enter(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
     ) -> LedgerEntry:
-        """Enter a release whose noise is not drawn yet; the entry is on disk when this returns.
+        """Enter a release before its noise is drawn; the entry is on disk when this returns.
 
         Args:
             setting: the requested setting.
-            guarantees: the proven guarantees of the release, for every view; at least one, all of the same unit.
-            cap: applies from now on, together with all earlier caps: the smallest for each unit counts.
-            parties: a digest of which party has which rows, or of the parties' public keys; never of names. None: it
-                is not known. It is used only where the release protects parties.
+            guarantees: the proven guarantee of every view; at least one, and all for the same unit.
+            cap: a new cap. It applies from now on; for each unit, the smallest of all caps decides.
+            parties: a digest of the parties' rows or public keys, never of their names; None if unknown. It is used
+                only if the release protects parties.
         """
         with self._transaction() as (connection, content):
             entry, values = self._allowed(content, setting, guarantees, cap, parties)
@@ -163,7 +163,7 @@ class Ledger:
     def require_room(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
     ) -> None:
-        """Raise UserError if `enter` would refuse this now; nothing is entered."""
+        """Raise UserError if `enter` would refuse this release now, without entering it."""
         self._allowed(self._read(), setting, guarantees, cap, parties)
 
     def _allowed(
@@ -176,7 +176,7 @@ class Ledger:
     ) -> tuple[LedgerEntry, dict[str, Any]]:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or worst(proven).eps == float("inf"):
-            raise UserError("nothing is proven of this release for whoever sees most of it: it cannot be entered.")
+            raise UserError("nothing is proven for the worst view of this release, so it cannot be entered.")
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)
         if parties is not None and proven[0].unit == "party":
@@ -193,38 +193,37 @@ class Ledger:
             content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
     def entries(self) -> list[LedgerEntry]:
-        """All releases, in order; none where there is no ledger."""
+        """Return all releases in order; none if the file does not exist."""
         return self._read().entries
 
     def caps(self) -> list[Cap]:
-        """All caps that were set."""
+        """Return all caps that were set."""
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """All releases added up (`spent`)."""
+        """Return the total of all releases (`spent`)."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             single = any(each.unit == "sample" for each in (*before, entry))
-            why = "protects single samples only" if single else "is of parties that may be others"
+            why = "protects only single samples" if single else "may be about different parties"
             raise UserError(
-                f"{self.path} has a cap on what is spent on a party, which cannot hold: this release, or an earlier "
-                f"one, {why}; use another ledger if other people are concerned."
+                f"{self.path} has a cap for a party, which cannot hold because this release or an earlier one {why}: "
+                "if this release is about different people, use another ledger."
             )
         reached = then.eps(cap.delta)
         if reached > cap.eps:
             already = now.eps(cap.delta) if now and before else 0.0
             if math.isinf(reached):
                 raise UserError(
-                    f"the deltas of the releases in {self.path}, with this one, add up to {cap.delta:g} or more, so "
-                    "that no eps holds at the cap's delta: give each a smaller delta, or the cap a larger one."
+                    f"the deltas of this release and of those in {self.path} add up to the cap's delta, {cap.delta:g}, "
+                    "or more, so no total eps holds there: choose smaller deltas, or a larger one for the cap."
                 )
             raise UserError(
-                f"this release would bring what {self.path} has spent from eps = {written(already)} to "
-                f"{written(reached)} at delta = {cap.delta:g}, above its cap of {cap.eps:g}: "
-                "choose a smaller eps, or stop here."
+                f"this release would raise the total eps of {self.path} from {written(already)} to {written(reached)} "
+                f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
             )
 
     def _read(self) -> "_Content":
@@ -243,47 +242,47 @@ class Ledger:
         except OSError as error:
             raise UserError(_unusable(self.path, error.strerror)) from error
         with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # other processes wait from here on, before anything is read
+            connection.execute("BEGIN IMMEDIATE")  # before reading: from here on, other processes wait
             yield connection, _content(connection, self.path)
-            connection.execute("COMMIT")  # after an error nothing was changed: closing rolls back
+            connection.execute("COMMIT")  # after an error, closing rolls back
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
         try:
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
-                # a commit and the folder's entry of the journal are on disk before it returns
+                # a commit returns when it and the folder's entry of the journal are on disk
                 connection.execute("PRAGMA synchronous = EXTRA")
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
                 if version != _VERSION:
                     raise UserError(
-                        f"{self.path} is not a ledger of this dpml (format {version}), or was emptied: restore it from "
-                        "a copy, or delete it if nothing was ever released with it."
+                        f"{self.path} is empty, or not a ledger of this version of dpml (format {version}): restore it "
+                        "from a copy, or delete it if nothing was ever released with it."
                     )
                 if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-                    raise UserError(_damaged(self.path, "a page of it is damaged"))
+                    raise UserError(_damaged(self.path, "one of its pages is damaged"))
                 yield connection
-        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also of what another program wrote
+        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also from a file of another program
             raise UserError(_unusable(self.path, error)) from error
 
 
 def beside(data: Path) -> Path:
-    """The path of the ledger of a data file, where none is named: beside the file itself, not beside a link to it."""
+    """Return the default ledger of a data file: it lies next to the file itself, not next to a link to the file."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(
-            f"{data} is a file of several names (hard links), each of which would have its own ledger: say --ledger "
-            "FILE, the same for all of them."
+            f"{data} has several names (hard links), and each name would have its own ledger: give the same "
+            "--ledger FILE for all of them."
         )
     names = [data, data.resolve()] if data.is_symlink() else [data]
     places = [name.with_name(f"{name.name}.ledger") for name in names]
     found = [place for place in places if place.exists()]
     if len(found) > 1:
-        raise UserError(f"{data} is a link, and {found[0]} and {found[1]} are both its ledger: say --ledger FILE.")
+        raise UserError(f"{data} is a link with two ledgers, {found[0]} and {found[1]}: choose one with --ledger FILE.")
     return found[0] if found else places[-1]
 
 
 def current() -> Ledger | None:
-    """Return the ledger of the process's `with` block, if there is one."""
+    """Return the ledger of this process's `with` block, or None."""
     return _OPEN[0] if _OPEN else None
 
 
@@ -293,17 +292,16 @@ def _unusable(path: Path, why: object) -> str:
 
 def _damaged(path: Path, what: str) -> str:
     return (
-        f"the ledger {path} is not as it was written, {what}: restore it from a copy; until then nothing can be "
-        "released with it."
+        f"the ledger {path} has changed since it was written, {what}: restore it from a copy; until then nothing can "
+        "be released with it."
     )
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Releases added up, for one unit and audience; None: they have no total.
+    """Return the total of releases for one unit and audience, or None if they have no total.
 
-    A guarantee for a party also holds for each of its samples. The reverse does not hold, nor do guarantees for the
-    parties of one release say anything about other parties, whose rows may be the same people's: the rows of one party
-    may be spread over all of the others.
+    A guarantee for a party also holds for each of its samples, but not the other way round. Guarantees for different
+    parties do not add up: both may have rows of the same people.
     """
     if unit == "party" and len(entries) > 0:
         known = {entry.parties for entry in entries}
@@ -320,7 +318,7 @@ def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Acc
 
 @dataclass(frozen=True)
 class _Content:
-    """What the rows say: releases, caps, the key of the parties' identities; and their number and last checksum."""
+    """The releases, the caps and the key of the parties' identities; the number of rows and the last checksum."""
 
     entries: list[LedgerEntry] = field(default_factory=list)
     caps: list[Cap] = field(default_factory=list)
@@ -329,7 +327,7 @@ class _Content:
     checksum: str = ""
 
     def append(self, connection: sqlite3.Connection, kind: str, time: str, values: dict[str, Any]) -> None:
-        """Write one more row."""
+        """Append a row."""
         number, text = self.rows + 1, json.dumps(values)
         checksum = _checksum(self.checksum, number, kind, time, text)
         connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (number, kind, time, text, checksum))
@@ -337,7 +335,7 @@ class _Content:
 
 
 def _content(connection: sqlite3.Connection, path: Path) -> _Content:
-    """Read all rows; raise UserError where one is damaged or missing."""
+    """Return the content of all rows; raise UserError if one is damaged or missing."""
     entries: list[LedgerEntry] = []
     caps: dict[Cap, None] = {}
     key, number, before = "", 0, ""
@@ -345,17 +343,17 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
     for number, (stored, kind, time, text, checksum) in enumerate(rows, 1):
         before = _checksum(before, number, kind, time, text)
         if (stored, checksum) != (number, before):
-            raise UserError(_damaged(path, f"from its row {number} on"))
+            raise UserError(_damaged(path, f"from row {number} on"))
         values = json.loads(text)
         if kind == "published":
             of = values["entry"] - 1
             entries[of] = replace(entries[of], model=values["model"])
             continue
         guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-        who = values["parties"] if "key" in values else None  # up to version 0.2 it was a digest of names
+        who = values["parties"] if "key" in values else None  # up to version 0.2, it was a digest of names
         key = key or values.get("key", "")
         entries.append(LedgerEntry(len(entries) + 1, time, values["setting"], guarantees, who))
-        if values["cap"]:  # of version 0.1 without a unit: for that of the release with which it was set
+        if values["cap"]:  # without a unit (version 0.1), it is for the unit of its release
             caps[Cap(**{"unit": guarantees[0].unit, **values["cap"]})] = None
     if connection.execute("SELECT number, checksum FROM last").fetchall() != [(number, before)]:
         raise UserError(_damaged(path, "its last rows are missing"))

@@ -1,7 +1,7 @@
-"""A model to publish: one JSON file with the weights, all that a prediction needs, and the guarantees.
+"""A published model: one JSON file with the weights, everything that predictions need, and the guarantees.
 
-Only the weights were computed from private rows: the preprocessing uses stated ranges and lists of values, and rows are
-not counted. The statements have the form of a bounds file (`dpml.data.csv.column_bounds`).
+Only the weights (and counted errors, and moments) are computed from private rows. The preprocessing uses ranges and
+lists of values that the publisher states, in the form of a bounds file (`dpml.data.csv.column_bounds`).
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from dpml.algorithms.quadratic.regression import Moments
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, moments_of
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
@@ -26,7 +26,7 @@ from dpml.privacy import Guarantee
 from dpml.release import verify
 
 PROBABILITY = "probability_"
-"""How a column of the probabilities of a class begins."""
+"""The prefix of the columns with the probabilities of the classes."""
 
 
 @dataclass(frozen=True)
@@ -36,19 +36,19 @@ class Model:
     Attributes:
         task: the prediction task.
         loss: the loss that was minimised.
-        label: the name of the column that it predicts.
-        stated: the statements about the features, by name in their order, and about the label.
-        steps: preprocessing steps, none of which is fitted.
+        label: the name of the predicted column.
+        stated: the public statements about the features, by name in order, and about the label.
+        steps: preprocessing steps, which are not fitted to rows.
         weights: one row (1, d), or (K, d) for K classes.
-        offset, scale: for a regression: ``prediction = offset + scale * score``, in the label's own unit or, if it is
-            stated to be on a log scale, log(1 + label).
-        guarantees: the proven guarantees, for every view.
-        statement: the same in words.
+        offset, scale: for regression, ``prediction = offset + scale * score``, in the label's unit, or log(1 + label)
+            if the label is stated to be on a log scale.
+        guarantees: the proven guarantee of every view.
+        statement: the guarantees in words.
         setting: the requested setting, without paths.
-        versions: of the software that made it.
-        certificate: from which `dpml verify` computes the guarantees; None: nothing is proven.
-        errors: what was counted, with noise, of the rows that it is made of; None: nothing.
-        moments: the noisy sums of algo=regression, from which intervals follow; None: the weights are for prediction.
+        versions: the versions of the software that made the model.
+        certificate: the certificate from which `dpml verify` computes the guarantees; None: nothing is proven.
+        errors: the noisy error on the training rows; None if it was not counted.
+        moments: the noisy sums of algo=regression, which give intervals; None: the weights are for prediction only.
     """
 
     task: Task
@@ -65,10 +65,10 @@ class Model:
     scale: float = 1.0
     certificate: Mapping[str, Any] | None = None
     errors: Mapping[str, Any] | None = None
-    moments: Moments | None = None
+    moments: Moments | NewtonMoments | None = None
 
     def text(self) -> str:
-        """The content of its file: JSON that ends with a checksum of everything else in it."""
+        """Return the content of the model's file: JSON that ends with a checksum of everything else."""
         content = {"format": verify.MODEL} | vars(self)
         content["stated"] = self.stated.content()
         content["weights"] = self.weights.tolist()  # repr of a float reads back as the same bits
@@ -80,16 +80,16 @@ class Model:
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def scores(self, X: Array) -> Array:
-        """The scores x'w of rows (n, p) as in a file, with numbers and codes of values: (n,), or (n, K)."""
+        """Return the scores x'w of unprocessed rows (n, p), with numbers and codes of values: (n,), or (n, K)."""
         rows, _, _ = stated_apply(self.steps, X, X[:0], self.stated.columns)
         K = len(self.weights)
         return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
 
     def predictions(self, X: Array) -> dict[str, Any]:
-        """Columns of a table of predictions for rows X (n, p).
+        """Return the columns of a table of predictions for rows X (n, p).
 
-        `prediction` (n,) is in the label's own values or unit; `probability_CLASS` (n,), for every class in the
-        file's order, is what the loss makes of the scores, if it is one of probabilities (logistic or softmax).
+        `prediction` (n,) has the label's own values or unit. Logistic and softmax losses also give `probability_CLASS`
+        (n,) for every class, in the file's order.
         """
         found = self.scores(X)
         if self.task == "regression":
@@ -124,7 +124,7 @@ def read_model(path: Path) -> Model:
         content["weights"] = np.array(content["weights"], dtype=float)
         content["guarantees"] = tuple(map(_guarantee, content["guarantees"]))
         if "moments" in content:
-            content["moments"] = Moments.of(content["moments"])
+            content["moments"] = moments_of(content["moments"])
         model = Model(**content | {key: tuple(content[key]) for key in ("steps", "statement")})
         model.scores(np.zeros((1, len(model.stated.columns))))
     except (verify.RejectedError, LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:

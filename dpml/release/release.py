@@ -1,14 +1,16 @@
-"""One model for publication: entered into the ledger first, with noise from the operating system's random numbers."""
+"""Release one model: enter it into the ledger, draw noise from the operating system's random numbers, and publish."""
 
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from dpml.algorithms import Algorithm
-from dpml.algorithms.quadratic.regression import Moments, Regression
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.data import Dataset, Files, Source
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
 from dpml.data.partition import LabelRule, Natural, Partition, partition
@@ -19,7 +21,7 @@ from dpml.files import reserved
 from dpml.privacy import Adversary, Budget, Problem
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.facts import Facts, facts_about, gaps, require_exact, require_linear_model, statement
-from dpml.release.inference import check_steps
+from dpml.release.inference import check_effects, expected
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, Unit
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
@@ -34,13 +36,13 @@ class Request:
     """The specification of a release.
 
     Attributes:
-        dataset, partition, algorithm, adversary, budget, M, N: as in a cell.
-        stated: the statements about the features and about the label.
+        dataset, partition, algorithm, adversary, budget, M, N: as in a cell (`dpml.running.cell`).
+        stated: the public statements about the features and about the label.
         label: the name of the column to predict.
         files: the paths of the data.
         setting: the public keys of the requested setting, with their values.
-        floating: whether floating-point noise may be published, of which less is proven.
-        declared: whether guarantees may be the word of code that is not part of dpml.
+        floating: whether floating-point noise is allowed, whose guarantee holds for real numbers only.
+        declared: whether guarantees that code outside dpml declares are allowed.
     """
 
     dataset: Source
@@ -59,15 +61,18 @@ class Request:
 
     @property
     def unit(self) -> Unit:
-        """What is protected."""
+        """The unit that is protected."""
         return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
-def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> tuple[Model, LedgerEntry]:
-    """Enter a release into the ledger, draw its noise, and write the model to `place`, which must not exist.
+def release(
+    request: Request, ledger: Ledger, cap: Cap | None, place: Path, say: Callable[[str], None] = lambda _: None
+) -> tuple[Model, LedgerEntry]:
+    """Enter a release into the ledger, draw its noise, and write the model to the new file `place`.
 
-    The name is reserved, and as many bytes as the model can have are on the disk, before the entry is made. An error
-    after the entry names it, because the entry stays.
+    Before the entry, the file name is reserved, and the largest possible model is written to the disk. Before the
+    noise, `say` is told what to expect of the model. The message of a later error names the entry, because the entry
+    stays.
     """
     algorithm, budget, dataset, rule = request.algorithm, request.budget, request.dataset, request.partition
     _check_setting(request)
@@ -85,6 +90,8 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
         mechanism = algorithm.prepare(parties, entropy())
         model = _model(request, data, facts)
         write(" " * len(model.text().encode()))
+        for sentence in expected(algorithm, budget, parties.problem):
+            say(sentence)
         holdings = dataset.holdings if isinstance(rule, Natural) and isinstance(dataset, CSV) else None
         entry = ledger.enter(request.setting, facts.held, cap, holdings)
         try:
@@ -94,7 +101,7 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
             model = replace(model, weights=weights, moments=released.moments)
             text = model.text()
             write(text)
-            # before the file gets its name, so that no model is there that the ledger does not know
+            # before the file gets its name, so that the ledger knows every model that exists
             ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
@@ -107,23 +114,22 @@ def release(request: Request, ledger: Ledger, cap: Cap | None, place: Path) -> t
 def _check_setting(request: Request) -> None:
     algorithm = request.algorithm
     if math.isinf(request.budget.eps):
-        raise UserError("eps=inf is no private release: choose a finite eps.")
+        raise UserError("eps=inf does not make a private release: choose a finite eps.")
     if getattr(algorithm, "auxiliary", 0):
-        raise UserError(f"algo={algorithm.name} takes some rows as public, which those of a release are not.")
+        raise UserError(f"algo={algorithm.name} needs public rows, and a release has none: choose another algorithm.")
     require_linear_model(algorithm)
-    if isinstance(algorithm, Regression):
-        check_steps(request.dataset.steps)  # type: ignore[attr-defined]
+    check_effects(algorithm, request.dataset.steps, request.stated)  # type: ignore[attr-defined]
     check_ball(request.dataset.steps, request.stated.columns)  # type: ignore[attr-defined]
 
 
 def _model(request: Request, data: Dataset, facts: Facts) -> Model:
-    """Return the model to publish, with numbers in place of the weights (K, d) that no weights are longer than."""
+    """Return the model to publish; its weights (K, d) are numbers with as many characters as any weight can have."""
     stated, K = request.stated, facts.problem.classes if data.task == "multiclass" else 1
     return Model(
         task=data.task,
         loss=request.algorithm.loss.name,
         label=request.label,
-        # classes in the weights' order, and of how the file is read what a prediction needs
+        # classes in the weights' order, and only those reading options that predictions need
         stated=replace(
             stated,
             reading={key: said for key, said in stated.reading.items() if key in WRITTEN},
@@ -137,18 +143,24 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
         versions=provenance()["versions"],
         scale=divisor(stated),
         certificate=facts.certificate,
-        moments=_longest_moments(facts.problem) if isinstance(request.algorithm, Regression) else None,
+        moments=_longest_moments(request.algorithm, facts.problem),
     )
 
 
-def _longest_moments(problem: Problem) -> Moments:
+def _longest_moments(algorithm: Algorithm, problem: Problem) -> Moments | NewtonMoments | None:
+    """Return numbers in place of the sums that an algorithm publishes, if it does."""
+    if not isinstance(algorithm, Regression):
+        return None
     d = problem.d
     square, linear = np.full((d, d), _LONGEST), np.full(d, _LONGEST)
+    if algorithm.loss.task == "binary":
+        each = Round(linear, linear, square, square, _LONGEST, _LONGEST)
+        return NewtonMoments(each, each, each, problem.N)
     return Moments(square, linear, _LONGEST, _LONGEST, _LONGEST, problem.N, _LONGEST)
 
 
 def divisor(stated: ColumnBounds) -> float:
-    """The divisor of a regression target (`dpml.data.preprocess.scale_target`)."""
+    """Return the divisor of a regression target (`dpml.data.preprocess.scale_target`)."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])
@@ -156,5 +168,5 @@ def divisor(stated: ColumnBounds) -> float:
 
 
 def entropy() -> np.random.Generator:
-    """Secret random numbers, which are not stored."""
+    """Return a generator of secret random numbers, which are never stored."""
     return SystemGenerator()

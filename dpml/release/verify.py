@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
-"""Read a published model and check what it guarantees, without dpml: ``python3 verify.py model.json``.
+"""Check the privacy guarantee of a published model without dpml: ``python3 verify.py model.json``.
 
-This file needs Python's standard library only. dpml reads models with it, and computes no privacy number with it. A
-certificate has for every message how far one unit moves it at most, the law and width of its noise, how often it was
-sent, and who drew the noise: the word of whoever made it. From these an eps that holds is computed for every view. All
-that a model says of its privacy must follow from its certificate. Whatever is not known here is rejected, as it may
-weaken the rest. Numbers are rational, or enclosed by such; what is uncertain counts against the guarantee. Used:
+This file needs only Python's standard library. dpml reads models with it, but computes no privacy number with it.
 
-1. *Gaussian noise* of deviation s on a message that moves by at most D in L2 norm is mu-GDP with mu = D/s. Messages
-   compose to ``mu^2 = sum times (D/s)^2``, adaptively chosen or not (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
-2. mu-GDP is (eps, delta)-DP, ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu, Q the upper tail of
-   N(0, 1) (Balle & Wang 2018, Thm 8). With the density phi and Mills' ratio m = Q/phi: phi(z1) (m(z1) - m(z2)).
-3. *Discrete Gaussian noise* on integers, of h parties, of variance v >= 2 r^2 each, counts as Gaussian noise of ``h v -
-   r^2``, r^2 = 13/4 + (binary digits of h k)/28 for k numbers, but for 1e-25 in mu (docs/privacy/discrete_noise.md).
-4. *Laplace noise* of scale b, on reals or on integers: eps = D/b with the move D in L1 norm (Dwork et al. 2006; Ghosh,
-   Roughgarden & Sundararajan 2009). Noise of density exp(-|z|/b): the same with the norm |.|. Such eps add up.
-5. *Objective perturbation* (docs/privacy/perturbed_minima.md), logistic loss, Gaussian noise s, ridge R: the curve of
-   mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2; L2-Laplace noise of scale b, gradients below g and curvatures
-   below c: eps = 2 g/b + c/R, and for the logistic loss, g = 1 and c = 1/4, only 2/b where R >= b.
-6. *Views.* The noise of parties is as wide in each; one who knows the noise of all but h of M sees h/M of its variance.
-   CAPE (Imtiaz, Mohammadi & Sarwate 2019) with zero-sum noise: docs/privacy/imtiaz2019.md.
+A model has a certificate, which is its publisher's word. For every message it states the sensitivity (how far one unit
+can change the message), the law and size of the noise, how often the message was sent, and who drew the noise. From it,
+this program computes an eps for every view, that is, for every kind of observer. It rejects a model that says more
+about privacy than its certificate proves. It also rejects what it does not know, which may weaken the guarantee. All
+numbers are rational or enclosed by two rational bounds, so no rounding favours the publisher. These theorems are used:
+
+1. *Gaussian noise* of standard deviation s makes a message of L2 sensitivity D mu-GDP with mu = D/s. Messages compose
+   to ``mu^2 = sum times (D/s)^2``, even if chosen adaptively (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
+2. *From mu to eps.* mu-GDP is (eps, delta)-DP with ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu
+   and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). It equals phi(z1) (m(z1) - m(z2)) with the density phi
+   and Mills' ratio m = Q/phi.
+3. *Discrete Gaussian noise* on k integers. Each of h parties adds variance v >= 2 r^2, r^2 = 13/4 + (binary digits of h
+   k)/28. The sum counts as Gaussian noise of variance ``h v - r^2``; 1e-25 is added to mu (docs/privacy/
+   discrete_noise.md).
+4. *Laplace noise* of scale b on reals or integers of L1 sensitivity D: eps = D/b (Dwork et al. 2006; Ghosh, Roughgarden
+   & Sundararajan 2009). For noise of density exp(-|z|/b), D is in the norm |.|. The eps of messages add up.
+5. *Objective perturbation* (docs/privacy/perturbed_minima.md). For the logistic loss, Gaussian noise s and ridge R give
+   the delta of mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2. L2-Laplace noise of scale b, gradients below g and
+   curvatures below c give eps = 2 g/b + c/R; the logistic loss (g = 1, c = 1/4) with R >= b gives 2/b.
+6. *Views.* All parties add the same amount of noise. Against an observer who knows the noise of all but h of M parties,
+   h/M of the variance counts. CAPE (Imtiaz, Mohammadi & Sarwate 2019) adds zero-sum noise: docs/privacy/imtiaz2019.md.
 """
 
 import hashlib
@@ -34,8 +38,8 @@ from typing import Any, NamedTuple
 
 Pair = tuple[Q, Q]  # a lower and an upper bound
 BITS = 180
-FAR = 1 << 10  # e^-FAR is as good as 0
-PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # the digits of pi, cut
+FAR = 1 << 10  # beyond it, e^-x is only bounded
+PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # pi, rounded down
 VIEWS = {
     "release": "those who see the published model and nothing else",
     "aggregate": "those who see every sum that the parties release together",
@@ -43,29 +47,31 @@ VIEWS = {
     "client": "those who see all that one party sends",
     "transcript": "those who see all messages",
 }
-VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # how many of these there are, by whose noise it is; else it is said
+VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # who adds the noise: so many of the first views must be there
 NEIGHBOURS = ("replace one", "add or remove one", "zero out one")
 UNITS = {"sample": "one record", "party": "all records of one party"}
 SHARED, MOVED = "by parties colluders away", "sensitivity scale"
-READ = {"curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread"}  # all that may be said of noise
-LAWS = {  # and of a message, by the law of its noise
+READ = {"curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread"}  # its keys
+LAWS = {  # the keys of a message, by the law of its noise
     "gaussian": "sensitivity deviation", "discrete gaussian": "sensitivity rounding blocks",
     "laplace": MOVED, "discrete laplace": MOVED, "l2 laplace": MOVED,
     "laplace objective": "deviation ridge slope curvature", "gaussian objective": "deviation ridge",
 }  # fmt: skip
 CERTIFICATE, MODEL, REAL = "dpml certificate 1", "dpml model 2", "proven for real numbers"
 FLOATING = "floating-point numbers, whose low bits can tell neighbours apart (Mironov 2012)"
-NOISES = {  # what is proven, and what the noise is, by the basis of the guarantees
+NOISES = {  # by the basis of the guarantees: the words about the guarantee, and about the noise
     "proven": ("proven", "exact integers; the guarantee holds for the numbers as they are published"),
     REAL: (f"{REAL}, not for these bits", f"real numbers, rounded to {FLOATING}"),
     "declared": ("declared by {}, which is not part of dpml, and proven by nobody here", f"its own; {FLOATING}"),
 }
 KEYS = "format task loss label stated steps offset scale guarantees statement setting versions weights certificate"
+SUMS = "square linear labels square_noise linear_noise rows scaled_up"
+ROUND = "at gradient hessian meat noise scaled_up"
 FREE = r"(Trust|Public|Preprocessing|Not covered|Warning|Counted|Errors): ((?!\beps\b|\bdelta ?=|collu|ε|δ).)*"
 
 
 def root_above(x: Q) -> Q:
-    """Just above the square root of x >= 0."""
+    """Return a number just above the square root of x >= 0."""
     shift = BITS + max(0, x.denominator.bit_length() - x.numerator.bit_length())
     return Q(math.isqrt((x.numerator << 2 * shift) // x.denominator) + 1, 1 << shift)
 
@@ -74,7 +80,7 @@ ROOT_2PI: Pair = 1 / root_above(1 / (2 * PI)), root_above(2 * (PI + Q(1, 10**61)
 
 
 def exp_minus(x: Q) -> Pair:
-    """e^-x for x >= 0: the series of e^-y, y = x/2^k below 1/16, squared k times."""
+    """Return bounds on e^-x for x >= 0: the series of e^-y with y = x/2^k < 1/16, squared k times."""
     if x > FAR:
         return Q(0), Q(1, 1 << FAR)
     k = math.ceil(x).bit_length() + 4
@@ -84,7 +90,7 @@ def exp_minus(x: Q) -> Pair:
     while term:
         n, term = n + 1, (term * y >> w) // (n + 1)
         total += -term if n % 2 else term
-    # a term is at most 2 units off, the terms that are left are less than 8, and y is less than 1 off
+    # each term is off by at most 2 units, the omitted terms add up to less than 8, and y is off by less than 1
     low, high = total - 2 * n - 9, total + 2 * n + 9
     for _ in range(k):
         low, high = low * low >> w, (high * high >> w) + 1
@@ -92,24 +98,24 @@ def exp_minus(x: Q) -> Pair:
 
 
 def mills(z: Q) -> Pair:
-    """m(z) = Q(z)/phi(z) for z >= 0; in whole numbers of 2^-BITS, for fractions take ten times as long."""
+    """Return bounds on Mills' ratio Q(z)/phi(z), z >= 0, in integers times 2^-BITS: fractions are ten times slower."""
     one, p, q = 1 << BITS, z.numerator, z.denominator
-    if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest lies between z and z + n/z
+    if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest after n lies between z and z + n/z
         low, high = (p << BITS) // q, -(-((p * p + 200 * q * q) << BITS) // (p * q))
         for more in range(199 * q << BITS, 0, -q << BITS):
             low, high = ((p * high + more) << BITS) // (q * high), -(-((p * low + more) << BITS) // (q * low))
         return Q(one * one // high, one), Q(-(-one * one // low), one)
     k, total = 0, (term := (p << BITS) // q)
-    while term > 1 or k < 40:  # then terms fall by more than half
+    while term > 1 or k < 40:  # from 40 on, a term is less than half of the one before
         k, term = k + 1, -(-term * p * p // (q * q * (2 * k + 3)))
         total += term
     least, most = exp_minus(z * z / 2)
-    error = Q(k + 8, 1 << BITS - 40)  # what is cut from z and from terms grows by less than e^(z^2/2) < 2^19
+    error = Q(k + 8, 1 << BITS - 40)  # the rounding of z and of terms grows by less than e^(z^2/2) < 2^19
     return ROOT_2PI[0] / 2 / most - Q(total, one) - error, ROOT_2PI[1] / 2 / least - Q(total, one) + error
 
 
 def delta_of(mu: Q, eps: Q) -> Q:
-    """An upper bound on the least delta with which mu-GDP implies (eps, delta)-DP, eps >= 0."""
+    """Return an upper bound on the least delta with which mu-GDP implies (eps, delta)-DP, for eps >= 0."""
     if mu == 0:
         return Q(0)
     z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
@@ -118,7 +124,7 @@ def delta_of(mu: Q, eps: Q) -> Q:
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
-    """An eps above `low` at which a bound on delta is at most `delta`, to six digits; None: not below 2^30."""
+    """Return the least eps above `low`, to six digits, with delta_at(eps) <= delta; None if it is not below 2^30."""
     high = 2 * (low := Q(math.ceil(max(low, Q(1, 1 << 40)) * 2**60), 2**60))
     while delta_at(high) > delta:
         low, high = high, 2 * high
@@ -131,48 +137,48 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
 
 
 class RejectedError(Exception):
-    """A file that says nothing, or something impossible, or that contradicts itself."""
+    """A file is not a model or certificate, contradicts itself, or has something unknown."""
 
 
 def require(holds: object, why: str) -> None:
-    """Raise RejectedError unless something holds."""
+    """Raise RejectedError with the reason `why` unless `holds` is true."""
     if not holds:
         raise RejectedError(why)
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return a number of a file, exactly as it is written: above 0, or at least `least`."""
+    """Return the number of a key exactly as written; raise RejectedError unless it is above 0, or at least `least`."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
-    require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is no number")
+    require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
     require(Q(value) > 0 if least is None else Q(value) >= least, f"{key}={value} is too small")
     return Q(value)
 
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
-    """Return a whole number of a file."""
-    require((found := number(content, key, Q(least))).denominator == 1, f"{key} is no whole number")
+    """Return the whole number of a key; raise RejectedError unless it is at least `least`."""
+    require((found := number(content, key, Q(least))).denominator == 1, f"{key} is not a whole number")
     return int(found)
 
 
 def require_only(content: dict[str, Any], keys: str) -> None:
-    """Raise RejectedError where something else is said, which may weaken the rest."""
+    """Raise RejectedError if there are other `keys`, because they may weaken the guarantee."""
     if more := set(content) - set(keys.split()):
-        raise RejectedError(f"{min(more)[:40]!r} is not known here")
+        raise RejectedError(f"the key {min(more)[:40]!r} is unknown")
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Of a view: the parties h whose noise it does not know, of how many n, and a factor of the variance h/n."""
+    """Return h, n and f for a view: it does not know the noise of h of n parties, f h/n of the total variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
         return 1, 1, Q(1)
     M, C, away = whole(noise, "parties", 1), whole(noise, "colluders"), whole(noise, "away")
     honest = (M - C if view == "colluders" else M) - away
-    require(C + away < M, f"no noise is left: {C} of {M} parties collude, {away} are away")
+    require(C + away < M, f"no noise is left: of {M} parties {C} collude and {away} may be missing")
     if by == "parties" or view in ("release", "aggregate"):
         return honest, M, Q(1)
-    if by == "open":  # a message has its sender's noise alone
+    if by == "open":  # a message has only its sender's noise
         return 1, M, Q(1)
     wide = number(noise, "spread") ** 2
     if view == "client":
@@ -191,20 +197,20 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
         require_only(block, "numbers variance step")
         variance, count = number(block, "variance"), whole(block, "numbers", 1)
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
-        require(factor == 1 and variance >= 2 * rest, "discrete noise is too narrow, or not of this kind")
-        widths.append((h * variance - rest) * number(block, "step") ** 2)  # a step in units of the sensitivity
+        require(factor == 1 and variance >= 2 * rest, "the discrete noise is too small, or cannot be split like this")
+        widths.append((h * variance - rest) * number(block, "step") ** 2)  # step/sensitivity
     return (root_above(moved**2 / min(widths)) + number(message, "rounding", Q(0)) + len(widths) * Q(1, 10**25)) ** 2
 
 
 class Total(NamedTuple):
-    """What messages guarantee together: a mu, what is added to eps, and the deviation and ridge of an objective."""
+    """A joint guarantee of messages: their mu, their Laplace noise's eps, and an objective's deviation and ridge."""
 
     mu: Q
     pure: Q
     objective: tuple[Q, Q] | None
 
     def delta(self, eps: Q) -> Q:
-        """Return an upper bound on their delta at an eps."""
+        """Return an upper bound on the delta of the messages at an eps."""
         if self.objective is None:
             return delta_of(self.mu, eps - self.pure) if eps >= self.pure else Q(1)
         deviation, ridge = self.objective
@@ -213,13 +219,13 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return what all messages guarantee together to one who does not know the noise of these heads."""
+    """Return the joint guarantee of messages against a view with the unknown noise `heads` (`unknown_noise`)."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
         require(law in LAWS, f"unknown law {str(law)[:40]!r}")
         require_only(message, f"law times stated {LAWS[law]}")
-        require(message.get("stated", True) is True, "stated is not true")
+        require(message.get("stated", True) is True, "stated must be true")
         if law.endswith("gaussian"):
             squares += times * squared_mu(message, heads)
         elif law.endswith("laplace"):
@@ -230,31 +236,31 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
             scale, ridge, slope, curvature = (number(message, key) for key in LAWS[law].split())
             free = slope == 1 and curvature == Q(1, 4) and ridge >= scale
             pure += times * (2 * slope / scale + (0 if free else curvature / ridge))
-    require(not objectives or (len(objectives) == 1 and not squares and not pure), "objectives are not composed here")
+    require(not objectives or (len(objectives) == 1 and not squares and not pure), "an objective is not alone")
     return Total(root_above(squares) if squares else Q(0), pure, objectives[0] if objectives else None)
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return what the messages of a certificate guarantee in every view that it names."""
+    """Return the joint guarantee of a certificate's messages in every view that it names."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
-    require(certificate["format"] == CERTIFICATE, f"it does not say format: {MODEL!r}, nor {CERTIFICATE!r}")
+    require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")
     require(unit in UNITS and certificate["neighbours"] in NEIGHBOURS, "its unit or its neighbours are unknown")
-    require(views and set(list(VIEWS)[: VISIBLE.get(by, 0)]) <= set(views), "there is no view, or one is left out")
-    require(number(certificate, "delta", Q(0)) < 1, "there is no delta below 1")
-    require(re.fullmatch(r"[\w.<>]{1,200}", certificate.get("declared", "dpml")), "it is declared by nobody")
+    require(views and set(list(VIEWS)[: VISIBLE.get(by, 0)]) <= set(views), "a view is missing")
+    require(number(certificate, "delta", Q(0)) < 1, "its delta is not below 1")
+    require(re.fullmatch(r"[\w.<>]{1,200}", certificate.get("declared", "dpml")), "declared names nobody")
     found = {}
     for view, stated in views.items():
         require_only(stated, "eps messages")
         sent = certificate["messages"] or stated.get("messages")
-        require(view in VIEWS and sent, f"nothing is known of what is sent, or seen in the view {view[:40]!r}")
-        require(unit == "sample" or "objective" not in json.dumps(sent), "objectives are of rows")
+        require(view in VIEWS and sent, f"the view {view[:40]!r} is unknown, or it has no messages")
+        require(unit == "sample" or "objective" not in json.dumps(sent), "objectives protect records only")
         found[view] = total(sent, unknown_noise(certificate["noise"], view))
     return found
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """For every view: its name, the stated eps, and an eps that holds, at most the stated one where that is proven."""
+    """Return each view's name, stated eps, and proven eps: the stated one if that holds; None if none is found."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -263,20 +269,20 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 
 
 def basis_of(certificate: dict[str, Any]) -> str:
-    """Return the basis of its guarantees: they hold for the published numbers if all noise is exact integers."""
+    """Return the basis of the guarantees, which hold for the published bits only if all noise is exact integers."""
     sent = certificate["messages"] or [one for view in certificate["views"].values() for one in view["messages"]]
     exact = sent and all(message["law"].startswith("discrete") for message in sent)
     return "declared" if "declared" in certificate else "proven" if exact else REAL
 
 
 def written(x: float) -> str:
-    """Return a proven number in four digits, rounded up, but for an excess of a millionth."""
+    """Return a proven number in four digits, rounded up; an excess of up to a millionth of it is ignored."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 
 
 def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the first sentences of a model's statement, about its unit, its guarantee and its noise."""
+    """Return the first three sentences of a model's statement: its unit of privacy, its guarantee and its noise."""
     noise, delta = certificate["noise"], float(number(certificate, "delta", Q(0)))
     how, drawn = NOISES[basis_of(certificate)]
     who = "One trusted place adds it."
@@ -293,56 +299,63 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of JSON none of whose keys occurs twice: another reader may take the other value."""
+    """Return a JSON object; reject a key that occurs twice, because another reader may take the other value."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 
 
+def flat(value: Any, depth: int = 2) -> list[Any]:
+    """Return the entries of a matrix, a vector or a number."""
+    return [x for each in value for x in flat(each, depth - 1)] if depth and isinstance(value, list) else [value]
+
+
 def check_form(content: dict[str, Any]) -> None:
-    """Raise RejectedError unless a model has all that models have, each of its kind."""
+    """Raise RejectedError unless a model has all keys of a model, with values of their types."""
     rest = {"errors", "moments"}  # only some models have these
-    require({*content, *rest} == {*KEYS.split(), *rest}, "it has other keys than a model has")
-    require(all(isinstance(content[key], str) for key in ("loss", "label", "setting")), "its words are no text")
+    require({*content, *rest} == {*KEYS.split(), *rest}, "its keys are not those of a model")
+    require(all(isinstance(content[key], str) for key in ("loss", "label", "setting")), "a word is not text")
     require(content["task"] in ("binary", "multiclass", "regression"), "its task is unknown")
     rows, errors = content["weights"], content.get("errors", {})
-    require(all(isinstance(each, str) for each in (*content["steps"], *content["statement"])), "a sentence is no text")
+    require(all(isinstance(each, str) for each in (*content["steps"], *content["statement"])), "a sentence is not text")
     require(rows and all(row and len(row) == len(rows[0]) for row in rows), "it has no weights")
     require_only(errors, "measure of rows error deviation level low high")
-    moments = content.get("moments", {"square": [], "linear": []})
-    require_only(moments, "square linear labels square_noise linear_noise rows scaled_up")
-    sums = (x for key, x in moments.items() if key not in ("square", "linear"))
-    matrices = (*rows, *moments["square"], moments["linear"])
+    moments = content.get("moments", {})
+    rounds = [moments[name] for name in ("first", "before", "last") if name in moments]
+    require_only(moments, "first before last rows" if rounds else SUMS)
+    for each in rounds:
+        require_only(each, ROUND)
+    sums = (x for each in rounds or [moments] for of in each.values() for x in flat(of))
     counted = (x for key, x in errors.items() if key not in ("measure", "of"))
-    numbers = (content["offset"], content["scale"], *counted, *sums, *(each for row in matrices for each in row))
-    require(all(type(x) in (int, float) and math.isfinite(x) for x in numbers), "a weight or an error is no number")
+    numbers = (content["offset"], content["scale"], moments.get("rows", 0), *counted, *flat(rows), *sums)
+    require(all(type(x) in (int, float) and math.isfinite(x) for x in numbers), "a weight or an error is not a number")
     require_only(content["versions"], "dpml python numpy scipy pandas scikit-learn hydra-core")
-    require(all(re.fullmatch(r"[\w.+!-]{1,40}", of) for of in content["versions"].values()), "a version is unknown")
+    require(all(re.fullmatch(r"[\w.+!-]{1,40}", of) for of in content["versions"].values()), "a version is not valid")
 
 
 def check_model(content: dict[str, Any]) -> None:
-    """Raise RejectedError unless all that a model says of its privacy follows from its certificate."""
+    """Raise RejectedError unless everything that a model says about privacy follows from its certificate."""
     check_form(content)
     certificate, given, said = content["certificate"], content["guarantees"], content["statement"]
     if certificate is None:
         finite = any(each["eps"] is not None and each["basis"] not in ("published", "conditional") for each in given)
         nothing = "".join(said[1:2]).startswith("Guarantee: nothing is proven")
-        require(nothing and not finite, "something is proven without a certificate")
+        require(nothing and not finite, "it states a guarantee, but has no certificate")
         return
     found, basis = totals(certificate), basis_of(certificate)
-    require([each["view"] for each in given] == list(found), "the model has other views than its certificate")
+    require([each["view"] for each in given] == list(found), "the model and its certificate name different views")
     for each, sent in zip(given, found.values(), strict=True):
         require_only(each, "view unit eps delta basis source mu curve")
         same = {"delta": certificate["delta"], "unit": certificate["unit"], "basis": basis}
         same["eps"] = certificate["views"][each["view"]]["eps"]
         mu = each["mu"] is None or (0 < sent.mu <= Q(each["mu"] * (1 + 1e-12)) and not sent.pure)
         curve = each["curve"] is None or (sent.objective is not None and each["curve"] == [*sent.objective, 0])
-        require(mu and curve and {**each, **same} == each, "the model says something else than its certificate")
-    require(tuple(said[:3]) == statement(certificate), "its statement says something else than its certificate")
+        require(mu and curve and {**each, **same} == each, "the model and its certificate state different guarantees")
+    require(tuple(said[:3]) == statement(certificate), "its statement does not agree with its certificate")
     require(all(re.fullmatch(FREE, each) for each in said[3:]), "its statement says more than its certificate")
     asked = re.findall(r"(?<!\S)eps=([0-9.e+-]+)(?!\S)", content["setting"])[-1:]
-    more = "count_errors=" in content["setting"]  # with an eps of its own
+    more = "count_errors=" in content["setting"]  # they have their own eps
     enough = all(float(eps) > 0.999999 * each["eps"] for eps in asked for each in given)
-    require(more or enough, "it asks for a smaller eps")
+    require(more or enough, "its setting asks for a smaller eps than it guarantees")
 
 
 def read(path: str | Path) -> dict[str, Any]:
@@ -350,29 +363,29 @@ def read(path: str | Path) -> dict[str, Any]:
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_repeats)
         seal, plain = content.pop("checksum"), json.dumps(content)
-        require(hashlib.sha256(plain.encode()).hexdigest() == seal, "its checksum is another: it was cut or edited")
+        require(hashlib.sha256(plain.encode()).hexdigest() == seal, "its checksum does not match: it was cut or edited")
         require(not re.search(r"\\u00([01]|7f)", plain), "it has control characters")
         if content["format"] == MODEL:
             check_model(content)
         else:
             _ = totals(content), statement(content)
     except (ValueError, LookupError, TypeError, ArithmeticError, AttributeError, RecursionError) as error:
-        raise RejectedError(repr(error)[:200]) from None
+        raise RejectedError(f"it is no model or certificate, {error!r}"[:200]) from None
     return content
 
 
 def main(path: str) -> int:
-    """Print what holds; 0 if every stated eps does, 1 if one does not, 2 if the file cannot be judged."""
+    """Print which eps hold; return 0 if all stated eps do, 1 if one does not, and 2 if the file is rejected."""
     try:
         content = read(path)
         certificate = content.get("certificate", content)
         require(certificate, "nothing is proven of it")
         results, (unit, _, noise) = verify(certificate), statement(certificate)
     except (OSError, RejectedError) as error:
-        print(f"{path}: not verified: {error}")
+        print(f"{path}: not verified: {getattr(error, 'strerror', None) or error}")
         return 2
-    given = ", given its ratio of move and noise" * ('"stated": true' in json.dumps(certificate))
-    given += f", if what {certificate.get('declared')!r} declares is right" * ("declared" in certificate)
+    given = ", given its stated ratio of sensitivity and noise" * ('"stated": true' in json.dumps(certificate))
+    given += f", if the declaration of {certificate.get('declared')!r} is right" * ("declared" in certificate)
     print(f"{unit}\n{noise}\nAt delta = {certificate['delta']}:")
     for view, stated, proven in results:
         least = "nothing" if proven is None else f"eps = {float(proven):.9g}"

@@ -188,7 +188,10 @@ def latex(table: Texts, caption: str, label: str) -> str:
     r"""Return a table in LaTeX for the packages booktabs and siunitx, whose ``\num{...}`` it uses."""
 
     def escape(text: str) -> str:
-        return tex_number(text) or "".join(_TEX.get(character, character) for character in text)
+        numbers = [tex_number(part) for part in text.split(" to ")]  # of an interval
+        if all(numbers):
+            return " to ".join(map(str, numbers))
+        return "".join(_TEX.get(character, character) for character in text)
 
     head, *body = [" & ".join(map(escape, row)) + r" \\" for row in [table["columns"], *table["rows"]]]
     lines = [r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{label}}}"]

@@ -15,10 +15,9 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from dpml import code
 from dpml.config.build import class_of
@@ -26,6 +25,9 @@ from dpml.errors import UserError, refuse_unknown
 from dpml.running.cell import limit_blas
 from dpml.running.rows import COLUMNS
 from dpml.running.store import DamagedError, Record, Store, digest
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0, "unit": "sample", "tuned": "fixed"}
 
@@ -55,8 +57,10 @@ class Computed:
         """Return the checksum of the code that computes the rows."""
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
-    def rows(self, store: Store) -> pd.DataFrame:
+    def rows(self, store: Store) -> "pd.DataFrame":
         """Return the rows: read them from `store`, or compute and store them first."""
+        import pandas as pd  # slow to load, and not needed by guarantees
+
         record = self.kept(store)
         if record is None:
             record = self.computed()
@@ -89,8 +93,10 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], wher
         raise UserError(f"{where} needs a value for {missing[0]!r}.")
 
 
-def complete(table: pd.DataFrame, block: str) -> pd.DataFrame:
+def complete(table: "pd.DataFrame", block: str) -> "pd.DataFrame":
     """Add the columns that rows of cells have to a function's rows. The function's own columns come last."""
+    import pandas as pd
+
     if not {"metric", "value"} <= set(table.columns) or not pd.api.types.is_numeric_dtype(table["value"]):
         raise ValueError(f"block {block} must have the columns metric and value, and value must contain numbers.")
     filled = {**_FILLED, "algo": block}

@@ -6,16 +6,18 @@ A *view* is what an observer sees; a *basis* says whether an eps is claimed or p
 import math
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from dpml.arrays import Array
 from dpml.data.preprocess import private_note
 from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.running.cell import Cell, Measured
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SETTING = ["dataset", "partition", "algo", "variant", "calibration", "loss", "eps", "delta", "M", "N", "d"]
 PRIVACY = ["unit", "claimed_eps", "proven_eps", "proven_view", "not_proven", "conditional_eps"]
@@ -26,7 +28,7 @@ SIZES = ["n_min", "n_max"]
 COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned", "private_preprocessing"]
 
 
-def own_columns(rows: pd.DataFrame) -> list[str]:
+def own_columns(rows: "pd.DataFrame") -> list[str]:
     """Return the columns beyond `COLUMNS`: settings that were set, vary or follow a rule, and others of blocks."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
@@ -91,8 +93,10 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
     return Part(budgets, rows, lines, about)
 
 
-def joined(parts: Sequence[Part]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
     """Return the rows and the guarantees of some cells as two tables; the first column is the name of the block."""
+    import pandas as pd  # slow to load, and not needed by guarantees
+
     rows, guarantees = [], []
     for _, group in groupby(parts, key=_types):  # one table for each part would take most of the time
         alike = list(group)
@@ -105,7 +109,9 @@ def _types(part: Part) -> list[list[tuple[str, type]]]:
     return [[(key, type(value)) for key, value in line.items()] for line in (*part.budgets, *part.guarantees)]
 
 
-def _rows(parts: Sequence[Part]) -> pd.DataFrame:
+def _rows(parts: Sequence[Part]) -> "pd.DataFrame":
+    import pandas as pd
+
     budgets = pd.DataFrame([budget for part in parts for budget in part.budgets])
     lengths = [len(part.rows["value"]) // max(len(part.budgets), 1) for part in parts for _ in part.budgets]
     rows = budgets.take(np.repeat(np.arange(len(budgets)), lengths)).reset_index(drop=True)

@@ -88,7 +88,7 @@ def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Scre
     If a command has one cell only (`alone`) and this is skipped, the command fails with the reason.
     """
     first = points[0]
-    settings = " ".join(f"{key}={value}" for key, value in first.settings.items())
+    settings = " ".join(f"{key}={value}" for key, value in first.settings.items() if value is not None)
     if isinstance(outcome, Record) and _of_other_data(first, outcome):
         line = "the data files have changed since the command began: run the command again"
         outcome = Failure(line, f"{line}\n")

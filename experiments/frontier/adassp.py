@@ -1,7 +1,7 @@
-"""Least squares from noisy sufficient statistics, with a ridge that a noisy eigenvalue chooses (`adassp`, Wang 2018).
+"""Least squares from noisy sufficient statistics, with a ridge chosen by a noisy eigenvalue (`adassp`, Wang 2018).
 
-X'X, X'y and the least eigenvalue of X'X are released with Gaussian noise. What is proven for a replaced row:
-docs/privacy/sufficient_statistics.md, Theorem 3.
+X'X, X'y and the least eigenvalue of X'X are released with Gaussian noise. The guarantee for a replaced row is Theorem 3
+of docs/privacy/sufficient_statistics.md.
 """
 
 import math
@@ -22,12 +22,12 @@ from dpml.program import Program, Release, Statistic, Sum, Terms
 from dpml.sums import TALL, PairwiseSum, gamma
 
 RHO = 0.05
-"""How likely the noise on X'X may be longer than the ridge rule assumes: the paper's."""
+"""The probability that the noise on X'X is larger than the ridge rule assumes, as in the paper."""
 
 
 @dataclass(frozen=True)
 class StatisticsTerms(Terms["Statistics"]):
-    """The statistics of some rows. They are no sum over parties: lambda_min is not."""
+    """The statistics of some rows. They are not a sum over parties, because lambda_min is not."""
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -48,9 +48,9 @@ class StatisticsTerms(Terms["Statistics"]):
 
 @dataclass(frozen=True)
 class Statistics(Statistic):
-    """lambda_min of X'X + ridge I, X'y, and the upper triangle of that matrix, at one curator.
+    """lambda_min of X'X + ridge I, X'y, and the upper triangle of X'X + ridge I, at one curator.
 
-    Entries beside the diagonal are divided by `off_diagonal`, so that all numbers have noise alike.
+    Off-diagonal entries are divided by `off_diagonal`, so that all numbers have the same noise.
     """
 
     terms = StatisticsTerms
@@ -62,7 +62,7 @@ class Statistics(Statistic):
         return 1, d, d * (d + 1) // 2
 
     def imprecision(self, problem: Problem) -> float:
-        """That of the sums, and what LAPACK's eigenvalues are off: at most 10 d^2 roundings of the largest."""
+        """Return the imprecision of the sums plus that of LAPACK's eigenvalues, 10 d^2 roundings of the largest."""
         return super().imprecision(problem) + 2 * (problem.N + self.ridge) * gamma(10 * problem.d**2)
 
     def largest(self, problem: Problem) -> float:
@@ -73,12 +73,12 @@ class Statistics(Statistic):
 class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published", "tight"), lam=0.0, **SIMULATED):
     """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
 
-    `tight` has the least s that is proven to be enough, and the isometric noise of a symmetric matrix, t = s/sqrt 2,
-    which hides a diagonal D as well. A sum over parties does not have lambda_min in it, so there is no distributed
-    version: `ssp` is one.
+    `tight` has the least s that is proven to suffice, and the isometric noise of a symmetric matrix, t = s/sqrt 2,
+    which protects a diagonal D equally well. There is no distributed version, because lambda_min cannot be computed
+    from a sum over parties; `ssp` is distributed.
 
     Args:
-        lam: coefficient of lam/2 ||w||^2, part of the objective: N lam/2 is added to X'X, exactly.
+        lam: coefficient of lam/2 ||w||^2 in the objective: N lam/2 is added to X'X, without noise.
     """
 
     name: ClassVar[str] = "adassp"
@@ -87,19 +87,19 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
 
     @property
     def off_diagonal(self) -> float:
-        """The noise off the diagonal of X'X, over that on it."""
+        """The noise off the diagonal of X'X, divided by the noise on the diagonal."""
         return 1 / math.sqrt(2) if self.tight else 1.0
 
     def joint(self, d: int) -> Scales:
-        """Noise on -2 X'y and X'X that has the mu of noise of standard deviation 1 on all three."""
+        """Return the noise on -2 X'y and X'X with the same mu as noise of standard deviation 1 on all three."""
         return Scales(math.inf, 2.0, math.sqrt(1 / 1.5 if d > 1 else 1 / 2))
 
     def sensitivity(self, d: int) -> float:
-        """How far lambda_min, X'X and X'y move together when one row is replaced, in units of their noise."""
+        """Return the joint sensitivity of lambda_min, X'X and X'y to one replaced row, in units of their noise."""
         return joint_sensitivity(quadratic_of(self.loss), self.joint(d), d)
 
     def scale(self, budget: Budget, problem: Problem) -> float:
-        """s."""
+        """Return s."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta("algo=adassp")
@@ -118,10 +118,10 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
-        """Models, and whether the spectrum of a matrix had to be trimmed (`trimmed`)."""
+        """Return the models, and whether the spectrum of a matrix was trimmed (`trimmed`)."""
         d = carrier.problem.d
         scales = np.array([messages[0].noise for messages in carrier.messages])
-        # in units of s: bounds on the noise in lambda_min and on the norm of that in X'X, with high probability
+        # in units of s: bounds on lambda_min's noise and on the norm of X'X's noise, with high probability
         below = np.array([math.sqrt(math.log(6 / b.delta)) if b.delta else 0.0 for b in carrier.budgets])
         above = self.off_diagonal * math.sqrt(d * math.log(2 * d * d / RHO))
         noisy = carrier.by_budget(carrier.ask(0))

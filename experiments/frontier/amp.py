@@ -1,9 +1,9 @@
-"""Approximate minima perturbation: objective perturbation whose guarantee holds for what a real solver returns.
+"""Approximate minima perturbation: objective perturbation whose guarantee holds for the output of a real solver.
 
 `amp` (Iyengar, Near, Song, Thakkar, Thakurta & Wang 2019, "Towards practical differentially private convex
 optimization", Alg. 1) minimises the objective of `gop` until its gradient is at most gamma long, and adds Gaussian
-noise to the model, which hides the distance from the exact minimiser. What is proven: docs/privacy/perturbed_minima.md,
-Theorem 2.
+noise to the model, which hides the distance from the exact minimiser. The guarantee is Theorem 2 of
+docs/privacy/perturbed_minima.md.
 """
 
 import math
@@ -30,14 +30,14 @@ from dpml.program import Minimiser, Release, Sum
 from .outpert import gradient_lengths
 
 OUTPUT = 0.02
-"""The share of mu that `tight` gives to the output: the other noise grows by a 5000th."""
+"""The share of mu that `tight` spends on the output: the objective's noise grows by a 5000th."""
 OUTPUT_OF_PAPER = 0.01
-"""The share of eps and of delta that the paper's authors give to it."""
+"""The share of eps and of delta that the paper's authors spend on the output."""
 REST = 1e-3
-"""The share of delta that the proof keeps for what is beside its first term."""
-_LOGARITHM = 1e-9  # of the logarithm of the excess, which is below 1000
-_ATTAINABLE = 1e-12  # a gradient that rounding allows for
-_ROUNDING = 4e-13  # and one beside the length of the noise
+"""The share of delta that the proof reserves for its terms other than the first."""
+_LOGARITHM = 1e-9  # error of the logarithm of the excess, which is below 1000
+_ATTAINABLE = 1e-12  # the smallest gradient that is possible with rounding
+_ROUNDING = 4e-13  # the same, relative to the noise's norm
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +53,7 @@ class ApproximateMinimum(PerturbedObjective):
         return 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
 
     def proven(self, delta: float) -> Proof:
-        """By Theorem 2 of docs/privacy/perturbed_minima.md."""
+        """Return the guarantee by Theorem 2 of docs/privacy/perturbed_minima.md."""
         mu = round_up(self.apart / self.output) if self.output else math.inf
         eps = eps_of(self.scale, self.ridge, mu, delta)
         curve = (self.scale, self.ridge, mu) if math.isfinite(eps) else None
@@ -61,11 +61,11 @@ class ApproximateMinimum(PerturbedObjective):
 
 
 def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
-    """Algorithm 1's noise, with the split of eps that its authors use where none is tuned, and gamma = 1/N^2.
+    """Return Algorithm 1's noise, with its authors' split of eps without tuning, and gamma = 1/N^2.
 
-    A hundredth of eps and delta is for the output. Of the rest, eps_1, a share f(eps) is for eps_3, the noise in the
-    objective, and what is left, at most .99, for its curvature: ``Lambda = r c/(eps_1 - eps_3)``, r = min(d, 2), c the
-    smoothness. Then ``sigma = 2 (1 + sqrt(2 log(1/delta_1)))/eps_3``, and the output's scale is
+    The output gets a hundredth of eps and of delta. Of the rest, eps_1, the noise in the objective gets a share f(eps),
+    which is eps_3, and the curvature gets what remains, at most .99: ``Lambda = r c/(eps_1 - eps_3)``, r = min(d, 2), c
+    the smoothness. Then ``sigma = 2 (1 + sqrt(2 log(1/delta_1)))/eps_3``, and the output's scale is
     ``N gamma/Lambda (1 + sqrt(2 log(1/delta_2)))/eps_2``.
     """
     N, d = problem.N, problem.d
@@ -82,7 +82,7 @@ def published(budget: Budget, problem: Problem, lam: float, who: str) -> Approxi
 
 
 def tight(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
-    """The least noise that is proven, with the least ridge at which it is enough."""
+    """Return the least noise that is proven to suffice, with the least ridge at which it suffices."""
     N = problem.N
     if math.isinf(budget.eps):
         return _minimum(0.0, lam, 0.0, problem)
@@ -96,7 +96,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: float = 0.0) -> ApproximateMinimum:
-    """Without noise in the output; with this gamma, or the least that rounding allows. It is public.
+    """Return a message without output noise, and with this gamma or the least that rounding allows; gamma is public.
 
     ||eta|| is above ``sigma (sqrt d + 10)`` once in 10^21.
     """
@@ -106,11 +106,11 @@ def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: fl
 
 @dataclass(frozen=True)
 class ApproximateMinima(GaussianObjectivePerturbation):
-    """`amp` (Iyengar et al. 2019, Alg. 1): a model at which gop's objective has a gradient of at most gamma, and noise.
+    """`amp` (Iyengar et al. 2019, Alg. 1): a model where gop's objective has a gradient of at most gamma, plus noise.
 
-    Lambda/N is what is added to lam. `tight` has the noise of `gop` but for a 5000th, and takes a shift of the margin.
-    gamma is 1/N^2 as published, but no less than rounding allows for, which is what `tight` takes; a model with a
-    longer gradient is not released. What is proven is `eps_of`.
+    Lambda/N is added to lam. `tight` has the noise of `gop`, increased by a 5000th, and supports a shift of the margin.
+    The published gamma is 1/N^2, or the least that rounding allows if that is larger; `tight` always uses the latter. A
+    model with a longer gradient is not released. `eps_of` computes the proven eps.
 
     Args:
         loss, calibration, variant, lam, shift: as for `gop`; lam is 0 by default.
@@ -121,12 +121,12 @@ class ApproximateMinima(GaussianObjectivePerturbation):
     published_lam: ClassVar[float] = 0.0
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """The objective, and what the solver returns."""
+        """Return the perturbed objective, and the noisy output of the solver."""
         made = (tight if self.tight else published)(budget, problem, self.lam, f"algo={self.name}")
         return made, Sum(Minimiser(returned, about=problem.d), made.apart, made.output)
 
     def run(self, carrier: Carrier) -> Release:
-        """What the solver returns, plus noise.
+        """Return the output of the solver, plus noise.
 
         Raises:
             NotConvergedError: some gradient is longer than gamma.
@@ -141,7 +141,7 @@ class ApproximateMinima(GaussianObjectivePerturbation):
 
 
 def returned(parties: Parties, w: Array) -> Array:
-    """Return the models w (B, d) that a loop has found and asks about."""
+    """Return the models w (B, d) themselves: the solver has found them."""
     return w
 
 
@@ -154,19 +154,19 @@ def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent
     for length, made in zip(lengths.reshape(-1, draws).max(axis=1), sent, strict=True):
         if not length <= made.gamma:
             raise NotConvergedError(
-                f"algo=amp: the solver left a gradient of norm {length:.1e} > gamma = {made.gamma:.1e}, of which "
-                f"nothing is proven: set a larger algo.lam."
+                f"algo=amp: the solver left a gradient of norm {length:.1e} > gamma = {made.gamma:.1e}, "
+                f"for which nothing is proven: set a larger algo.lam."
             )
 
 
 def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
-    """The least eps that is proven at `delta`; inf without noise or without a ridge.
+    """Return the least eps that is proven at `delta`; inf without noise or without a ridge.
 
     Args:
         sigma: the standard deviation of b.
         ridge: R.
-        mu: 2 g/(R s), of the release of v beside w.
-        delta: in (0, 1).
+        mu: 2 g/(R s), the mu of releasing v in addition to w.
+        delta: the delta, in (0, 1).
     """
     if sigma == 0 or ridge == 0 or math.isinf(mu):
         return math.inf
@@ -177,20 +177,20 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
 
 
 def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
-    """An R with which the release is as private as one Gaussian release at this eps, close to the least one."""
+    """Return an R, close to the least, with which the release is as private as one Gaussian release at this eps."""
     precision = 1 / sigma / sigma
-    # where the curvature is paid: so far below eps that L hardly ever reaches it, or everywhere
+    # the curvature is accounted for so far below eps that L hardly ever reaches it, or everywhere
     reach = mu * mu / 2 - mu * float(ndtri_exp(math.log(REST * delta)))  # L is above it with probability REST delta
     paid = max(eps * (1 - 1e-6) - reach, precision)
     return 2 / (paid + 2 * precision) * (1 + 1e-12)
 
 
 def _log_excess(eps: float, sigma: float, ridge: float, mu: float) -> float:
-    """log of an upper bound on the first bound's second term, that beside d_M(eps)."""
+    """Return log of an upper bound on the second term of the first bound, which is added to d_M(eps)."""
     precision, paid = 1 / sigma / sigma, objective.paid(sigma, ridge)
     if paid <= precision:
         return -math.inf
-    middle = eps - mu * mu / 2  # of eps - L, a normal variable of standard deviation mu
+    middle = eps - mu * mu / 2  # the mean of eps - L, a normal variable of standard deviation mu
     low = float(log_ndtr((paid - middle) / mu))
     high = float(np.logaddexp(log_ndtr((middle - precision) / mu), log_ndtr(-(middle + precision) / mu)))
     return gdp.log_delta_of(2 / sigma, precision) + min(low, high)

@@ -2,12 +2,13 @@
 
 A round of the *double noise* mechanism, at a public model w, releases the sum G of the rows' gradients plus noise, and
 then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows' curvatures, each at most 1/4 xx'. Both
-are sent in units of their sensitivity: docs/privacy/outputs_and_newton.md, Theorem 3. The paper counts in zCDP and here
-is GDP only, so that nothing is `published`.
+are sent in units of their sensitivity: docs/privacy/outputs_and_newton.md, Theorem 3. The paper accounts in zCDP, but
+this pack only in GDP, so there is no `published` noise.
 
-*The rule for R* reads no row, where the paper finds R by a noisy trace of H. After T rounds R acts like a ridge of R/T,
-which costs about ``R/T W^2/2`` for ||w*|| = W. The noise of the last direction, where G is mostly noise,
-``||G||^2 = 4 d T/mu_G^2``, costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2). The sum is least for
+*The rule for R* does not read the rows; the paper finds R by a noisy trace of H. After T rounds, R acts like a ridge of
+R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. In the last direction, G is mostly noise, with
+``||G||^2 = 4 d T/mu_G^2``. The direction's own noise costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2). The
+sum of both costs is least for
 
     R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
 """
@@ -35,17 +36,17 @@ from dpml.sums import LONG, TALL, gamma
 from .outpert import logistic_radius
 
 CURVATURE = 0.25
-"""The largest of the logistic loss, and of its quadratic upper bound."""
+"""The largest curvature of the logistic loss, and of its quadratic upper bound."""
 LEAST_FLOOR = 1e-9
-"""The least R/N: what can be solved."""
+"""The least R/N with which the linear system can be solved accurately."""
 
-_BLOCK = 1 << 22  # numbers held at once for a block of models: 32 MiB
+_BLOCK = 1 << 22  # numbers in memory for a block of models: 32 MiB
 
 
 class UpperBound(Logistic):
-    """The logistic loss with the curvature of the parabola that touches it from above at a score t and at -t.
+    """The logistic loss with the curvature of the parabola that touches the loss from above at the scores t and -t.
 
-    That is ``tanh(t/2) / (2t)`` (Jaakkola & Jordan 2000): 1/4 at 0, and above the loss's own curvature elsewhere.
+    It is ``tanh(t/2) / (2t)`` (Jaakkola & Jordan 2000): 1/4 at 0, and above the loss's own curvature elsewhere.
     """
 
     def curvature(self, scores: Array, y: Array) -> Array:
@@ -58,16 +59,16 @@ CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logisti
 
 @dataclass(frozen=True)
 class NewtonTerms(Terms["Newton"]):
-    """Gradients and directions of some rows; they are at one curator, so that parties have no part of them."""
+    """Gradients and directions of the rows at one curator; they are not split between parties."""
 
     def total(self, *at: Any) -> Array:
         exact = self.directions(*at) if self.statistic.direction else self._rows.sum(*at)
         return exact / self.statistic.unit(*at)
 
     def directions(self, w: Array, G: Array, floor: Array) -> Array:
-        """``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
+        """Return ``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1): (B, d)."""
         X, y, counts = self.parties.folded
-        if not np.linalg.norm(w, axis=1).max() <= LONG:  # also when NaN
+        if not np.linalg.norm(w, axis=1).max() <= LONG:  # also refuses NaN
             X, y, counts = self.parties.X, self.parties.y, None
         n, d = X.shape
         directions = np.empty_like(w)
@@ -85,9 +86,9 @@ class NewtonTerms(Terms["Newton"]):
 
 @dataclass(frozen=True)
 class Newton(Statistic):
-    """What a curator computes in a round about models w (B, d), in units of how far a row can move it.
+    """The result of one step of the curator at models w (B, d), in units of its sensitivity.
 
-    The sum of the rows' gradients at w; or the direction ``(H + R I)^-1 G``, about w, G (B, d) and R (B, 1).
+    It is the sum of the rows' gradients at w, or the direction ``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1).
     """
 
     terms = NewtonTerms
@@ -109,7 +110,7 @@ class Newton(Statistic):
         return "<f8", (d, d, 1) if self.direction else (d,)
 
     def unit(self, *at: Any) -> Array:
-        """The sensitivity, (B, 1)."""
+        """Return the sensitivity, (B, 1)."""
         if not self.direction:
             return 2 * logistic_radius(np.linalg.norm(at[0], axis=1))[:, None]
         _, G, floor = at
@@ -118,21 +119,20 @@ class Newton(Statistic):
 
 
 def solving(floor: float, problem: Problem) -> float:
-    """How much farther than counted a direction may move because it is computed in floating point, relative.
+    """Return the largest relative increase of a direction's sensitivity by floating-point arithmetic.
 
-    Two neighbours' matrices K >= R I have an error E each, and directions one of ``||E|| ||G||/R^2``, which m ||G|| is
-    compared with, ``1/m = 4 R^2 (1 + 1/(4R))``. E is that of the sum H, at most ``gamma_n N/4``, n the height of its
-    blocks and their number, and the backward error of Cholesky's method, at most ``d gamma_(3d+1) ||K||`` (Higham 2002,
-    Thm 10.4), K at most N/4 + R.
+    An error E of a neighbour's matrix K >= R I changes its direction by ``||E|| ||G||/R^2``, compared with m ||G||,
+    ``1/m = 4 R^2 (1 + 1/(4R))``. E is the error of the sum H, at most ``gamma_n N/4`` for n the height plus the number
+    of its blocks, plus Cholesky's backward error ``d gamma_(3d+1) ||K||`` (Higham 2002, Thm 10.4), ||K|| <= N/4 + R.
     """
     N, d = problem.N, problem.d
-    added = (gamma(TALL + N / LOW + 2 * d + 32) + LONG * gamma(2 * d)) * N / 4  # a curvature moves by less than a slope
+    added = (gamma(TALL + N / LOW + 2 * d + 32) + LONG * gamma(2 * d)) * N / 4  # curvatures change by less than slopes
     solved = 1.01 * d * gamma(3 * d + 1) * (N / 4 + floor)
     return 8 * (added + solved) * (1 + CURVATURE / floor)
 
 
 def solved(K: Array, G: Array) -> Array:
-    """``K^-1 G`` of positive definite K (B, d, d) and G (B, d), by Cholesky's method, all runs side by side: (B, d)."""
+    """Return ``K^-1 G`` for positive definite K (B, d, d) and G (B, d), by Cholesky's method for all runs: (B, d)."""
     L, x, d = np.linalg.cholesky(K), G.copy(), G.shape[1]
     for i in range(d):
         x[:, i] = (x[:, i] - np.einsum("bj,bj->b", L[:, i, :i], x[:, :i])) / L[:, i, i]
@@ -143,16 +143,16 @@ def solved(K: Array, G: Array) -> Array:
 
 @dataclass(frozen=True)
 class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.0, variants=("paper",), **SIMULATED):
-    """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023), all of which may be seen.
+    """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023); an adversary may see all rounds.
 
     The defaults were chosen on Adult.
 
     Args:
         rounds: T.
-        curvature: `bound`, that of a quadratic upper bound, with which no step without noise makes the objective
-            larger; or `hessian`, the loss's own, with which a step from far away may.
-        budget_share: of mu^2 that pays for gradients.
-        model_norm: W, the length of the model that R is best for.
+        curvature: `bound` is the curvature of a quadratic upper bound, with which no step without noise increases the
+            objective; `hessian` is that of the loss, with which a step from a distant model may increase it.
+        budget_share: the share of mu^2 that is spent on gradients.
+        model_norm: W, the norm of the model for which R is best.
     """
 
     name: ClassVar[str] = "newton"
@@ -167,12 +167,12 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
         return TrustedCurator(("release", "aggregate"))
 
     def mus(self, budget: Budget, problem: Problem) -> tuple[float, float]:
-        """The mu of all gradients, and of all directions."""
+        """Return the mu of all gradients, and that of all directions."""
         mu = self.target_mu(budget, problem)
         return mu * math.sqrt(self.budget_share), mu * math.sqrt(1 - self.budget_share)
 
     def floor(self, budget: Budget, problem: Problem) -> float:
-        """R."""
+        """Return R."""
         gradient, direction = self.mus(budget, problem)
         flat = problem.N * problem.d * self.rounds**3
         best = (flat / (2 * self.model_norm * gradient * direction) ** 2) ** (1 / 5)
@@ -193,7 +193,7 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
         )
 
     def run(self, carrier: Carrier) -> Release:
-        """The models after T rounds; the first is 0."""
+        """Return the models after T rounds, starting from 0."""
         gradients, directions = carrier.statistic(0), carrier.statistic(1)
         assert isinstance(gradients, Newton)
         assert isinstance(directions, Newton)

@@ -1,7 +1,7 @@
-"""Gaussian output perturbation, calibrated to how far a minimiser can really move (`outpert`).
+"""Gaussian output perturbation, calibrated to a sharp bound on a minimiser's sensitivity (`outpert`).
 
 `outpert` releases w + N(0, s^2 I), where w is the minimiser of a regularised loss. docs/privacy/outputs_and_newton.md
-bounds how far apart the gradients of two rows are (Theorem 1) and how far w moves when a row is replaced (Theorem 2).
+bounds the distance of the gradients of two rows (Theorem 1) and the change of w when a row is replaced (Theorem 2).
 """
 
 import math
@@ -27,10 +27,10 @@ from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem, gdp
 from dpml.program import Minimiser, Program, Release, Sum
 
-_HALVINGS = 36  # of [0, 1/2], which has b*; what is returned is an upper bound after any number
+_HALVINGS = 36  # of [0, 1/2], which contains b*; the result is an upper bound after any number of halvings
 _UP = 1 + 1e-12  # so that rounding cannot make a radius too small
-_HEIGHT = 1 << 12  # rows that are added up before their sum is
-_SLACK = 1.01  # a gradient is measured a second time, as `added` counts
+_HEIGHT = 1 << 12  # rows of a block: first rows are added, then blocks
+_SLACK = 1.01  # a gradient is computed a second time, in the order of `added`
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,20 @@ class GaussianOutput(
 ):
     """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
 
-    Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP; with Gaussian noise there is no published
-    calibration. A larger ridge lessens the noise as 1/lam and pulls w to 0. What is lost is about
-    ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with c the largest curvature of the loss, that is at most
-    ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most D apart. The lam for which this is least,
+    Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP. No calibration with Gaussian noise is
+    published. A larger ridge reduces the noise as 1/lam, but pulls w towards 0. The excess loss is about
+    ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with the largest curvature c of the loss, which is at most
+    ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most D apart. It is least for
 
         lam^3 = 2 c D^2 / (N mu W)^2,
 
-    is used, unless `lam` is larger. It looks at no data.
+    which is used unless `lam` is larger. This rule reads no rows.
 
     Args:
         loss: logistic; or squared, minimised over the ball ||w|| <= `radius`.
-        lam: coefficient of lam/2 ||w||^2; more is added, by a rule in eps, delta and N.
-        model_norm: W, the norm of w that the rule is best for; larger: less is added. The default was chosen on Adult.
-        radius: of the ball over which the squared loss is minimised.
+        lam: the least coefficient of lam/2 ||w||^2; a rule in eps, delta and N increases it.
+        model_norm: W, the norm of w for which the rule is best; a larger W gives less ridge. The default is for Adult.
+        radius: the radius of the ball over which the squared loss is minimised.
     """
 
     name: ClassVar[str] = "outpert"
@@ -63,29 +63,29 @@ class GaussianOutput(
 
     @property
     def logistic(self) -> bool:
-        """Whether the loss is logistic, and w unconstrained."""
+        """Return whether the loss is logistic, so that w is unconstrained."""
         return self.loss.name == "logistic"
 
     def longest(self, strength: float) -> float:
-        """L, an upper bound on the norm of every minimiser.
+        """Return L, an upper bound on the norm of every minimiser.
 
-        Squared loss: where w is inside the ball, ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``; on its surface the
-        left-hand side is less.
+        For the squared loss, w inside the ball has ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``. On the surface of
+        the ball, ``strength ||w||^2`` is smaller.
         """
         if self.logistic:
             return longest_minimiser(self.loss, strength)
         return min(self.radius, 1 / math.sqrt(2 * strength))
 
     def apart(self, length: float) -> float:
-        """How far apart two rows' gradients are at most, at a model of this length."""
+        """Return the largest distance of two rows' gradients at a model of this norm."""
         radius = logistic_radius if self.logistic else squared_radius
         return 2 * float(radius(length))
 
     def unsolved(self, problem: Problem, strength: float) -> float:
-        """A bound on the distance of the computed minimiser from the exact one.
+        """Return a bound on the distance of the computed minimiser from the exact one.
 
-        A gradient g leaves ``||g||/strength``; in a ball, a step of a projected gradient that is e long leaves
-        ``(1 + smoothness) e/strength`` (Pang 1987). It is measured in floating point.
+        With a gradient g, the distance is at most ``||g||/strength``. In a ball, with a projected gradient step of
+        length e, it is at most ``(1 + smoothness) e/strength`` (Pang 1987). The gradient has floating-point errors.
         """
         conditioning = 1.0 if self.logistic else 1 + self.loss.smoothness + strength
         length = self.longest(strength)
@@ -94,13 +94,13 @@ class GaussianOutput(
         return conditioning * (_SLACK * solver_tolerance(problem.N) + wrong) / strength
 
     def sensitivity(self, problem: Problem, strength: float) -> float:
-        """How far the computed minimiser moves at most, in L2 norm, when one row is replaced."""
+        """Return the L2 sensitivity of the computed minimiser to one replaced row."""
         longest = self.longest(strength)
         moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
         return moved + 2 * self.unsolved(problem, strength)
 
     def ridge(self, budget: Budget, problem: Problem) -> float:
-        """lam and what is added to it: the coefficient of ||w||^2 / 2 beside the mean loss that is minimised."""
+        """Return the coefficient of ||w||^2 / 2 in the minimised objective: `lam`, or more by the rule."""
         if math.isinf(budget.eps):
             return self.lam
         W = self.model_norm if self.logistic else min(self.model_norm, self.radius)
@@ -110,14 +110,14 @@ class GaussianOutput(
         )
 
     def mu(self, budget: Budget) -> float:
-        """Of a budget."""
+        """Return the mu of a budget."""
         return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """The minimiser, about its ridge."""
+        """Return the message: the minimiser for the ridge."""
         fit = Fit(self.loss, self.radius)
         if math.isinf(budget.eps):
             return (Sum(Minimiser(fit, about=1), math.inf, 0.0),)
@@ -132,20 +132,20 @@ class GaussianOutput(
 
 @dataclass(frozen=True)
 class Fit:
-    """The minimiser for a loss, over the ball of this radius where it is squared."""
+    """The minimiser of a loss; for the squared loss, over the ball of this radius."""
 
     loss: Loss
     radius: float
 
     def __call__(self, parties: Parties, strengths: Array) -> Array:
-        """For several strengths (B, 1): (B, d)."""
+        """Return the minimisers for several strengths (B, 1): (B, d)."""
         return self.minimise(parties.folded, strengths[:, 0])
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
-        """The minimisers of the mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
+        """Return the minimisers of mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
 
         Raises:
-            NotConvergedError: one is farther from the exact minimiser than is counted.
+            NotConvergedError: one is farther from the exact minimiser than `unsolved` allows.
         """
         X, y, counts = rows
         N = len(y) if counts is None else round(float(counts.sum()))
@@ -173,7 +173,7 @@ class Fit:
 def gradient_lengths(
     loss: Loss, rows: Rows, weights: Array, strength: Array | float, tilt: Array | float = 0.0
 ) -> Array:
-    """Return the lengths of the gradients of mean loss + strength/2 ||w||^2 + tilt'w at models (B, d): (B,).
+    """Return the norms of the gradients of mean loss + strength/2 ||w||^2 + tilt'w at models (B, d): (B,).
 
     `strength` is one number or (B, 1); `tilt` is one number or (B, d).
     """
@@ -193,24 +193,24 @@ def gradient_error(terms: int, d: int, steepest: float, length: float, strength:
     """Bound the distance of a computed gradient from the exact one (docs/privacy/outputs_and_newton.md).
 
     Args:
-        terms: how many products are added one after the other (`added`).
-        d: features.
-        steepest: the longest gradient of a row.
-        length: of the model.
-        strength: of the ridge.
+        terms: the number of products that are added one after the other (`added`).
+        d: the number of features.
+        steepest: the largest norm of a row's gradient.
+        length: the norm of the model.
+        strength: the coefficient of the ridge.
     """
     return 1.01 * 2.0**-53 * ((terms + 32) * steepest + 2 * (d + 8) * length + 4 * strength * length)
 
 
 def added(rows: int) -> int:
-    """Count the terms that `gradient_lengths` adds one after the other: those of a block, then the blocks."""
+    """Return how many terms `gradient_lengths` adds one after the other: the rows of a block, then the blocks."""
     return min(rows, _HEIGHT + -(-rows // _HEIGHT))
 
 
 def logistic_radius(length: ArrayLike) -> Array:
-    """Return the radius of a ball that holds the logistic gradients of all rows at models of these lengths (...,).
+    """Return the radius of a ball with the logistic gradients of all rows at models of these norms (...,).
 
-    It rises from 1/2 at w = 0 to 1, and two gradients are at most twice the radius apart (Theorem 1).
+    It rises from 1/2 at w = 0 to 1. Two gradients are at most twice the radius apart (Theorem 1).
     """
     length = np.asarray(length, dtype=float)
     low, high = np.zeros(length.shape), np.full(length.shape, 0.5)

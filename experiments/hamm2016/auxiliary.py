@@ -1,8 +1,8 @@
-"""Hamm, Cao & Belkin 2016, Sec. 4.5: how far a minimiser moves if an auxiliary sample changes too.
+"""Hamm, Cao & Belkin 2016, Sec. 4.5: the sensitivity of a minimiser if an auxiliary sample changes as well.
 
-Changes are searched on few auxiliary samples: one party's votes all turn, and one sample becomes another. The text
-bounds the move by 2/lam for votes, with or without the sample, and for soft labels by 2/(M lam), times (N + M - 1)/N
-with the sample.
+A search tries changes of a few auxiliary samples: all votes of one party flip, and one sample is replaced. The text
+bounds the sensitivity by 2/lam for votes, with or without the sample, and for soft labels by 2/(M lam), times
+(N + M - 1)/N with the sample.
 """
 
 import math
@@ -19,9 +19,9 @@ from dpml.seeds import generator
 
 
 def moves(M: Sequence[int], N: int = 20, lam: float = 0.5, tries: int = 300, seed: int = 0) -> pd.DataFrame:
-    """The largest move that was found over the text's bound, by labels, M and whether a sample changes (metric `move`).
+    """Search for the largest sensitivity over the text's bound (metric `move`), by labels, M and changed sample.
 
-    Samples have two features and unit length; half of the tries have all of them alike, where changes add up.
+    Samples have two features and norm 1. In half of the tries, all samples are equal, so that changes add up.
     """
     found = []
     for parties in M:
@@ -50,7 +50,7 @@ def moves(M: Sequence[int], N: int = 20, lam: float = 0.5, tries: int = 300, see
 
 
 def _minimiser(X: Array, positive: Array, lam: float) -> Array:
-    """The minimiser of the mean logistic loss with these shares of positive labels, plus lam/2 ||w||^2 (Newton)."""
+    """Return the minimiser (Newton) of the mean logistic loss with shares of positive labels, plus lam/2 ||w||^2."""
     w = np.zeros(X.shape[1])
     for _ in range(50):
         p = 1 / (1 + np.exp(-(X @ w)))
@@ -60,7 +60,7 @@ def _minimiser(X: Array, positive: Array, lam: float) -> Array:
 
 
 def bounded(evidence: Evidence) -> Check:
-    """No move that was found is above the bound."""
+    """Test that no sensitivity that was found is above the bound."""
     rows = evidence.rows
     if "labels" not in rows or set(rows["sample"].dropna()) != {"same", "other"}:
         raise NotComputedError(["moves"])

@@ -1,8 +1,8 @@
 """Heikkilä et al. 2017: what the noise of the authors' program guarantees, by exact computation.
 
-Proofs: docs/privacy/heikkila2017.md. A row is z = (x, y), with d features and a target. Every number of a noisy sum has
-the same noise, c/eps times the printed sensitivity, ``c = sqrt(2 log(1.25/delta))``. Of eps and of delta 0.3 go to the
-sums of squares that set the bounds to which rows are clipped, and 0.7 to X'X and X'y of the clipped rows.
+Proofs: docs/privacy/heikkila2017.md. A row is z = (x, y), with d features and a target. All numbers of a noisy sum have
+the same noise, c/eps times the printed sensitivity, with ``c = sqrt(2 log(1.25/delta))``. The sums of squares, which
+give the bounds for clipping, spend 0.3 of eps and of delta. X'X and X'y of the clipped rows spend 0.7.
 """
 
 import math
@@ -16,11 +16,11 @@ from dpml.audit.attacks import eps_by_gdp
 from dpml.privacy import gdp
 
 SHARE = 0.3
-"""Of eps and delta, for the bounds; in the program ``privacy_for_marg_var = .3``."""
+"""The share of eps and delta for the bounds; in the program, ``privacy_for_marg_var = .3``."""
 
 
 def printed_statistics(bounds: Array) -> Array:
-    """The program's sensitivity for rows within `bounds` (..., d + 1): x_i^2 moves by c_i^2, other products doubly."""
+    """Return the program's sensitivity within bounds c (..., d + 1): c_i^2 for x_i^2, 2 c_i c_j for x_i x_j."""
     squares = np.square(bounds)
     x, y = squares[..., :-1], squares[..., -1]
     diagonal, all_x = np.sum(x**2, -1), np.sum(x, -1)
@@ -28,22 +28,22 @@ def printed_statistics(bounds: Array) -> Array:
 
 
 def proven_statistics(bounds: Array) -> Array:
-    """How far X'X and X'y move at most: ``sqrt(|c|^4 + sum_i c_i^4 / 2)``, or the program's number where it is less."""
+    """Return the sensitivity of X'X and X'y: ``sqrt(|c|^4 + sum_i c_i^4 / 2)``, or the program's if that is smaller."""
     squares = np.square(bounds)
     most = np.sqrt(np.sum(squares, -1) ** 2 + np.sum(squares[..., :-1] ** 2, -1) / 2)
     return np.minimum(most, printed_statistics(bounds))
 
 
 def coefficients(z: Array) -> Array:
-    """What a row contributes: x_i x_j for i >= j, and x_i y."""
+    """Return a row's contribution: x_i x_j for i >= j, and x_i y."""
     return np.concatenate([np.outer(z[:-1], z[:-1])[np.tril_indices(len(z) - 1)], z[:-1] * z[-1]])
 
 
 def moves(d: Sequence[int]) -> pd.DataFrame:
-    """How far one row moves X'X and X'y, over the program's sensitivity (`moved`), for equal bounds.
+    """Compute the change of X'X and X'y by one row, over the program's sensitivity (`moved`), for equal bounds.
 
-    Clipped: a move that two rows make, `shown`, and the largest. Not clipped, in centred columns of length 10, which
-    are taken to lie within 5: if nearly all rows are at one end (`one-sided`), others are up to 10 away.
+    Clipped rows: the change between two given rows (`shown`), and the largest. Unclipped: centred columns of range 10
+    are assumed to lie within 5; if nearly all rows are at one end (`one-sided`), other rows are up to 10 away.
     """
     found = []
     for size in d:
@@ -61,17 +61,17 @@ def moves(d: Sequence[int]) -> pd.DataFrame:
 
 
 def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
-    """mu of the sums of squares of rows within `reach` (d + 1,): they move by its squares, not by it."""
+    """Return mu of the sums of squares of rows within `reach` (d + 1,): the sensitivity is reach^2, not reach."""
     return float(np.linalg.norm(np.square(reach)) / np.linalg.norm(reach)) * gdp.classical_mu(
         SHARE * eps, SHARE * delta
     )
 
 
 def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
-    """log10 of the exact delta over the claimed one (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
+    """Compute log10 of the exact over the claimed delta (`log10_excess`) and the exact eps (`eps_of_noise`), by part.
 
-    With a trusted aggregator's noise and equal bounds. `printed` has the program's sensitivity, `statistics` the proven
-    one; `whole` is of a row at the ends of the range that becomes 0. `reach` is of a feature, and of the target.
+    The noise is a trusted aggregator's, and all bounds are equal. `printed` has the program's sensitivity, `statistics`
+    the proven one. In `whole`, a row at the ends of the range becomes 0. `reach`: of a feature, and of the target.
     """
     row, unit, found = np.ones(d + 1), printed_statistics(np.ones(d + 1)), []
     for e in eps:
@@ -88,15 +88,15 @@ def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) ->
 
 
 def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
-    """A trusted aggregator's variance over what n clients' 1/(n - 1) each leave to who knows some (`lacking`)."""
+    """Compute a trusted aggregator's variance over that which n clients leave if some are known (`lacking`)."""
     cases = [(n, k) for n in clients for k in known if k < n]
     return pd.DataFrame([{"n": n, "known": k, "metric": "lacking", "value": (n - 1) / (n - k)} for n, k in cases])
 
 
 def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
-    """A 95 % lower bound on eps (`attacked`) from noisy sums of squares, `draws` of either of two neighbours.
+    """Compute a 95 % lower bound on eps (`attacked`) from noisy sums of squares, with `draws` of each neighbour.
 
-    A row is at the ends of the assumed range, or 0. Beside it what is `claimed` for the whole release, and `proven`.
+    They differ in a row: at the ends of the assumed range, or 0. Other metrics: `claimed` (whole release), `proven`.
     """
     rng, found, row = np.random.default_rng(2017), [], np.square(reach)
     for e in eps:

@@ -1,4 +1,4 @@
-"""Table 1: the bytes of secure aggregation, measured, and how they grow."""
+"""Table 1: measured bytes of secure aggregation, and their growth."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -21,12 +21,12 @@ def communication(
 ) -> pd.DataFrame:
     """Measure the bytes of a site (the mean over sites) and of the aggregator, without drop-outs.
 
-    For the complete graph and for a sparse ring (for the numbers of parties that have one), and every length in d.
-    `algo` names the graph. Metrics: `site_bytes`, `aggregator_bytes`, `degree`; the column `length` is d in words.
+    The graph is complete or, for numbers of parties that allow it, a sparse ring; `algo` names it. The column `length`
+    is d in words. Metrics: `site_bytes`, `aggregator_bytes`, `degree`.
 
-    With a number of compute `nodes`, rows `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017 by the
+    With a number of compute `nodes`, rows `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017, by the
     formula in Imtiaz et al. 2019 (App. A): every site sends a share of its d words to each node, and every node sends
-    the sum of its shares. A word has 8 bytes; keys and headers are not counted.
+    the sum of its shares. A word has 8 bytes; keys and headers are not included.
     """
     cases = [("everybody", m, complete(m)) for m in everybody]
     cases += [("ring", m, topology) for m in ring if (topology := sparse(m)) is not None]
@@ -49,12 +49,12 @@ def communication(
 
 
 def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
-    """Return the growth of the bytes of `communication`, by `algo` and `who`.
+    """Measure the growth of the bytes of `communication`, by `algo` and `who`.
 
-    Metrics: `in_M` and `in_d`, slopes on a log-log scale over the three largest M at the smallest d, and over the three
-    largest d at the smallest M, where one term of a sum of two powers dominates; only if there are three. `misfit` is
-    the largest relative error of the least-squares fit to all measurements of this form: 1, M, d for a site and M
-    times that for the aggregator; on a ring, 1, k, M, d with the degree k, on which only signatures depend.
+    Metrics: `in_M` is the log-log slope over the three largest M at the smallest d, and `in_d` that over the three
+    largest d at the smallest M, where one term of a sum of two powers dominates; fewer than three give no slope.
+    `misfit` is the largest relative error of a least-squares fit to all measurements. Its terms are 1, M, d for a site,
+    and M times these for the aggregator; on a ring also the degree k, on which only signatures depend.
     """
     table = communication(everybody, ring, d)
     wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()

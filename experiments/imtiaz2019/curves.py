@@ -1,4 +1,4 @@
-"""Rows of computed blocks (`dpml.running.computed`): analytic curves, and comparisons at the same proven privacy.
+"""Compute rows of blocks (`dpml.running.computed`): analytic curves of delta, and variances of noise.
 
 A curve of delta is given as `digits` = log10(1/delta), because delta itself leaves the range of floating-point numbers,
 and as `log10_delta`, the height on a logarithmic axis, down to `DRAWN`.
@@ -28,13 +28,13 @@ from dpml.seeds import generator
 from .tight import FAMILY
 
 DRAWN = -20.0
-"""log10 of the smallest delta that is drawn: below it, privacy fails for other reasons first."""
+"""log10 of the smallest delta in a figure: privacy is more likely to fail for other reasons than with smaller ones."""
 
 
 def delta_against_tau(
     N: int, M: int, eps: float, low: float = 1e-2, high: float = 1e2, points: int = 41
 ) -> pd.DataFrame:
-    """Imtiaz et al. 2019, fig. 5: delta of CAPE and of `conv` against the sites' noise tau, at the most colluders."""
+    """Compute fig. 5: delta of CAPE and of `conv` against the sites' noise tau, with the most colluders."""
     problem = Problem(M, N, 1)
     rows = []
     for tau in np.geomspace(low, high, points):
@@ -43,7 +43,7 @@ def delta_against_tau(
 
 
 def delta_against_colluders(N: int, M: int, eps: float, tau: float) -> pd.DataFrame:
-    """Imtiaz et al. 2019, fig. 6: the same for every number of colluders up to the most, at one tau."""
+    """Compute fig. 6: delta of CAPE and of `conv` against the number of colluders, at one tau."""
     rows = []
     for honest in range(M, Problem(M, N, 1).honest - 1, -1):
         rows += [{"share": (M - honest) / M, **row} for row in _deltas(N, M, honest, eps, tau)]
@@ -51,17 +51,17 @@ def delta_against_colluders(N: int, M: int, eps: float, tau: float) -> pd.DataFr
 
 
 def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[str, Any]]:
-    """delta under every reading, for sites of N/M rows, a target that moves by M/N, and noise tau at every site.
+    """Compute delta in every interpretation, for sites of N/M rows, sensitivity M/N, and noise tau at every site.
 
     For CAPE:
 
     - `as plotted`: 2 Q((eps - mu^2/2)/mu), the authors' script, for the covariance of their proof;
     - `printed`: 2 phi(z)/z, z = (eps - mu^2/2)/mu, with the mu of Theorem 1 (eqs. 4, 5), where its inverse is wrong;
     - `their view`: the exact curve for the covariance of their proof, in which the colluders' own noise is random;
-    - `whole view`: the exact curve for all that the aggregator and the colluders know.
+    - `whole view`: the exact curve for everything that the aggregator and the colluders know.
 
-    For `conv`, with the noise tau/sqrt(M) at every site that gives the average the same variance: `as plotted` is
-    1.25 exp(-M (N_k eps tau/M)^2 / 2), from the textbook's formula; `whole view` is the exact curve.
+    For `conv`, every site has the noise tau/sqrt(M), which gives the average the same variance. Here `as plotted` is
+    1.25 exp(-M (N_k eps tau/M)^2 / 2), by the textbook formula, and `whole view` is the exact curve.
     """
     shift = M / N
     theirs = _mu_of_their_covariance(M, honest) * shift / tau
@@ -89,7 +89,7 @@ def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[st
 
 
 def _mu_of_their_covariance(M: int, honest: int) -> float:
-    """mu of Theorem 1's view, in units of (shift of one site) / tau, from the covariance that its proof writes down.
+    """Return mu of Theorem 1's view, in units of (shift of one site) / tau, for the covariance in its proof.
 
     The view is the honest sites' messages and the sum of their ehat. The proof treats the colluders' ehat as random,
     although the colluders know them.
@@ -103,7 +103,7 @@ def _mu_of_their_covariance(M: int, honest: int) -> float:
 
 
 def _printed(M: int, honest: int, eps: float, shift: float) -> float:
-    """log delta by Theorem 1 as printed; nan where its bound does not apply (eps <= mu_z)."""
+    """Return log delta by Theorem 1 as printed; nan if its bound does not apply (eps <= mu_z)."""
     colluders = M - honest
     factor = (honest + 2) / honest + 9 * colluders**2 / honest / (M * (1 + M) - 3 * colluders**2)
     mu = math.sqrt(M / (1 + M) * factor) * shift
@@ -112,9 +112,9 @@ def _printed(M: int, honest: int, eps: float, shift: float) -> float:
 
 
 def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.DataFrame:
-    """Lemma 1 and Prop. 1 of Imtiaz et al. 2019 on samples: variances of the average's noise, in units of tau^2.
+    """Test Lemma 1 and Prop. 1 of Imtiaz et al. 2019 on samples of the average's noise, in units of tau^2.
 
-    Metrics `cape_over_pooled` and `conv_over_cape` for every number M of sites; `count` values went into each variance.
+    Metrics: `cape_over_pooled` and `conv_over_cape`, ratios of variances for every M, from `samples` values.
     """
     rows = []
     for sites in M:
@@ -134,15 +134,15 @@ def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.Data
 def noise_of_uneven_sites(
     M: int, u: Sequence[float], N: int = 10000, samples: int = 20000, seed: int = 0
 ) -> pd.DataFrame:
-    """Remark 3 and Prop. 2 of Imtiaz et al. 2019: variances relative to the pooled mechanism where site sizes differ.
+    """Compute Remark 3 and Prop. 2 of Imtiaz et al. 2019: variances relative to pooled data, for unequal sites.
 
-    A site of the second half has u times as many rows as one of the first, N_k. A target that moves by 1/N_k needs
-    noise tau_k in proportion to 1/N_k. Metrics, by `reading`:
+    Sites of the second half have u times as many rows as those of the first half. With the sensitivity 1/N_k, site k
+    needs noise tau_k proportional to 1/N_k. The metric `variance_ratio` has three values (column `reading`):
 
-    - `variance_ratio` of `H(n)`: the formula ``(N^2/M^3) sum 1/N_k^2`` for the plain average of CAPE's messages;
-    - of `plain average`: the same, from samples of ``e_k = ehat_k - mean ehat`` and ``g_k`` of variance tau_k^2/M;
-    - of `weighted sum`: the variance of the noise in the linear coefficients that capeFM and, as algorithm `conv`, conv
-      release for sites of these sizes, around the exact coefficients of all rows, over that of one trusted curator.
+    - `H(n)`: the formula ``(N^2/M^3) sum 1/N_k^2`` for the plain average of CAPE's messages;
+    - `plain average`: the same from samples of ``e_k = ehat_k - mean ehat`` and of ``g_k`` with variance tau_k^2/M;
+    - `weighted sum`: the variance of the linear coefficients that capeFM (or conv, as algorithm `conv`) releases for
+      these sites, around the exact coefficients of all rows, over that of one trusted curator.
     """
     rows = []
     for ratio in u:
@@ -167,7 +167,7 @@ def noise_of_uneven_sites(
 
 
 def _released_variance(sites: Sites, parties: Parties, rng: Generator, samples: int) -> float:
-    """The variance of the released linear coefficients around those of all rows, over that of a trusted curator."""
+    """Return the variance of the released linear coefficients around those of all rows, over a curator's variance."""
     budget, loss, problem = Budget(1.0, 1e-5), for_task("regression"), parties.problem
     N, d = problem.N, problem.d
     (pooled,) = FunctionalMechanism(loss).messages(budget, problem)

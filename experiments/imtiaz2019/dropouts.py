@@ -1,11 +1,11 @@
-"""Imtiaz et al. 2019: the gain of CAPE over conventional noise when sites drop out, and what is then proven.
+"""Imtiaz et al. 2019: the gain of CAPE over conventional noise when sites drop out, and the guarantee that remains.
 
 "Even in the case of site drop-out, we achieve sum e_s = 0, as long as the number of active sites is above some
 threshold. Therefore, the performance gain of CAPE remains the same irrespective of the number of dropped-out sites."
 
-With n of M sites left, the average of what they sent has a noise of variance ``tau^2/(M n)``, and that of conventional
-messages ``tau^2/n``. The gain is M. What is proven for the survivors is not the same: the noise in their sum has the
-variance ``n/M tau^2``, so that mu is larger by ``sqrt(M/n)``.
+With n of M sites left, the average of their messages has noise of variance ``tau^2/(M n)``, and the average of
+conventional messages ``tau^2/n``. So the gain is M. But the guarantee for the survivors is weaker: the noise in their
+sum has variance ``n/M tau^2``, so mu increases by the factor ``sqrt(M/n)``.
 """
 
 import math
@@ -21,10 +21,10 @@ from dpml.seeds import generator
 
 
 def noise_after_dropouts(M: int, dropped: Sequence[int], samples: int = 20_000, seed: int = 0) -> pd.DataFrame:
-    """Variances of the average's noise among the survivors, through the real protocol, in units of tau^2.
+    """Measure variances of the survivors' average noise with the real protocol, in units of tau^2.
 
-    Metrics, for every number of sites that drop out before they send: `gain`, conv's variance over CAPE's, from
-    `samples` values each; `mu`, by how much the survivors' noise proves less than was asked for, ``sqrt(M/n)``.
+    Metrics, for every number of sites that drop out before they send: `gain` is conv's variance over CAPE's, from
+    `samples` values each; `mu` is the factor ``sqrt(M/n)`` by which the survivors' mu exceeds the requested one.
     """
     rows = []
     for gone in dropped:

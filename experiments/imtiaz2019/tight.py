@@ -1,4 +1,4 @@
-"""Rows of computed blocks: what an algorithm's published and tight noise cost at the same proven privacy."""
+"""Compare the cost of an algorithm's published and tight noise at the same proven privacy."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,10 +30,10 @@ def loss_at_proven_eps(  # noqa: PLR0913 - the keys of a block in an experiment'
     draws: int = 20,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """The gain of `tight` noise over published noise on synthetic data, at the same proven privacy.
+    """Compute the gain of `tight` over published noise on synthetic data, at the same proven privacy.
 
-    Every algorithm runs with both at the same *proven* (eps, delta) of its worst view, the column `proven_eps`.
-    `asked_eps` is the requested eps, which the published noise claims; bisection finds it. `gap_ratio` is the mean
+    Every algorithm runs with both kinds of noise at the same *proven* (eps, delta) of its worst view (`proven_eps`).
+    `asked_eps` is the requested eps, which the published noise claims, found by bisection. `gap_ratio` is the mean
     optimality gap with the published noise over that with the tight noise; both use the same noise directions.
     """
     data = Synthetic(recipe=recipe, d=d, rows=N)
@@ -71,7 +71,7 @@ def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[st
 
 
 def _requested_eps(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
-    """The eps to request so that `target` is proven for the worst view."""
+    """Return the eps to request so that `target` is proven for the worst view."""
 
     def excess(log_eps: float) -> float:
         guarantees = guaranteed(algorithm, Budget(math.exp(log_eps), delta), problem)

@@ -1,11 +1,11 @@
-"""The rivals of Jayaraman, Wang, Evans & Gu 2018 that no other paper here has: noise that is not added once to a mean.
+"""Methods that Jayaraman, Wang, Evans & Gu 2018 compare with, and that no other pack has.
 
-M parties of n rows each, a loss of Lipschitz constant 1, b = 2/(n lam eps); one sample is the unit:
+There are M parties of n rows each, the loss has Lipschitz constant 1, b = 2/(n lam eps), and the unit is one sample:
 
 - *MPC Out P* is `la`: the mean of the parties' minimisers plus noise of scale b/M, added inside an MPC.
 - *Pathak* adds noise of scale b to that mean.
-- *Local Out P* and *Local Obj P* average models each of which its party has perturbed (Chaudhuri et al. 2011). A
-  party's own noise protects its rows from whoever sees its model, and so from whoever sees the mean.
+- *Local Out P* and *Local Obj P* average models that each party has perturbed by itself (Chaudhuri et al. 2011). A
+  party's noise protects its rows against observers of its model, and so also against observers of the mean.
 - *MPC Grad P* is `jayaraman` with c = 8, *Local Grad P* is `wddp` in synchronous rounds with c = 8 M^2.
 """
 
@@ -31,15 +31,15 @@ from dpml.privacy import Budget, Problem, View
 
 @dataclass(frozen=True)
 class Pathak(LocalAggregation):
-    """The mean of the parties' minimisers with the noise that one party's needs; published noise only."""
+    """`pathak`: the mean of the parties' minimisers, with the noise of a single party's; published noise only."""
 
     name: ClassVar[str] = "pathak"
     claim: ClassVar[str | None] = "Pathak et al. 2010, as in Jayaraman et al. 2018, Table 1"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Noise of M times the scale."""
+        """Return the message of `la` with M times the noise."""
         if self.tight:
-            raise UserError("algo=pathak is published noise: set calibration=published.")
+            raise UserError("algo=pathak has published noise only: set calibration=published.")
         (sent,) = super().messages(budget, problem)
         return (replace(sent, noise=problem.M * sent.noise),)
 
@@ -48,7 +48,7 @@ class Pathak(LocalAggregation):
 class LocalOutput(
     Program, losses=("logistic",), calibrations=("published", "tight"), variants=("paper", "per_coordinate")
 ):
-    """`local_output`: the mean of models of parties of equal size, to which each has added the noise that it needs."""
+    """`local_output`: the mean of the models of equally large parties; each party adds noise to its own model."""
 
     name: ClassVar[str] = "local_output"
     published_variants: ClassVar[bool] = True
@@ -57,16 +57,16 @@ class LocalOutput(
 
     @property
     def alone(self) -> LocalAggregation | ObjectivePerturbation:
-        """What a party does."""
+        """The algorithm that each party runs."""
         return LocalAggregation(self.loss, self.calibration, variant=self.variant, lam=self.lam)
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator(("release", "client"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """What a party would release, for whoever sees it or the mean."""
+        """Return the message of one party, which bounds what its model and the mean reveal."""
         if problem.M * problem.smallest != problem.N:
-            raise UserError(f"algo={self.name} needs partition=equal, and M to divide N={problem.N}.")
+            raise UserError(f"algo={self.name} needs partition=equal, and an M that divides N={problem.N}.")
         return self.alone.messages(budget, Problem(1, problem.smallest, problem.d))
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
@@ -75,7 +75,7 @@ class LocalOutput(
         return {"release": proof, "client": proof}
 
     def run(self, carrier: Carrier) -> Release:
-        """The mean of the minimisers, plus the mean of M independent noises."""
+        """Return the mean of the minimisers plus the mean of M independent noise vectors."""
         M, unit, scale = carrier.problem.M, carrier.unit_noise, carrier.widths(0)[:, None]
         exact = MeanModel(self.lam)(carrier.mechanism.parties)
         return Release(exact + sum(scale * unit(0)[0] for _ in range(M)) / M)
@@ -83,10 +83,10 @@ class LocalOutput(
 
 @dataclass(frozen=True)
 class LocalObjective(LocalOutput, variants=("paper",)):
-    """`local_objective`: every party perturbs its objective instead, by Algorithm 2 of Chaudhuri et al. 2011.
+    """`local_objective`: every party perturbs its objective, by Algorithm 2 of Chaudhuri et al. 2011.
 
-    The authors' program differs: it draws one b for all parties, a Laplace number in every coordinate, and takes
-    ``eps - 2 log(c/(n lam))`` for ``eps - 2 log(1 + c/(n lam))``.
+    The authors' program differs. It draws one b for all parties, with a Laplace variable in every coordinate, and uses
+    ``eps - 2 log(c/(n lam))`` instead of ``eps - 2 log(1 + c/(n lam))``.
     """
 
     name: ClassVar[str] = "local_objective"
@@ -96,7 +96,7 @@ class LocalObjective(LocalOutput, variants=("paper",)):
         return ObjectivePerturbation(self.loss, self.calibration, lam=self.lam)
 
     def run(self, carrier: Carrier) -> Release:
-        """The mean of exact minimisers."""
+        """Return the mean of the minimisers of the perturbed objectives."""
         problem, n, parties = carrier.problem, carrier.problem.smallest, carrier.mechanism.parties
         sent = [message for (message,) in carrier.messages]
         strength, total = carrier.per_run([made.strength for made in sent]), np.zeros(1)

@@ -24,16 +24,16 @@ PRINTED = {
     "MPC Out P": ("laplace", 12.2e-3),
     "MPC Grad P": ("gaussian", 0.572e-3),
 }
-"""Table 1: the law of the noise, and its standard deviation over 1,000 samples."""
+"""Table 1: the distribution of the noise, and its printed standard deviation over 1,000 samples."""
 
 ERRORS = {"laplace": math.sqrt(5 / 4000), "gaussian": math.sqrt(2 / 4000)}
-"""Of a standard deviation over 1,000 samples, relative: sqrt((kurtosis - 1)/4,000)."""
+"""The relative standard error of a standard deviation over 1,000 samples: sqrt((kurtosis - 1)/4,000)."""
 
 
 def output_perturbation(d: int, n: Sequence[int], lam: float, eps: float) -> pd.DataFrame:
-    """The largest `privacy_loss` of Theorem 3.1's noise between two neighbours, for parties of n rows.
+    """Compute the largest `privacy_loss` between two neighbours with Theorem 3.1's noise, for parties of n rows.
 
-    They differ in one row, which is (1, ..., 1)/sqrt(d) or the opposite; the other rows of its party are 0.
+    The neighbours differ in one row, which is (1, ..., 1)/sqrt(d) or its opposite. The other rows of this party are 0.
     """
     found = []
     for rows in n:
@@ -47,7 +47,7 @@ def output_perturbation(d: int, n: Sequence[int], lam: float, eps: float) -> pd.
 
 
 def gradient_perturbation(eps: Sequence[float], delta: Sequence[float], shares: Sequence[float]) -> pd.DataFrame:
-    """log10 of the exact delta over the claimed one (metric `log10_excess`), after a share t/T of the rounds."""
+    """Compute log10 of the exact delta over the claimed one (`log10_excess`), after a share t/T of the rounds."""
     found = []
     for e, d, share in product(eps, delta, shares):
         claimed = e * math.sqrt(share)
@@ -58,10 +58,10 @@ def gradient_perturbation(eps: Sequence[float], delta: Sequence[float], shares: 
 
 
 def table1(m: int, n: int, lam: float, eps: float, T: int, delta: float) -> pd.DataFrame:
-    """Table 1 again, G = 1: standard deviations, `generated` as printed and `std` of the printed law.
+    """Recompute Table 1 with G = 1: `generated` is the printed standard deviation, `std` that of the printed law.
 
-    For gradients also `needed`, that of Theorem 3.4's noise (of each party's, in the mean, for Local Grad P), and
-    `eps_of_noise`, the exact eps at `delta` of what was generated.
+    For gradient methods also `needed`, the standard deviation of Theorem 3.4's noise (for Local Grad P, of the mean of
+    all parties' noise), and `eps_of_noise`, the exact eps at `delta` of the generated noise.
     """
     output, gradient = math.sqrt(2) * 2 / (n * lam * eps), math.sqrt(2 * T) / (n * eps)
     stds = {
@@ -75,7 +75,7 @@ def table1(m: int, n: int, lam: float, eps: float, T: int, delta: float) -> pd.D
     for method, (law, generated) in PRINTED.items():
         values = {"generated": generated, "std": stds[method]}
         if law == "gaussian":
-            rows = n * gradient / stds[method]  # the noise is that of a mean over so many rows
+            rows = n * gradient / stds[method]  # the noise is in a mean over this many rows
             values["needed"] = math.sqrt(8 * T * math.log(1 / delta)) / (rows * eps)
             values["eps_of_noise"] = gdp.eps_of(math.sqrt(T) * 2 / (rows * generated), delta)
         found += [{"method": method, "law": law, "metric": key, "value": value} for key, value in values.items()]
@@ -92,14 +92,14 @@ def _rows(evidence: Evidence, metric: str, **values: object) -> pd.DataFrame:
 
 
 def private(evidence: Evidence) -> Check:
-    """No privacy loss is above the eps claimed."""
+    """Test that no privacy loss is above the claimed eps."""
     rows = _rows(evidence, "privacy_loss", reading=evidence.reading.name)[["neighbours", "n", "value", "eps"]]
     shown = {f"{a}, n = {n:g}": exact(value, eps * (1 + 1e-12)) for a, n, value, eps in rows.to_numpy()}
     return exact_check([("largest privacy loss", "", "eps", shown)])
 
 
 def kept(evidence: Evidence, partly: bool = False, budget: Mapping[str, float] | None = None) -> Check:
-    """No exact delta is above the claimed one, after all rounds or after a part of them, for all budgets or for one."""
+    """Test that no exact delta is above the claimed one, after all or some rounds, for all budgets or one."""
     rows = _rows(evidence, "log10_excess", **budget or {})
     rows = rows[(rows["share"] < 1) if partly else (rows["share"] == 1)]
     if rows.empty:
@@ -112,7 +112,7 @@ def kept(evidence: Evidence, partly: bool = False, budget: Mapping[str, float] |
 
 
 def generated(evidence: Evidence) -> Check:
-    """The printed deviations are those of 1,000 samples of the printed laws: within three standard errors."""
+    """Test that the printed standard deviations are within three standard errors of the printed laws'."""
     made, stated = (_rows(evidence, name).set_index("method") for name in ("generated", "std"))
     errors = stated["law"].map(ERRORS) * 3
     shown = {
@@ -123,7 +123,7 @@ def generated(evidence: Evidence) -> Check:
 
 
 def enough(evidence: Evidence) -> Check:
-    """The noise of both gradient methods is at least that of Theorem 3.4, less three standard errors."""
+    """Test that both gradient methods have at least Theorem 3.4's noise, less three standard errors."""
     needed, made = (
         _rows(evidence, name, law="gaussian").set_index("method")["value"] for name in ("needed", "generated")
     )

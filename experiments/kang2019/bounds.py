@@ -1,7 +1,7 @@
 """Kang, Liu & Wang 2019: Theorems 2 and 3, and Table 1, as functions and as tables.
 
-Figures are p features, G the loss's Lipschitz constant, N rows of all parties, T rounds, lam the regulariser's
-coefficient, and the budget eps and delta; a setting has M parties, of which the smallest has n_min rows.
+The `figures` are p features, the loss's Lipschitz constant G, N rows of all parties, T rounds, the regulariser's
+coefficient lam, and the budget eps, delta. A setting has M parties; the smallest has n_min rows.
 """
 
 import math
@@ -12,7 +12,7 @@ import pandas as pd
 
 from dpml.arrays import Array
 
-SMOOTHNESS, DIAMETER = 0.25, 1.0  # L, and D, of the models that Zhang et al. 2017 allow
+SMOOTHNESS, DIAMETER = 0.25, 1.0  # L, and the diameter D of the set of models in Zhang et al. 2017
 
 METHODS = {
     "Pathak et al. 2010": ("yes", "no"),
@@ -21,25 +21,25 @@ METHODS = {
     "Wang et al. 2017": ("no", "yes"),
     "WD-DP": ("yes", "yes"),
 }
-"""Whether a method is distributed, and allows losses that are not convex."""
+"""Whether each method is distributed, and whether it allows non-convex losses."""
 
 
 def excess_risk_bound(
     p: int, T: int, lam: float | Array, smoothness: float, variance: float | Array, start: float | Array
 ) -> Any:
-    """Theorems 2 and 3, ineq. (11): E[R(w_T)] - min R after T rounds with step 1/L, from a model with gap `start`.
+    """Return the bound (11) on E[R(w_T)] - min R after T rounds with step 1/L, from a gap `start` (Theorems 2, 3).
 
-    ``(1 - lam/L)^T start + p variance / (2 lam) (1 - (1 - lam/L)^T)``, where R is L-smooth, and lam-strongly convex
-    (Thm 2) or has gradients with ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3, the Polyak-Lojasiewicz condition). The
-    variance is that of the noise in every entry of the gradient that the model follows. The paper uses a client's
-    sigma^2 here; the weighted average of M clients' noise has variance sigma^2 sum (N_k/N)^2.
+    It is ``(1 - lam/L)^T start + p variance / (2 lam) (1 - (1 - lam/L)^T)``. R is L-smooth. It is lam-strongly convex
+    (Thm 2) or satisfies ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3, the Polyak-Lojasiewicz condition). `variance` is
+    the noise's variance in every entry of the gradient that descent uses. The paper inserts a client's sigma^2, but the
+    weighted average of M clients' noise has variance sigma^2 sum (N_k/N)^2.
     """
     left = (1 - lam / smoothness) ** T
     return left * start + p * variance / (2 * lam) * (1 - left)
 
 
 def published_bounds(figures: Mapping[str, Any], M: int, n_min: int) -> dict[str, tuple[float, float]]:
-    """Table 1: the orders of the noise's variance and of the excess risk by method, as printed, without constants.
+    """Return the printed orders of the noise's variance and of the excess risk by method (Table 1), without constants.
 
     The paper derives constants only for the first method.
     """
@@ -61,7 +61,7 @@ def published_bounds(figures: Mapping[str, Any], M: int, n_min: int) -> dict[str
 
 
 def table1(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
-    """Table 1 at named `settings` of M and n_min: a row per setting, method and metric."""
+    """Compute Table 1 at named `settings` of M and n_min: a row per setting, method and metric."""
     rows = []
     for name, own in settings.items():
         for method, orders in published_bounds(figures, **own).items():
@@ -75,10 +75,10 @@ def table1(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]
 def theorem2(
     settings: Mapping[str, Mapping[str, Any]], lam: float, eps: float, delta: float, T: int, c: float = 16.0
 ) -> pd.DataFrame:
-    """Theorem 2's bound for wddp with synchronous rounds, logistic loss, M equal clients and w_0 = 0.
+    """Compute Theorem 2's bound for wddp with synchronous rounds, logistic loss, M equal clients and w_0 = 0.
 
-    The bound is given with the noise that the proof has in the average, sigma^2, and with the variance of the average
-    of M clients' noise, sigma^2 / M. Both use the sigma of the constant c, and a start with a gap of at most log 2.
+    It is computed twice: with sigma^2, which the proof uses for the average, and with sigma^2 / M, the true variance of
+    the average of M clients' noise. Both use the sigma for the constant c, and an initial gap of at most log 2.
     `settings` have p, N and M.
     """
     rows = []
@@ -91,9 +91,9 @@ def theorem2(
 
 
 def factors(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
-    """The factors of Table 1 and Remark 1 beside what the formulas give: a row per setting, reading and metric.
+    """Compute the stated factors of Table 1 and Remark 1, and those of the formulas: a row per setting and reading.
 
-    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s; `remark1` is the noise's term of (12),
+    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s. `remark1` is the noise term of (12),
     ``T p sigma^2/(2L)``, over that of (11), ``p sigma^2/(2 lam) (1 - (1 - lam/L)^T)``.
     """
     N, lam, rows = figures["N"], figures["lam"], []

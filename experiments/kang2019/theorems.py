@@ -27,16 +27,16 @@ from dpml.optim.convex import least
 
 from .bounds import excess_risk_bound
 
-EVERY = 20  # rounds between two models that are measured
-STARTS = 8  # of the search for the minimum of a loss that is not convex
+EVERY = 20  # rounds between two measured models
+STARTS = 8  # initial models of the search for a non-convex loss's minimum
 
 
 @dataclass(frozen=True)
 class MeasuredDescent(NoisyDescent):
-    """`wddp` with step 1/L in synchronous rounds, which also reports the quantities that the theorems bound.
+    """`wddp` with step 1/L in synchronous rounds; it also reports the quantities in the theorems.
 
-    The release reports these metrics, for the experimenter only: `excess_risk`, R(w_T) - min R; `theorem2_bound` on its
-    mean, for a convex loss; `theorem3_bound`, with the measured mu; `pl_constant`, that mu.
+    These metrics are for the experimenter only: `excess_risk` is R(w_T) - min R; `theorem2_bound` bounds its mean for a
+    convex loss; `theorem3_bound` is the bound with the measured mu, which is `pl_constant`.
     """
 
     in_step: ClassVar[bool] = False
@@ -46,11 +46,11 @@ class MeasuredDescent(NoisyDescent):
         super().__post_init__()
         if not self.layout.synchronous or self.step_selection != "fixed" or self.step is not None:
             raise UserError(
-                "the theorems need algo.variant=synchronous or once, and algo.step_selection=fixed with step=null."
+                "the theorems need algo.variant=synchronous or once, and algo.step_selection=fixed with algo.step=null."
             )
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the last models, with the quantities that the theorems bound."""
+        """Return the last models, with the quantities in the theorems as metrics."""
         seen: list[Array] = []
         rounds = iter(range(self.rounds))
 
@@ -74,7 +74,7 @@ class MeasuredDescent(NoisyDescent):
         minimum = min(self.minimum(parties, gradient), values.min())
         excess = values - minimum
         ratios = np.einsum("...j,...j->...", slopes, slopes) / (2 * np.where(excess > 0, excess, np.nan))
-        # at a value that rounds to the minimum the ratio is meaningless
+        # where the value equals the minimum up to rounding, the ratio is meaningless
         found = np.nanmin(np.where(excess > 1e-9, ratios, np.nan), axis=0)
         metrics = {
             "excess_risk": excess[-1],
@@ -86,12 +86,12 @@ class MeasuredDescent(NoisyDescent):
         return metrics
 
     def _bound(self, d: int, constants: Array, noises: Array, start: Array) -> Any:
-        """Ineq. (11) for constants mu and start gaps (budgets, draws), and noises (budgets,)."""
+        """Return the bound (11) for constants mu and initial gaps (budgets, draws), and noises (budgets,)."""
         smoothness, T = 1 / self.largest, self.rounds
         return excess_risk_bound(d, T, np.minimum(constants, smoothness), smoothness, noises[:, None] ** 2, start)
 
     def minimum(self, parties: Parties, gradient: Callable[[Array], Array]) -> float:
-        """Return the minimum of the objective; for a loss that is not convex the least value from several starts."""
+        """Return the minimum of the objective; for a non-convex loss, the least value from several initial models."""
         if self.loss.convex:
             return least(parties, self.loss, self.lam)
         rng, d = np.random.default_rng(0), parties.problem.d

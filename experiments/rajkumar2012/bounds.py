@@ -1,10 +1,10 @@
 """Rajkumar & Agarwal 2012: Theorem 5.3, Proposition 5.2 and footnote 4.
 
-Theorem 5.3 says how far the expected loss of `gop` may lie above that of a fixed model w_0.
+Theorem 5.3 bounds the expected loss of `gop` minus that of a fixed model w_0.
 
-The theorem has a constant kappa that it does not name. Its proof gives one if the cited result for the step from the
-private rows to new ones is written with its own constants (Sridharan, Srebro & Shalev-Shwartz 2008, as quoted by Hamm
-et al. 2016): with probability 1 - 2 delta', for Delta = 0,
+The theorem has a constant kappa without giving its value. Its proof gives a value once the generalisation bound that it
+cites is written with its own constants (Sridharan, Srebro & Shalev-Shwartz 2008, as quoted by Hamm et al. 2016). With
+probability 1 - 2 delta', for Delta = 0,
 
     E phi(w_gop) - E phi(w_0) <= 2 T/(N^2 lam) + 16 (32 + log(1/delta'))/(lam N) + lam/2 ||w_0||^2,
 
@@ -32,7 +32,7 @@ TAIL = 0.05  # delta', for the noise and for the rows
 
 
 def noise_quantile(budget: Budget, problem: Problem, lam: float) -> float:
-    """T, the 1 - `TAIL` quantile of ||eta||^2 with the published noise; inf where the theorem does not hold.
+    """Return T, the 1 - `TAIL` quantile of ||eta||^2 with the published noise; inf if the theorem does not hold.
 
     The theorem needs Delta = 0.
     """
@@ -44,16 +44,16 @@ def noise_quantile(budget: Budget, problem: Problem, lam: float) -> float:
 
 
 def risk_bound(budget: Budget, problem: Problem, lam: float, length: float) -> float:
-    """The bound above, for ||w_0|| = `length`; inf where the theorem does not hold."""
+    """Return the bound of this module's docstring for ||w_0|| = `length`; inf if the theorem does not hold."""
     noise_term = 2 * noise_quantile(budget, problem, lam) / (problem.N**2 * lam)
     return noise_term + 16 * (32 + math.log(1 / TAIL)) / (lam * problem.N) + lam / 2 * length**2
 
 
 def rows_needed(budget: Budget, d: int, tau: float, length: float) -> int:
-    """Theorem 5.3's N: with that many rows, and lam = tau/length^2, the excess is at most `tau` with probability 0.9.
+    """Return Theorem 5.3's N: with N rows and lam = tau/length^2, the excess is at most `tau` with probability 0.9.
 
-    It is the largest of three: the N that the rows need, the N for Delta = 0 (``N lam >= 4 c/eps`` leaves at least half
-    of eps), and the N that the noise at half of eps needs, which is more noise than there is.
+    It is the largest of three: the N for the term of the rows, the N for Delta = 0 (``N lam >= 4 c/eps`` leaves half or
+    more of eps), and the N for the noise at half of eps, which is more noise than is added.
     """
     lam = tau / length**2
     rows = 64 * (32 + math.log(1 / TAIL)) / (lam * tau)
@@ -64,7 +64,7 @@ def rows_needed(budget: Budget, d: int, tau: float, length: float) -> int:
 
 
 def bounds(N: Sequence[int], d: int, eps: float, delta: float, lam: float, length: float) -> pd.DataFrame:
-    """`risk_bound` for every N."""
+    """Compute `risk_bound` for every N."""
     lines = [
         {"algo": "gop", "N": n, "eps": eps, "delta": delta, "d": d, "metric": "bound"}
         | {"value": risk_bound(Budget(eps, delta), Problem(1, n, d), lam, length)}
@@ -74,10 +74,10 @@ def bounds(N: Sequence[int], d: int, eps: float, delta: float, lam: float, lengt
 
 
 def quantile_orders(d: Sequence[int], eps: Sequence[float], delta: Sequence[float]) -> pd.DataFrame:
-    """Return Proposition 5.2's ratio: T over d^2 log(1/delta) log(1/delta')/eps^2, for delta and delta' of a grid.
+    """Compute Proposition 5.2's ratio: T over d^2 log(1/delta) log(1/delta')/eps^2, for delta and delta' of a grid.
 
-    eps is what computeSlack leaves. The proof has sigma^2 <= 4 (R(delta) + eps)/eps^2 and T <= sigma^2 R(delta'), where
-    R(x) = d + 2 sqrt(d log(1/x)) + 2 log(1/x) is at most 5 d log(1/x): for eps <= 1 the ratio is at most 120.
+    eps is the part of the budget that computeSlack leaves. The proof has sigma^2 <= 4 (R(delta) + eps)/eps^2 and
+    T <= sigma^2 R(delta'), R(x) = d + 2 sqrt(d log(1/x)) + 2 log(1/x) <= 5 d log(1/x): at most 120 for eps <= 1.
     """
     lines = []
     for size, left, x, y in product(d, eps, delta, delta):
@@ -88,11 +88,11 @@ def quantile_orders(d: Sequence[int], eps: Sequence[float], delta: Sequence[floa
 
 
 def full_noise(shares: Mapping[str, Sequence[float]], N: int, d: int, eps: float, delta: float) -> pd.DataFrame:
-    """Return what footnote 4 costs and gives: every party k adds the noise of `gop` on its own N_k rows, with lam = 1.
+    """Compute the cost and the benefit of footnote 4: party k adds the noise of `gop` for its N_k rows, with lam = 1.
 
-    `noise_ratio` is the variance of the sum over that of the noise the parties share, to which the bound of Theorem 5.1
-    is proportional. Stated is at least the number of parties and, for unequal shares, at least what equal ones have.
-    `proven_of_party` is the eps that is proven for a party's own minimiser, beside the claimed one.
+    `noise_ratio` is the variance of the summed noise over that of the shared noise; Theorem 5.1's bound is proportional
+    to it. The paper states that it is at least the number of parties, and that unequal shares do not decrease it.
+    `proven_of_party` is the eps that is proven for a party's own minimiser, next to the claimed eps.
     """
     budget, gop = Budget(eps, delta), GaussianObjectivePerturbation(LOSSES["logistic"], "published", lam=1.0)
     about: dict[str, object] = {"eps": eps, "delta": delta, "d": d, "N": N}
@@ -118,10 +118,10 @@ def full_noise(shares: Mapping[str, Sequence[float]], N: int, d: int, eps: float
 
 
 def excess_loss(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
-    """The mean test loss of models (B, d) above that of the weights that generated the labels, w_0: (B,)."""
+    """Return the mean test loss of models (B, d) minus that of w_0, the weights that generated the labels: (B,)."""
     data = parties.data
     if data.truth is None or not len(data.y_test):
-        raise UserError(f"excess_loss needs test rows and weights that generated the labels; {data.name} has not both.")
+        raise UserError(f"excess_loss needs test rows and weights that generated the labels; {data.name} lacks one.")
     found = mean_loss(loss, data.X_test, data.y_test, np.vstack([weights, data.truth]))
     excess: Array = found[:-1] - found[-1]
     return excess

@@ -1,4 +1,4 @@
-"""Local aggregation with the noise that Pathak, Rane & Raj 2010 have themselves, as footnote 2 of the paper says."""
+"""Local aggregation with the noise of Pathak, Rane & Raj 2010 themselves, according to footnote 2 of the paper."""
 
 import math
 from dataclasses import dataclass, replace
@@ -12,14 +12,14 @@ from dpml.privacy import Budget, Problem
 
 @dataclass(frozen=True)
 class LaplaceAggregation(LocalAggregation, variants=("paper",)):
-    """`la_l1`: `la` with density exp(-beta ||eta||_1) for the same beta, so sqrt(d) times the eps; published only."""
+    """`la_l1`: `la` with density exp(-beta ||eta||_1) and the same beta, so sqrt(d) times the eps; published only."""
 
     name: ClassVar[str] = "la_l1"
     claim: ClassVar[str | None] = "Pathak et al. 2010 (Rajkumar & Agarwal 2012, footnote 2)"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """A Laplace number in every coordinate."""
+        """Return the message with a Laplace variable in every coordinate."""
         if self.tight:
-            raise UserError("algo=la_l1 is published noise: set calibration=published.")
+            raise UserError("algo=la_l1 has published noise only: set calibration=published.")
         (sent,) = super().messages(budget, problem)
         return (replace(sent, sensitivity=math.sqrt(problem.d) * sent.sensitivity, law="laplace"),)

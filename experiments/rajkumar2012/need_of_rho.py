@@ -1,8 +1,8 @@
 """Rajkumar & Agarwal 2012, "Are rho_t^k's still necessary?": an attack on gradients with and without them.
 
-Without rho a party answers every request with its exact gradient plus the same eta, so that the difference of two
-answers is that of two exact gradients. The third party is given the rows but one, two candidates for that, and two
-requests of its choice. It guesses the candidate whose difference of gradients is nearer to what it got.
+Without rho, a party answers every request with its exact gradient plus the same eta, so the difference of two answers
+is that of two exact gradients. The third party knows all rows but one, knows two candidates for this row, and chooses
+two requests. It guesses the candidate whose difference of gradients is closer to the observed one.
 """
 
 import math
@@ -20,18 +20,18 @@ SURE = 0.999
 
 
 def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_000, seed: int = 0) -> pd.DataFrame:
-    """The share of right guesses (metric `guessed`), by eps and by whether there is rho (column `rho`).
+    """Simulate the share of right guesses (metric `guessed`), by eps and by whether rho is added (column `rho`).
 
-    The gradient is a sum over a party's rows of at most unit length, of the logistic loss, so that L = 1. eta and rho
-    have the density of the paper's eq. (2), beta = eps/2. Metric `allowed`: what any attack can reach if both answers
-    are eps-differentially private, e^(2 eps)/(1 + e^(2 eps)).
+    The gradient of the logistic loss is summed over a party's rows of norm at most 1, so L = 1. eta and rho have the
+    density of the paper's eq. (2) with beta = eps/2. Metric `allowed` is the largest share that any attack can reach if
+    both answers are eps-differentially private, e^(2 eps)/(1 + e^(2 eps)).
     """
     rng = generator(seed, "noise", "need_of_rho")
     X = rng.standard_normal((rows, d))
     X /= np.linalg.norm(X, axis=1)[:, None]
     y = np.where(rng.random(rows) < 0.5, 1.0, -1.0)
     other = X.copy()
-    other[0] = -y[0] * y[1] * X[1]  # another label would move the gradient by the same vector everywhere
+    other[0] = -y[0] * y[1] * X[1]  # a changed label alone would shift the gradient by the same vector everywhere
     requests = np.zeros(d), 5 * X[1]
     exact = [[-(Z.T @ (y / (1 + np.exp(y * (Z @ w))))) for w in requests] for Z in (X, other)]
     truth = rng.integers(2, size=trials)
@@ -51,7 +51,7 @@ def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_0
 
 
 def needed(evidence: Evidence) -> Check:
-    """Without rho the third party is sure; with it, it is right no more often than the guarantee allows."""
+    """Test that the third party is always right without rho, and with rho at most as often as is allowed."""
     rows = evidence.rows
     if "rho" not in rows or not len(rows):
         raise NotComputedError(["guessing"])
@@ -59,7 +59,7 @@ def needed(evidence: Evidence) -> Check:
     allowed = rows[rows["metric"] == "allowed"].set_index("eps")["value"]
     for eps, rho, n, share in rows.loc[rows["metric"] == "guessed", ["eps", "rho", "trials", "value"]].to_numpy():
         right, total = round(share * n), int(n)
-        # with rho it is the wrong guesses that have to be as many as the guarantee wants
+        # with rho, wrong guesses must be at least as many as the guarantee requires
         one = covers(right, total, SURE) if rho == "without" else covers(total - right, total, 1 - allowed[eps])
         groups.append(
             Group(f"{rho} rho", "right guesses" if rho == "without" else "wrong guesses", "", {eps: one}, one.holds)

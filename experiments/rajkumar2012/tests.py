@@ -11,7 +11,7 @@ from .bounds import TAIL
 
 
 def guesses(evidence: Evidence, block: str, eps: Sequence[float]) -> Check:
-    """At every eps, after the most rounds, halving budgets are similar to a guess, and plain psgd is better."""
+    """Test that after the most rounds, at every eps, halving is similar to guessing, and plain psgd is better."""
     pairs: dict[Key, Any] = {}
     half: dict[Key, Any] = {}
     for budget in eps:
@@ -30,7 +30,7 @@ def guesses(evidence: Evidence, block: str, eps: Sequence[float]) -> Check:
 
 
 def bounded(evidence: Evidence, block: str, bound: str, share: float) -> Check:
-    """At every N the excess loss of every draw is at most the bound in at least this `share` of the seeds."""
+    """Test that at every N, all draws keep the bound on the excess loss in at least this `share` of the seeds."""
     runs = evidence.all_runs({block: ("gop",)})[block, "gop"]
     bounds = evidence.under(metric="bound").runs(bound, "gop")
     if bounds.empty or set(runs) - set(bounds):
@@ -45,10 +45,10 @@ def _bounded(block: str, shown: Mapping[str, Comparison]) -> Group:
 
 
 def gap_bounded(evidence: Evidence, blocks: Sequence[str], eps: Sequence[float]) -> Check:
-    """In every block and at every eps enough draws of gop keep the bound on its optimality gap.
+    """Test that in every block and at every eps, enough draws of gop keep the bound on its optimality gap.
 
-    gop does not depend on the parties, so that its rows at one M are all of them. Its draws are independent, and the
-    theorem holds for any rows: the draws of all seeds count.
+    gop does not depend on the parties, so its results at one M are those at all M. Draws are independent, and the
+    theorem holds for any rows, so the draws of all seeds are counted together.
     """
     groups, seeds = [], []
     for block in blocks:

@@ -1,8 +1,8 @@
 """NbAFL (Wei et al. 2020, Algorithm 1) for logistic regression: noisy models of clients, round by round.
 
 In each of T rounds every client minimises its mean loss plus mu/2 ||w - w~||^2, where w~ is the last broadcast, clips
-the result to length C, adds noise and sends it; the server broadcasts the mean, to which it may add noise. What is
-proven counts what a row really moves: docs/privacy/wei2020.md, Theorem 1.
+the result to length C, adds noise and sends it. The server broadcasts the mean, to which it may add noise. The proven
+guarantee uses the true sensitivity to one row: docs/privacy/wei2020.md, Theorem 1.
 """
 
 import math
@@ -35,12 +35,12 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         loss: logistic.
         calibration: `published` noise.
         variant: `paper`.
-        lam: of the objective whose gap is reported; no part of the algorithm.
+        lam: the ridge of the objective whose gap is reported; it is not used by the algorithm.
         rounds: T.
-        clip: C, the longest local model.
+        clip: C, the largest norm of a local model.
         prox: mu, the strength of the pull to the last broadcast.
-        exposures: L, of how many of a client's uploads an adversary is thought to learn.
-        chosen: K, how many random clients take part in a round; None: all.
+        exposures: L, the number of a client's uploads that an adversary is assumed to learn.
+        chosen: K, the number of random clients that take part in a round; None: all.
     """
 
     name: ClassVar[str] = "nbafl"
@@ -53,16 +53,16 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
     chosen: int | None = None
 
     def printed(self, budget: Budget, problem: Problem) -> tuple[float, int, Noise]:
-        """2 C/m, the clients in a round, and the noise in units of the first."""
+        """Return 2 C/m, the number of clients in a round, and the printed noise in units of 2 C/m."""
         taking = self.chosen or problem.M
         if problem.M * problem.smallest != problem.N or taking > problem.M:
-            raise UserError(f"algo={self.name} needs partition=equal, M to divide N={problem.N}, algo.chosen up to M.")
+            raise UserError(f"algo={self.name} needs partition=equal, M to divide N={problem.N}, and algo.chosen <= M.")
         delta = budget.require_delta(f"algo={self.name}")
         noise = printed_noise(budget.eps, delta, self.rounds, self.exposures, problem.M, self.chosen)
         return 2 * self.clip / problem.smallest, taking, noise
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Of the broadcasts, and of whoever sees uploads: a row's client may take part in all rounds."""
+        """Return the guarantees of all views, if the client of the replaced row takes part in all rounds."""
         unit, taking, noise = self.printed(budget, problem)
         longest = 2 * (1 / problem.smallest + solver_tolerance(problem.N)) / self.prox
         moved = min(2 * self.clip, longest) / unit if noise.upload else math.inf
@@ -79,7 +79,7 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         return ()
 
     def run(self, carrier: Carrier) -> Release:
-        """The last broadcasts; the mean of the clients' noise is drawn at once. All runs choose the same clients."""
+        """Return the last broadcasts, with one draw for the mean of all noise, and the same clients in all runs."""
         parties, budgets, rng, draws = carrier.mechanism.parties, carrier.budgets, carrier.rng, carrier.draws
         problem, d = parties.problem, parties.problem.d
         printed = [self.printed(budget, problem) for budget in budgets]
@@ -100,5 +100,5 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
 
 
 def clipped(models: Array, length: float) -> Array:
-    """Models (B, d), none longer than `length`."""
+    """Return the models (B, d) clipped to the norm `length`."""
     return models / np.maximum(1, np.linalg.norm(models, axis=1, keepdims=True) / length)

@@ -1,9 +1,9 @@
 """Wei et al. 2020: sensitivity, Theorem 1 and its relatives, and the convergence bound, by exact computation.
 
-Proofs: docs/privacy/wei2020.md. Lengths are in units of the printed sensitivity 2 C/m of an upload, where they can be.
-Printed are the noise of an upload, of L of which an adversary is thought to learn, ``c L/eps`` with
-``c = sqrt(2 log(1.25/delta))``, that of a broadcast, one of T, ``c T/(N eps)``, and what the server adds to come from
-the noise that the mean of N uploads has to that (Theorem 1).
+Proofs: docs/privacy/wei2020.md. If possible, lengths are in units of an upload's printed sensitivity 2 C/m. The printed
+noise of an upload is ``c L/eps`` with ``c = sqrt(2 log(1.25/delta))``, if an adversary learns L uploads. The printed
+noise of one of T broadcasts is ``c T/(N eps)``. The server adds the part of it that the mean of N uploads does not have
+already (Theorem 1).
 """
 
 import math
@@ -26,7 +26,7 @@ from dpml.reporting.criteria import Comparison
 
 
 class Noise(NamedTuple):
-    """Standard deviations in units of 2 C/m: of the noise in an upload, and of what the server adds."""
+    """Standard deviations, in units of 2 C/m: of the noise in an upload, and of the server's noise."""
 
     upload: float
     server: float
@@ -35,7 +35,7 @@ class Noise(NamedTuple):
 def printed_noise(
     eps: float, delta: float, rounds: int, exposures: int, clients: int, chosen: int | None = None
 ) -> Noise:
-    """Theorem 1 if all clients take part in every round, its version for K = `chosen` random ones otherwise."""
+    """Return the noise of Theorem 1 or, with K = `chosen` random clients in each round, that of its other version."""
     c, taking, each = math.sqrt(2 * math.log(1.25 / delta)), chosen or clients, float(rounds)
     if math.isinf(eps):
         return Noise(0.0, 0.0)
@@ -50,16 +50,16 @@ def printed_noise(
 
 
 def broadcasts(noise: Noise, times: int, clients: int, unknown: int) -> float:
-    """mu of so many broadcasts of the mean of `clients` uploads, in `unknown` of which the noise is not known."""
+    """Return mu of `times` broadcasts of the mean of `clients` uploads; the noise of `unknown` of them is unknown."""
     return math.sqrt(times) / clients / math.sqrt(unknown * noise.upload**2 / clients**2 + noise.server**2)
 
 
 def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: float) -> pd.DataFrame:
-    """How far one row of m moves an upload, over 2 C/m (`moved`), and the exact eps of noise (`eps_of_noise`).
+    """Compute an upload's sensitivity to one of m rows over 2 C/m (`moved`), and its exact eps (`eps_of_noise`).
 
-    Of the clipped minimiser of the mean logistic loss: `neighbours` has minimisers at C and -C. With the term
-    mu/2 ||w - w0||^2 the largest move that a loss of Lipschitz constant 1 allows. Of the mean of the clipped minimisers
-    of every single row, with which the paper computes.
+    Three uploads are compared: the clipped minimiser of the mean logistic loss, where `neighbours` have minimisers at C
+    and -C; the same with the term mu/2 ||w - w0||^2, with the largest sensitivity for a Lipschitz constant of 1; and
+    the mean of the clipped minimisers of single rows, with which the paper computes.
     """
     found = []
     for rows in m:
@@ -75,9 +75,9 @@ def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: flo
 
 
 def neighbours(length: float) -> tuple[Array, Array, Array]:
-    """x of three rows of one number each, and labels of both neighbours, with minimisers at +-`length`, at least 1.1.
+    """Return x of three rows with one feature, and the labels of two neighbours with minimisers at +-`length` (>= 1.1).
 
-    Zeros among the rows change nothing.
+    Additional rows of zeros do not change the minimisers.
     """
     a = brentq(lambda a: a * math.tanh(a * length / 2) - expit(-length), 0.0, 1.0, xtol=1e-300, rtol=1e-14)
     return np.array([1.0, a, a]), np.array([1.0, 1, -1]), np.array([-1.0, 1, -1])
@@ -86,9 +86,9 @@ def neighbours(length: float) -> tuple[Array, Array, Array]:
 def attacked(
     m: int, clip: float, prox: Sequence[float], delta: float, eps: Sequence[float], draws: int = 100_000
 ) -> pd.DataFrame:
-    """A 95 % lower bound on eps from `draws` uploads of either of the `neighbours` (`attacked`), by mu.
+    """Compute a 95 % lower bound on eps from `draws` uploads of each of the `neighbours` (`attacked`), by mu.
 
-    Beside it what is `claimed`, and the exact eps of these neighbours (`proven`).
+    Other metrics are the `claimed` eps, and the exact eps of these neighbours (`proven`).
     """
     rng, found = np.random.default_rng(2020), []
     x, *labels = neighbours(clip)
@@ -104,7 +104,7 @@ def attacked(
 
 
 def local_model(x: Array, y: Array, m: int, prox: float, clip: float) -> float:
-    """The clipped minimiser of the mean logistic loss of m rows of one number plus prox/2 w^2; rows not given are 0."""
+    """Return the clipped minimiser of mean logistic loss + prox/2 w^2; of m rows with one feature, the rest are 0."""
     w = brentq(lambda w: prox * w - np.sum(x * y * expit(-y * x * w)) / m, -2 * clip - 9, 2 * clip + 9, xtol=1e-14)
     return float(np.clip(w, -clip, clip))
 
@@ -112,10 +112,10 @@ def local_model(x: Array, y: Array, m: int, prox: float, clip: float) -> float:
 def accounted(
     eps: Sequence[float], delta: float, rounds: int, exposures: Sequence[int], clients: int, chosen: int
 ) -> pd.DataFrame:
-    """log10 of the exact delta over the claimed one (`log10_excess`), if one row moves an upload by the printed 2 C/m.
+    """Compute log10 of the exact delta over the claimed one (`log10_excess`), for the printed sensitivity 2 C/m.
 
-    By view: L uploads of a client; all of its uploads, which the server has; all T broadcasts; the same for a client,
-    who knows its own noise; broadcasts with K random clients in each round, where it shows who took part.
+    The views are: L uploads of a client; all its uploads, which the server has; all T broadcasts; all broadcasts for a
+    client, who knows its own noise; and broadcasts of K random clients per round that reveal who took part.
     """
     found = []
     for e, L in product(eps, exposures):
@@ -138,10 +138,10 @@ def accounted(
 def convergence(  # noqa: PLR0913 - those of the bound
     d: Sequence[int], eps: Sequence[float], delta: float, rounds: Sequence[int], m: int, clients: int, mu: float
 ) -> pd.DataFrame:
-    """The bound of Theorem 2 and the `gap` that it bounds, for the loss ``||w - a||^2/2`` of every client, C = 1.
+    """Compute the bound of Theorem 2 and the `gap` that it bounds; every client has the loss ``||w - a||^2/2``, C = 1.
 
-    a is 1/2 long, w0 = 0; rho = l = B = 1, and beta = 2 bounds the gradients for ||w|| <= 3/2. Clipping never acts
-    while the noise is shorter than 1/2.
+    Here ||a|| = 1/2, w0 = 0, rho = l = B = 1, and beta = 2 bounds the gradients for ||w|| <= 3/2. Models are not
+    clipped while the norm of the noise is below 1/2.
     """
     P = 1 - 2 / mu + 3 / mu**2
     c, beta, start, stays = math.sqrt(2 * math.log(1.25 / delta)), 2.0, 1 / 8, mu / (1 + mu)
@@ -159,7 +159,7 @@ def convergence(  # noqa: PLR0913 - those of the bound
 
 
 def interior(evidence: Evidence) -> Check:
-    """At every eps the bound of Theorem 2 is least at neither end of the rounds."""
+    """Test that at every eps, the bound of Theorem 2 is least neither at the fewest nor at the most rounds."""
     rows = rows_of(evidence, "theorem2_bound", {"d": 1})
     curves = rows.pivot(index="T", columns="eps", values="value")
     best, low, high = curves.idxmin(), curves.index.min(), curves.index.max()

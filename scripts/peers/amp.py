@@ -1,10 +1,10 @@
 """Approximate minima perturbation (Iyengar et al. 2019, S&P, Alg. 1) for the logistic loss, written from the paper.
 
-The split of the budget and the size of the gradient at which the minimisation stops are the grid of the authors'
-benchmark (github.com/sunblaze-ucb/dpml-benchmark): eps3/eps1 in 0.9, 0.95, 0.98, 0.99; gamma = 1/n^2. Of its values for
-eps2/eps = delta2/delta it is 0.001: the noise that this share pays for is negligible even so. Cutting rows to another
-length changes nothing where all have length 1. The best of the grid
-for every eps, by the mean accuracy on the test rows over the first draw of every seed, is an oracle: not private.
+The split of the budget, and the gradient at which minimisation stops, come from the grid of the authors' benchmark
+(github.com/sunblaze-ucb/dpml-benchmark): eps3/eps1 in 0.9, 0.95, 0.98, 0.99, and gamma = 1/n^2. Of the grid's values
+for eps2/eps = delta2/delta, only 0.001 is used: even with this small share, the output's noise is negligible. Rows are
+not clipped to other lengths, because all have length 1. For every eps, the best of the grid is chosen by the mean
+accuracy on the test rows over the first draw of every seed. This is an oracle: it is not private.
 """
 # /// script
 # requires-python = ">=3.11"
@@ -25,7 +25,7 @@ LIPSCHITZ, SMOOTHNESS, RANK = 1.0, 0.25, 2  # of the logistic loss of rows of le
 
 
 def released(data: Data, eps: float, split: tuple[float, float], rng: np.random.Generator) -> Array:
-    """Algorithm 1: the approximate minimiser of the perturbed objective, and noise for being approximate."""
+    """Return a model by Algorithm 1: the approximate minimiser of the perturbed objective, plus output noise."""
     n, d = data.X.shape
     eps2, delta2 = split[0] * eps, split[0] * DELTA
     eps1, delta1 = eps - eps2, DELTA - delta2

@@ -19,9 +19,9 @@ NAME = "diffprivlib (pure ε)"
 
 
 def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
-    """The scores of the test rows."""
+    """Return the scores of the test rows."""
     state = np.random.RandomState([seed, draw])
-    if data.binary:  # the rows are a hair shorter than 1, so that none is cut
+    if data.binary:  # rows are slightly shorter than 1, so that none is clipped
         model = LogisticRegression(epsilon=eps, data_norm=1.0, fit_intercept=False, random_state=state)
     else:
         model = LinearRegression(
@@ -32,8 +32,8 @@ def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
 
 
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
-    """Scores on every data set."""
-    warnings.simplefilter("ignore")  # that a fit stops at its limit of iterations
+    """Return the scores on every data set."""
+    warnings.simplefilter("ignore")  # fits that stop at the limit of iterations
     notes = [
         f"{NAME}: LogisticRegression(data_norm=1, fit_intercept=False) for two classes, "
         "LinearRegression(bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False) for regression, all else by "

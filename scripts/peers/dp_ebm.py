@@ -1,9 +1,8 @@
 """InterpretML's differentially private boosting of one feature at a time, DP-EBM (Nori et al. 2021, ICML).
 
-Its columns are those before any step, symbolic ones as categories, their ranges those of the training rows, which no
-budget counts, as for all others here. Its neighbours differ in one row more: for a row that is replaced, which is two
-such steps, it gets eps/2 and delta/(1 + exp(eps/2)). That its own accounting holds was not checked. Options are the
-library's own defaults.
+It uses the raw columns, with symbolic columns as categories. Ranges are those of the training rows, which no budget
+accounts for, as in all programs here. Its neighbours differ by one added row. A replaced row is two such changes, so it
+gets eps/2 and delta/(1 + exp(eps/2)). Its own accounting was not checked. Options are the library's defaults.
 """
 # /// script
 # requires-python = ">=3.11"
@@ -22,7 +21,7 @@ NAME = "DP-EBM"
 
 
 def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
-    """The scores of the test rows."""
+    """Return the scores of the test rows."""
     train, test = (data.X, data.X_test) if data.plain is None else (data.plain, data.plain_test)
     levels = np.zeros(train.shape[1], int) if data.levels is None else data.levels
     low, high = np.nanmin(train, axis=0), np.nanmax(train, axis=0)
@@ -45,7 +44,7 @@ def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
 
 
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
-    """Scores on every data set."""
+    """Return the scores on every data set."""
     warnings.simplefilter("ignore")
     notes = [
         f"{NAME}: DPExplainableBoosting of interpret-core on the columns before any step, its defaults, at eps/2 and "

@@ -1,11 +1,11 @@
 """DP-SGD (Abadi et al. 2016): Poisson-sampled minibatches, gradients clipped row by row, exact replace-one accounting.
 
-The noise is the least for which Google's dp-accounting, composing privacy loss distributions for replaced rows, finds
-at most (eps, delta). Rows have length 1, so that a gradient of the logistic loss is as long as its slope.
+The noise is the least for which Google's dp-accounting, with privacy loss distributions for replaced rows, finds at
+most (eps, delta). Rows have length 1, so the gradient of the logistic loss is as long as its slope.
 
-`DP-SGD` has one setting for all eps and data sets, that of the grid which is best on Adult on average over eps. `DP-SGD
-(oracle, not private)` has for every eps the setting of the grid that is best on the test rows of adult or bank: with at
-most 600 rounds it was 0.005 lower on adult at eps = 4.
+`DP-SGD` has one setting for all eps and data sets: the best of a grid on Adult, on average over eps. `DP-SGD (oracle,
+not private)` has for every eps the best setting on the test rows of adult or bank. With at most 600 rounds, it was
+0.005 less accurate on adult at eps = 4.
 """
 # /// script
 # requires-python = ">=3.11"
@@ -25,14 +25,14 @@ from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, names, run
 NAME, ORACLE = "DP-SGD", "DP-SGD (oracle, not private)"
 SCHEDULES = ((0.1, 200), (0.1, 600), (0.3, 200), (0.1, 6000))  # sampling probability, rounds
 CLIPS = (0.1, 0.3, 1.0)
-MOVES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # step times clip: how far a batch moves the model at most
+MOVES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)  # step times clip: the largest change of the model by a batch
 
 Setting = tuple[float, int, float, float]  # sampling probability, rounds, clip, move
 
 
 @cache
 def noise_multiplier(eps: float, q: float, rounds: int) -> float:
-    """The least noise, in units of the clip, that gives (eps, DELTA) when a row is replaced."""
+    """Return the least noise, in units of the clip, that gives (eps, DELTA) for a replaced row."""
 
     def reached(multiplier: float) -> float:
         single = from_gaussian_mechanism(
@@ -53,7 +53,7 @@ def noise_multiplier(eps: float, q: float, rounds: int) -> float:
 
 
 def models(data: Data, q: float, rounds: int, rng: np.random.Generator, tried: Sequence[tuple[float, float]]) -> Array:
-    """The last models of all eps and clips and moves `tried`, (d, eps * tried), which share batches and directions."""
+    """Return the last models of all eps and `tried` clips and moves, (d, eps * tried); they share noise directions."""
     n, d = data.X.shape
     grid = [(eps, *each) for eps in EPS for each in tried]
     clip = np.array([c for _, c, _ in grid], np.float32)
@@ -70,13 +70,13 @@ def models(data: Data, q: float, rounds: int, rng: np.random.Generator, tried: S
 
 
 def described(setting: Setting) -> str:
-    """A setting in words."""
+    """Return a setting in words."""
     q, rounds, clip, move = setting
     return f"sampling {q:g}, {rounds} rounds, clip {clip:g}, step {move / clip:g}"
 
 
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
-    """Accuracies on adult and bank, with one setting and with an oracle's."""
+    """Return accuracies on adult and bank, with one setting and with the oracle's settings."""
     settings: list[Setting] = [(q, T, c, move) for q, T in SCHEDULES for c in CLIPS for move in MOVES]
     shape = (len(SEEDS), DRAWS, len(EPS), len(settings))
     found = {name: np.empty(shape) for name in ("adult", "bank")}
@@ -111,7 +111,7 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
 
 
 def elsewhere(folder: Path, done: Container[str], setting: Setting) -> Iterator[Row]:
-    """Scores with the one setting on the other data sets of two classes."""
+    """Yield scores with the one setting on the other data sets of two classes."""
     q, rounds, clip, move = setting
     for name, seed in product(names(folder), SEEDS):
         data = load(folder, name, seed)

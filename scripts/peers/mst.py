@@ -1,18 +1,18 @@
 """MST (McKenna, Miklau & Sheldon 2021) of the library smartnoise-synth, and a linear model of its synthetic rows.
 
-All that reads private rows is the library's: which marginals are measured, the width of their noise, and the budget.
-Its Gaussian numbers are NumPy's, for those of opendp take a third of a millisecond each and have no seed. What comes
-after the noise differs from the library in three places. (1) smartnoise-synth 1.0.8 divides the merged count of rare
-values by a root and does not tell the estimate: here it is multiplied back, and its width is that of the sum. (2) mbi
-1.1.0 sorts the rows of a parent's value for each of its children, which are then as good as functions of each other
-(mended in mbi 2, which the library does not take): `Tree.draw` shuffles them. (3) mbi compiles every tree anew, for
-half a minute: `fit` is the same mirror descent.
+All code that reads private rows is the library's: the choice of marginals, the size of their noise, and the budget.
+Only the Gaussian numbers are NumPy's, because those of opendp take a third of a millisecond each and have no seed. The
+code after the noise differs from the library in three places. (1) smartnoise-synth 1.0.8 divides the merged count of
+rare values by a root, but the estimate ignores this. Here the count is multiplied back, and has the noise of the sum.
+(2) mbi 1.1.0 sorts the rows of a parent's value for each child, so the children are almost functions of each other
+(corrected in mbi 2, which the library does not support). Here `Tree.draw` shuffles the rows. (3) mbi compiles every
+tree anew, which takes half a minute. Here `fit` is the same mirror descent.
 
-Its columns are those before any step, with the ranges of the training rows, which no budget counts, as for all others
-here. Synthetic rows get the steps that ours get, and scikit-learn fits the model to them, with its default ridge.
+It uses the raw columns, with the ranges of the training rows, which no budget accounts for, as in all programs here.
+Synthetic rows get the preprocessing of our rows. scikit-learn fits the model to them, with its default ridge.
 
-The noise is for a row more or fewer, with a public number of rows: for a row that is replaced, which is two such steps,
-it gets eps/2 and delta/(1 + exp(eps/2)).
+The noise is for one added or removed row, with a public number of rows. A replaced row is two such changes, so it gets
+eps/2 and delta/(1 + exp(eps/2)).
 """
 # /// script
 # requires-python = ">=3.11"
@@ -42,14 +42,14 @@ Edge = tuple[str, str]  # parent and child
 
 NAME = "MST"
 BINS = (8, 16, 32)
-MANY = 100_000  # entries of a table of training rows, above which one draw for each seed has to do
+MANY = 100_000  # entries of a table of training rows; larger tables have one draw per seed
 
 
 # ---- the model of the noisy marginals
 
 
 class Measured(NamedTuple):
-    """Noisy counts, and the deviation of their noise: one number, or of columns one for each count."""
+    """Noisy counts, and the deviation of their noise: one number, or one for each count of a column."""
 
     counts: Array
     width: Any
@@ -57,19 +57,19 @@ class Measured(NamedTuple):
 
 @dataclass(frozen=True)
 class Alone:
-    """Columns that are independent: the estimate from marginals of one column."""
+    """An estimate with independent columns, from marginals of single columns."""
 
     marginals: dict[str, Array]
     total: float
 
     def project(self, columns: Sequence[str]) -> SimpleNamespace:
-        """The counts of values of two columns, as the library asks for them."""
+        """Return the counts of values of two columns, in the form that the library expects."""
         first, second = (self.marginals[name] for name in columns)
         return SimpleNamespace(datavector=lambda: np.outer(first, second).ravel() / self.total)
 
 
 def nearest(y: Array, width: Any, total: float) -> Array:
-    """The counts of at least 0 with this total that minimise sum ((counts - y) / width)^2."""
+    """Return the counts of at least 0 with this total that minimise sum ((counts - y) / width)^2."""
 
     def counts(level: float) -> Array:
         return np.maximum(y - level * width**2, 0.0)
@@ -84,10 +84,10 @@ def nearest(y: Array, width: Any, total: float) -> Array:
 
 @dataclass(frozen=True)
 class Tree:
-    """A distribution of rows in which every column depends on one other: edges (parent, child), the root's first.
+    """A distribution in which every column depends on one other: edges (parent, child), the root's first.
 
     Attributes:
-        joint: For every edge the counts of the values of its parent and child, (n parent, n child).
+        joint: for every edge, the counts of the values of parent and child, (n parent, n child).
     """
 
     domain: Domain
@@ -95,7 +95,7 @@ class Tree:
     joint: Sequence[Array]
 
     def rows(self, count: int, rng: np.random.Generator) -> Dataset:
-        """Rows of it."""
+        """Return rows that are drawn from the distribution."""
         root = self.edges[0][0]
         columns = {root: self.draw(self.joint[0].sum(axis=1)[None], np.zeros(count, np.intp), rng)}
         for (parent, child), joint in zip(self.edges, self.joint, strict=True):
@@ -103,7 +103,7 @@ class Tree:
         return Dataset(columns, self.domain)
 
     def draw(self, joint: Array, parent: Index, rng: np.random.Generator) -> Index:
-        """A value of the child for every row, by the parent's: of its rows each value has its share, up to rounding."""
+        """Return a child's value for every row; among rows of a parent's value, shares are exact up to rounding."""
         found = np.empty(len(parent), np.intp)
         for value in np.unique(parent):
             rows = rng.permutation(np.flatnonzero(parent == value))
@@ -116,7 +116,7 @@ class Tree:
 def estimate(
     domain: Domain, measurements: Sequence[LinearMeasurement], *, known_total: float, iters: int, **_: Any
 ) -> Alone | Tree:
-    """The distribution whose marginals are nearest to the measured ones, instead of the library's function."""
+    """Return the distribution with the nearest marginals to the measured ones; it replaces the library's function."""
     measured = {
         tuple(each.clique): Measured(np.asarray(each.noisy_measurement, float), each.stddev) for each in measurements
     }
@@ -133,7 +133,7 @@ def estimate(
 
 
 def from_root(root: str, pairs: Sequence[Edge]) -> list[Edge]:
-    """The edges of a tree as (parent, child), those nearer the root first."""
+    """Return the edges of a tree as (parent, child), edges closer to the root first."""
     edges: list[Edge] = []
     reached = [root]
     for parent in reached:  # it grows
@@ -145,7 +145,7 @@ def from_root(root: str, pairs: Sequence[Edge]) -> list[Edge]:
 
 
 def marginals(theta: Sequence[Array], edges: Sequence[Edge], total: float) -> tuple[list[Array], dict[str, Array]]:
-    """Marginals of the tree of the potentials `theta`: of all edges, and of all columns."""
+    """Return the marginals of the tree with potentials `theta`: of all edges, and of all columns."""
     up: dict[str, Any] = defaultdict(float)  # logarithms of messages to a column from its children
     shares = []
     for (parent, child), potential in zip(reversed(edges), reversed(theta), strict=True):
@@ -167,10 +167,10 @@ def marginals(theta: Sequence[Array], edges: Sequence[Edge], total: float) -> tu
 def fit(
     edges: Sequence[Edge], pairs: Sequence[Measured], single: Mapping[str, Measured], total: float, iters: int
 ) -> list[Array]:
-    """Counts of the pairs of values of all edges by mirror descent, with the first step and line search of mbi."""
+    """Return counts of pairs of values of all edges, by mirror descent with the first step and line search of mbi."""
 
     def loss(found: Sequence[Array], columns: Mapping[str, Array]) -> tuple[float, list[Array]]:
-        """Half the sum of squares of (marginal - measured) / width, and its derivatives by the edges' marginals."""
+        """Return half the sum of ((marginal - measured) / width)^2, and its derivatives by the edges' marginals."""
         off = [(x - y) / width for x, (y, width) in zip(found, pairs, strict=True)]
         alone = {name: (columns[name] - y) / width for name, (y, width) in single.items()}
         by_column = {name: each / single[name].width for name, each in alone.items()}
@@ -178,7 +178,7 @@ def fit(
         slopes[0] += by_column[edges[0][0]][:, None]
         return 0.5 * sum(float((each**2).sum()) for each in (*off, *alone.values())), slopes
 
-    steepest = []  # for each edge the largest eigenvalue of the Hessian, or above it
+    steepest = []  # for each edge, an upper bound on the largest eigenvalue of the Hessian
     for k, ((parent, child), pair) in enumerate(zip(edges, pairs, strict=True)):
         rows, columns = pair.counts.shape
         root = columns / np.min(single[parent].width) ** 2 if k == 0 else 0.0
@@ -203,26 +203,26 @@ def fit(
 
 
 class Rows(Dataset):
-    """The library's, whose counts are NumPy's: JAX would compile a difference of them anew for every size."""
+    """The library's rows, but counted by NumPy: JAX would compile the counts anew for every size."""
 
     def project(self, cols: Sequence[str]) -> Dataset:
-        """The rows' values of these columns."""
+        """Return the rows' values of these columns."""
         return Dataset({name: self._data[name] for name in cols}, self.domain.project(cols))
 
 
 class MST(library.MSTSynthesizer):
-    """The library's, with the merged counts of rare values in their own unit again."""
+    """The library's synthesizer, with the merged counts of rare values in their original unit."""
 
     def compress_domain(self, data: Dataset, measurements: Sequence[LinearMeasurement]) -> Any:
-        """The data with the rare values of each column merged, the measurements of that, and the way back."""
+        """Return the data with rare values of each column merged, their measurements, and the inverse map."""
         data, found, undo = super().compress_domain(data, measurements)
         for i, (before, after) in enumerate(zip(measurements, found, strict=True)):
             if after is not before:
                 y = np.array(after.noisy_measurement, float)
                 width = np.full(y.shape, before.stddev)
                 merged = len(before.noisy_measurement) - len(y) + 1
-                y[-1] *= math.sqrt(merged + 1)  # the library has divided by that
-                width[-1] *= math.sqrt(merged)  # of a sum of that many
+                y[-1] *= math.sqrt(merged + 1)  # the library has divided by this root
+                width[-1] *= math.sqrt(merged)  # noise of a sum of this many counts
                 found[i] = LinearMeasurement(y, after.clique, width)
         return data, found, undo
 
@@ -235,9 +235,9 @@ library.Dataset = Rows
 
 
 def coded(x: Array, levels: int, bins: int) -> tuple[Index, Array]:
-    """The number of each entry's value, and the values: symbolic ones, whole numbers if they are few, or bins' middles.
+    """Return each entry's value as a number, and the values: symbols, few whole numbers, or the centres of bins.
 
-    Bins are equally wide between the least and the largest entry.
+    Bins have equal width between the least and the largest entry.
     """
     if levels:
         return x.astype(np.intp), np.arange(float(levels))
@@ -251,24 +251,24 @@ def coded(x: Array, levels: int, bins: int) -> tuple[Index, Array]:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps that the experiments take, fitted to the training rows: from columns before any step to features."""
+    """The preprocessing of the experiments, fitted to the training rows: from raw columns to features."""
 
     data: Data
 
     @cached_property
     def plain(self) -> Array:
-        """The training rows before any step, missing values replaced by the median; else the rows that there are."""
+        """The raw training rows, with missing values replaced by the median; or else the preprocessed rows."""
         rows = self.data.X if self.data.plain is None else self.data.plain
         return np.where(np.isnan(rows), np.nanmedian(rows, axis=0), rows)
 
     @cached_property
     def levels(self) -> Index:
-        """The number of values of each symbolic column, 0 for a numeric one."""
+        """The number of values of each symbolic column, 0 for a numeric column."""
         found = self.data.levels
         return np.zeros(self.plain.shape[1], np.intp) if found is None else np.asarray(found, np.intp)
 
     def features(self, rows: Array) -> Array:
-        """One-hot columns, numeric ones in [-1, 1], a constant one where the experiment has it, rows of length 1."""
+        """Return features: one-hot and scaled columns, a constant if the experiment has one, rows of length 1."""
         if self.data.plain is not None:
             numeric = self.plain[:, self.levels == 0]
             low, high = numeric.min(axis=0), numeric.max(axis=0)
@@ -284,14 +284,14 @@ class Steps:
 
 
 def synthetic(steps: Steps, eps: float, bins: int, seed: int) -> tuple[Array, Array]:
-    """As many synthetic rows as training rows: features, and labels or targets."""
+    """Return as many synthetic rows as training rows: features, and labels or targets."""
     data = steps.data
     table = np.column_stack([steps.plain, data.y > 0 if data.binary else data.y])
     columns = [coded(x, count, bins) for x, count in zip(table.T, [*steps.levels, 0], strict=True)]
     domain = Domain([f"c{i}" for i in range(len(columns))], [len(values) for _, values in columns])
     rng = np.random.default_rng(seed)
     library.gaussian_noise = lambda width, size: rng.normal(0.0, width, size)
-    np.random.seed(seed)  # noqa: NPY002 - the library selects by it
+    np.random.seed(seed)  # noqa: NPY002 - the library selects with it
     model = MST(eps / 2, DELTA / (1 + math.exp(eps / 2)))
     model.MST(Rows(np.column_stack([codes for codes, _ in columns]), domain), model.epsilon, model.delta)
     drawn = model.undo_compress_fn(model.synthesizer.rows(len(table), rng)).to_dict()
@@ -300,7 +300,7 @@ def synthetic(steps: Steps, eps: float, bins: int, seed: int) -> tuple[Array, Ar
 
 
 def fitted(steps: Steps, eps: float, bins: int, seed: int) -> Array:
-    """The scores of the test rows."""
+    """Return the scores of the test rows."""
     data = steps.data
     X, y = synthetic(steps, eps, bins, seed)
     if not data.binary:
@@ -311,7 +311,7 @@ def fitted(steps: Steps, eps: float, bins: int, seed: int) -> Array:
 
 
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
-    """Scores on every data set, with the number of bins that is best on Adult."""
+    """Return the scores on every data set, with the number of bins that is best on Adult."""
     warnings.simplefilter("ignore")
     adult = [Steps(load(folder, "adult", seed)) for seed in SEEDS]
 

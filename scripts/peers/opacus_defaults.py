@@ -1,10 +1,10 @@
 """The library Opacus: DP-SGD on logistic regression with its Poisson sampling, clipping, noise and PRV accountant.
 
-A batch is a tenth of the rows on average, 20 epochs, clip 1. The step size is one for all eps and data sets, that of
-the grid which is best on Adult on average over eps: 2. Between its values 4 would have 0.001 more there. Its accountant
-counts a row more or fewer: for a row that is replaced, which is two such steps, it gets eps/2 and
-delta/(1 + exp(eps/2)). By default it errs by up to 0.01 in eps on the safe side, which is much of a small one: here by
-eps/200.
+A batch is a tenth of the rows on average; there are 20 epochs, and the clip is 1. The step size is 2 for all eps and
+data sets: the best of a grid on Adult, on average over eps. (4, between values of the grid, would be 0.001 better
+there.) Its accountant is for one added or removed row. A replaced row is two such changes, so it gets eps/2 and
+delta/(1 + exp(eps/2)). By default the accountant errs by up to 0.01 in eps, on the safe side, which is much for a small
+eps. Here it errs by at most eps/200.
 """
 # /// script
 # requires-python = ">=3.11"
@@ -31,7 +31,7 @@ STEPS = (2.0, 8.0, 32.0)
 
 @cache
 def noise_multiplier(eps: float) -> float:
-    """The noise, in units of the clip, that Opacus finds for neighbours that differ in one row more."""
+    """Return the noise, in units of the clip, that Opacus finds for neighbours with one added row."""
     return float(
         get_noise_multiplier(
             target_epsilon=eps / 2, target_delta=DELTA / (1 + math.exp(eps / 2)), sample_rate=1 / BATCHES,
@@ -41,7 +41,7 @@ def noise_multiplier(eps: float) -> float:
 
 
 def fitted(data: Data, eps: float, step: float, seed: int) -> Array:
-    """The scores of the test rows."""
+    """Return the scores of the test rows."""
     torch.manual_seed(seed)
     X, y = (torch.as_tensor(each, dtype=torch.float32) for each in (data.X, (data.y > 0).astype(float)))
     model = torch.nn.Linear(X.shape[1], 1, bias=False)
@@ -56,7 +56,7 @@ def fitted(data: Data, eps: float, step: float, seed: int) -> Array:
     assert loader.sample_rate == 1 / BATCHES
     loss = torch.nn.BCEWithLogitsLoss()
     for _ in range(EPOCHS):
-        for batch in loader.batch_sampler:  # its batches, without copying them row by row
+        for batch in loader.batch_sampler:  # Opacus's batches, without copying row by row
             optimizer.zero_grad()
             loss(model(X[batch])[:, 0], y[batch]).backward()
             optimizer.step()
@@ -64,7 +64,7 @@ def fitted(data: Data, eps: float, step: float, seed: int) -> Array:
 
 
 def measure(folder: Path) -> tuple[list[Row], list[str]]:
-    """Scores on every data set of two classes, with the step size that is best on Adult."""
+    """Return scores on every data set of two classes, with the step size that is best on Adult."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     adult = {1000 * seed: load(folder, "adult", seed) for seed in SEEDS}

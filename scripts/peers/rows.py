@@ -1,4 +1,4 @@
-"""What the programs in this folder share: they run in environments of their own, without dpml."""
+"""Code that the programs in this folder share; they run in their own environments, without dpml."""
 
 import csv
 import sys
@@ -24,7 +24,7 @@ Row = tuple[str, float, int, int, str, str, float]
 
 @dataclass(frozen=True)
 class Data:
-    """Rows of length at most 1 with labels -1 and +1, or targets in [-1, 1], for training and for testing."""
+    """Training and test rows of length at most 1, with labels -1 and +1 or targets in [-1, 1]."""
 
     name: str
     X: Array
@@ -37,17 +37,17 @@ class Data:
 
     @property
     def binary(self) -> bool:
-        """Whether it has two classes."""
+        """Whether the data set has two classes."""
         return set(np.unique(self.y)) == {-1.0, 1.0}
 
     def scored(self, scores: Array) -> dict[str, float]:
-        """Accuracy and area under the ROC curve, or the RMSE, of the scores of the test rows, (n,)."""
+        """Return accuracy and area under the ROC curve, or the RMSE, of scores of the test rows (n,)."""
         if not self.binary:
             return {"rmse": float(np.sqrt(np.mean((scores - self.y_test) ** 2)))}
         return {"accuracy": float(np.mean((scores >= 0) == (self.y_test > 0))), "auc": self.auc(scores)}
 
     def auc(self, scores: Array) -> float:
-        """The share of pairs of a positive and a negative test row that are in order; ties are half."""
+        """Return the share of pairs of a positive and a negative test row in the right order; ties count half."""
         _, place, count = np.unique(scores, return_inverse=True, return_counts=True)
         rank = (np.cumsum(count) - (count - 1) / 2)[place]  # mean rank of equal scores
         positive = self.y_test > 0
@@ -55,26 +55,26 @@ class Data:
         return float((rank[positive].sum() - positive.sum() * (positive.sum() + 1) / 2) / pairs)
 
     def accuracy(self, weights: Array) -> Array:
-        """The share of test rows that models (d,) or (d, B) label right."""
+        """Return the share of test rows that models (d,) or (d, B) label correctly."""
         right = ((self.X_test @ weights) >= 0) == (self.y_test > 0).reshape(-1, *[1] * (weights.ndim - 1))
         return np.asarray(right.mean(axis=0))
 
 
 def load(folder: Path, name: str, seed: int) -> Data:
-    """The rows that `peers.py` wrote."""
+    """Return the rows that `peers.py` wrote."""
     with np.load(folder / f"{name}_{seed}.npz") as content:
         return Data(name, **content)
 
 
 def names(folder: Path) -> list[str]:
-    """The data sets that `peers.py` wrote, as there."""
+    """Return the names of the data sets that `peers.py` wrote, in its order."""
     return list(dict.fromkeys(path.stem.rpartition("_")[0] for path in sorted(folder.glob("*.npz"))))
 
 
 def on_every_set(
     folder: Path, algo: str, scores: Callable[[Data, float, int, int], Array], draws: Callable[[Data], int]
 ) -> Iterator[Row]:
-    """Measure ``scores(data, eps, seed, draw)`` of the test rows on every data set, so many `draws` for each seed."""
+    """Measure ``scores(data, eps, seed, draw)`` of the test rows on every data set, with `draws` per seed."""
     for name, seed in product(names(folder), SEEDS):
         data = load(folder, name, seed)
         for eps, draw in product(EPS, range(draws(data))):
@@ -83,9 +83,9 @@ def on_every_set(
 
 
 def run(measure: Callable[[Path], tuple[list[Row], list[str]]], packages: Sequence[str]) -> None:
-    """Call ``measure(folder of the data)`` and write its rows, and its notes with the packages' versions.
+    """Call ``measure(folder of the data)``, and write its rows, and its notes with the packages' versions.
 
-    The command line: the folder of the data, and the file for the rows; the notes go to the same name with .txt.
+    The command line has the folder of the data and the file for the rows. Notes go to the same name with .txt.
     """
     folder, target = map(Path, sys.argv[1:3])
     rows, notes = measure(folder)

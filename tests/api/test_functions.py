@@ -206,7 +206,7 @@ def test_data_are_those_that_a_run_has(folder):
         (lambda: dpml.run(eps=[]), "eps"),
         (lambda: dpml.run(experiment="imtiaz2019/fig5"), "experiment"),
         (lambda: dpml.guarantee(algo=["fm", "gop"]), "algo=fm,gop"),
-        (lambda: dpml.attack(algo="constant", draws=10), "at least 100 draws"),
+        (lambda: dpml.attack(algo="constant", draws=10), "draws of an audit must be at least 100"),
         (lambda: dpml.load("wdb"), "did you mean 'wdbc'"),
         (lambda: dpml.load("wdbc", algo="fm"), "algo"),
         (lambda: dpml.load("synthetic", N=0), "N=0"),

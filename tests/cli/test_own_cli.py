@@ -128,7 +128,7 @@ def test_the_page_about_own_data_can_be_followed(run_command, tmp_path):
     _, describe, run, *_ = (shlex.split(block) for block in re.findall(r"```bash\n(.*?)```", page, flags=re.DOTALL))
     described = run_command(*describe)
     assert described.code == 0
-    printed = page.split("prints\n\n```text\n")[1].split("```")[0]
+    printed = page.split("```text\n")[1].split("```")[0]
     assert [line.rstrip() for line in printed.splitlines()[-2:]] == [
         line for line in described.out.splitlines() if line.startswith(("label", "4,000 rows"))
     ]

@@ -329,7 +329,7 @@ def test_a_budget_that_no_solver_can_release_does_not_end_the_others(run_command
     words = ["dpml-run", "algo=objpert", "draws=2", "delta=null"]
     result = run_command(*words, "eps=[1,1e5,10]")
     assert result.code == 1
-    assert "left out: eps=100000 delta=None: Newton's method left a gradient" in result.err
+    assert "left out: eps=100000 delta=None: Newton's method stopped at a gradient" in result.err
     both = pd.read_csv(next(Path("results/runs").glob("*/*/rows.csv")))
     assert set(both["eps"]) == {1.0, 10.0}
     alone = run_command(*words, "eps=[1,10]", "results_dir=other")

@@ -92,8 +92,8 @@ def test_a_class_that_is_not_there_is_a_mistake_when_it_is_needed(own: Path) -> 
 
 def test_the_help_says_what_the_keys_mean(run_command) -> None:
     done = run_command("dpml-run", "algo=dpgd", "partition=power_law", "--help")
-    assert "algo.unit: what is protected: sample, one row; or party, all rows of a party." in done.out
-    assert "partition.auxiliary: The share of the training rows that is set aside as public; null: what" in done.out
+    assert "algo.unit: The unit that is protected: sample, one row; or party" in done.out
+    assert "partition.auxiliary: The share of the training rows that is set aside as public" in done.out
 
 
 def test_only_algorithms_that_label_public_rows_ask_for_some(every: dict) -> None:

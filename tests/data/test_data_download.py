@@ -145,7 +145,7 @@ def damaged(pack) -> bytes:
     return bytes(content)
 
 
-OF_TAR = r"its archive cannot be read|its sha256 is"
+OF_TAR = r"archive cannot be read|its sha256 is"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ OF_TAR = r"its archive cannot be read|its sha256 is"
     [
         ("a.zip!squares.csv", zipped("squares.csv", CONTENT)[:2000], "archive"),
         ("a.zip!squares.csv", b"neither zip nor tar", "archive"),
-        ("a.zip!squares.csv", zipped("circles.csv", CONTENT), r"its archive does not hold squares\.csv"),
+        ("a.zip!squares.csv", zipped("circles.csv", CONTENT), r"archive does not contain squares\.csv"),
         *(("a.tar!squares.csv", damaged(pack), OF_TAR) for pack in (bz2.compress, lzma.compress, gzip.compress)),
-        ("squares.csv.gz", gzip.compress(CONTENT)[:-2000], r"squares\.csv cannot be read to its end"),
+        ("squares.csv.gz", gzip.compress(CONTENT)[:-2000], r"squares\.csv is damaged"),
     ],
     ids=["cut", "neither zip nor tar", "without the file", "bz2", "lzma", "gzip", "compressed file"],
 )
@@ -190,7 +190,7 @@ def test_what_was_saved_by_hand_is_found_offline(tmp_path, folder, saved, conten
 def test_an_archive_that_was_saved_damaged_is_named(tmp_path):
     (tmp_path / "cache" / "mini").mkdir(parents=True)
     (tmp_path / "cache" / "mini" / "my data.zip").write_bytes(b"PK\x03\x04 cut")
-    with pytest.raises(UserError, match=r"cannot fetch squares\.csv of dataset=mini: my data\.zip: its archive"):
+    with pytest.raises(UserError, match=r"cannot fetch squares\.csv of dataset=mini: my data\.zip"):
         Files(offline=True).find(mini("http://127.0.0.1:9/a.zip!squares.csv"), "squares.csv")
 
 
@@ -253,7 +253,7 @@ def test_a_mirror_is_laid_out_as_a_data_folder(server, monkeypatch, served):
 
 
 def test_offline_fetches_nothing(server, info, monkeypatch):
-    with pytest.raises(UserError, match=r"Offline mode forbids fetching it: It is made here\. Put it there, or set"):
+    with pytest.raises(UserError, match=r"Offline mode forbids .*It is made here\. Put it there, or set"):
         Files(offline=True).find(info, "squares.csv")
     monkeypatch.setenv("DPML_OFFLINE", "1")
     with pytest.raises(UserError, match="Offline mode forbids"):

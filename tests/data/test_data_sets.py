@@ -399,7 +399,7 @@ def test_two_gaussians_have_the_authors_means():
         (["dataset=crime", "dataset.test_fraction=1"], r"must be in \[0, 1\)"),
         (["dataset=crime", "dataset.bounds=null"], "dataset.bounds cannot be null"),
         (["dataset=wdbc", "dataset.bounds=publik"], "did you mean 'public'?"),
-        (["dataset=har", "dataset.bounds=public"], "must not have pca where ranges are stated"),
+        (["dataset=har", "dataset.bounds=public"], "must not have pca"),
         (["dataset=crime", "dataset.bounds=public", "dataset.steps=[max_nrm]"], "did you mean 'max_norm'"),
     ],
 )

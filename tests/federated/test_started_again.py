@@ -193,11 +193,11 @@ def test_what_is_damaged_or_of_another_plan_is_refused(tmp_path, until) -> None:
     content = path.read_text()
     for text in (content.replace("0", "1", 1), content[:-9], "[]", ""):
         path.write_text(text)
-        with pytest.raises(UserError, match="is no sum of this release"):
+        with pytest.raises(UserError, match="is not a sum of this release"):
             aggregated(parties, members, kept)
     path.write_text(content)
     other = clinics(tmp_path, *WORDS, "algo.lam=0.5")
-    with pytest.raises(UserError, match="is no sum of this release"):
+    with pytest.raises(UserError, match="is not a sum of this release"):
         aggregated(other, other.members(), Kept(kept.folder, other.plan))
 
 

@@ -42,7 +42,7 @@ ANY = "ceiling constant nonpriv"
 SQUARED = (
     f"{ANY} regression adassp capefm conv dpfm fm jayaraman local objpert outpert ssp ssp_descent wang wddp dpgd wdgd"
 )
-NOT_LOGISTIC = {"adassp", "regression"}
+NOT_LOGISTIC = {"adassp"}
 SOFTMAX = f"{ANY} avg batch dpgd indiv soft ssp vote wdgd"
 SIGMOID = f"{ANY} jayaraman jayaraman_local wang wddp"
 # of the squared loss noisy descent has to clip the slopes, for which only tight noise is there

@@ -187,7 +187,7 @@ TO_SERVER: dict[str, tuple[Stage, Change, str]] = {
     "two shares for one neighbour": (Stage.SHARES, body(first_twice(SEALED, 32)), "one share to each"),
     "tampered share": (Stage.SHARES, body(lambda b: flipped(b, -1)), "party 5 is left out"),
     "another's sealed shares": (
-        Stage.SHARES, body(lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :]), "do not open"
+        Stage.SHARES, body(lambda b: b[:36] + b[40 + 84 : 36 + SEALED + 84] + b[36 + 88 :]), "cannot be read"
     ),
     "share not in the field": (Stage.UNMASK, body(out_of_field), "field"),
     "a share kept back": (Stage.UNMASK, body(lambda b: (5).to_bytes(4, "little") + b[4:-SHARE]), "exactly its shares"),

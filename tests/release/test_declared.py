@@ -89,7 +89,7 @@ def test_a_release_of_it_has_to_be_asked_for_and_its_file_says_so(run_command, o
     assert content["certificate"]["declared"] == "centroid.Centroid"
     done = run_command("dpml", "verify", "model.json")
     assert done.code == 0, done.out
-    assert "holds, if what 'centroid.Centroid' declares is right" in done.out
+    assert "holds, if the declaration of 'centroid.Centroid' is right" in done.out
     assert {each.basis for each in Ledger(Path("t.csv.ledger")).entries()[0].guarantees} == {"declared"}
 
 

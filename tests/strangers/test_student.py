@@ -47,7 +47,7 @@ def test_a_student_makes_a_figure_with_an_algorithm_of_their_own(typed, tmp_path
     (tmp_path / "conf" / "algo" / "centroid.yaml").write_text("_target_: centroid.Centroid\n")
     (tmp_path / "centroid.py").write_text(OWN)
     first = typed("dpml-run algo=capefm eps=0.1")
-    assert "calibration=tight adds the least noise" in first
+    assert "calibration=tight" in first
     typed("dpml-run experiment=imtiaz2019/fig3 algo=[capefm,fm,nonpriv] seed=[0,1] draws=2")
     (folder,) = (tmp_path / "results" / "trials" / "imtiaz2019" / "fig3").iterdir()
     assert {path.suffix for path in folder.iterdir()} >= {".csv", ".md", ".png", ".svg"}

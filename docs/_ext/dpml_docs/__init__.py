@@ -1,1 +1,1 @@
-"""The parts of the site that are made at every build, and formulas as MathML."""
+"""The Sphinx extension of the site: pages that are generated at every build, and formulas as MathML."""

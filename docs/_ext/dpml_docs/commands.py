@@ -1,4 +1,4 @@
-"""Reference page of the commands: what they print when asked for --help."""
+"""Generate the reference page of the commands: their output with --help."""
 
 import argparse
 import os
@@ -11,12 +11,12 @@ from dpml_docs import rst
 
 
 def pages() -> dict[str, str]:
-    """The page by its name below reference/."""
+    """Return the page by its name below reference/."""
     return {"commands": commands()}
 
 
 def commands() -> str:
-    """`dpml-run`, `dpml`, and every command of it."""
+    """Return the page of `dpml-run`, `dpml` and all commands of `dpml`."""
     blocks = [rst.title("Commands"), "What each of them prints with ``--help``."]
     blocks += [rst.title("``dpml-run``", "-"), rst.code(run_help())]
     for name, text in helps():
@@ -25,13 +25,13 @@ def commands() -> str:
 
 
 def run_help() -> str:
-    """The help of `dpml-run`, which Hydra makes when it runs."""
+    """Return the help of `dpml-run`, which Hydra generates when it runs."""
     entry = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", "--help"]
     return subprocess.run(entry, capture_output=True, check=True, text=True, env=os.environ | {"NO_COLOR": "1"}).stdout
 
 
 def helps() -> Iterator[tuple[str, str]]:
-    """Every command that does something, with its help, 100 characters wide."""
+    """Yield every command without subcommands, with its help, 100 characters wide."""
     usual = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = "100"
     try:

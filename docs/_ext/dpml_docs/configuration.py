@@ -1,4 +1,4 @@
-"""Reference pages of what configures a run: keys, algorithms, data sets, partitions, from conf/ and the classes."""
+"""Generate the reference pages of a run's keys, algorithms, data sets and partitions, from conf/ and the classes."""
 
 import inspect
 import math
@@ -26,10 +26,10 @@ from dpml.files import shipped_folder
 from dpml.privacy.safe import written
 from dpml_docs import docstrings, gallery, rst, yaml_keys
 
-_HIDDEN = ("defaults", "hydra")  # of config.yaml: Hydra's own
-_CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, and the attributes that list their values
+_HIDDEN = ("defaults", "hydra")  # Hydra's own keys in config.yaml
+_CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, with the attributes that list their values
 RECOMMENDED = ["wdgd", "ssp_descent", "gop"]
-"""The most accurate at a proven eps, on the data of experiments/frontier."""
+"""The most accurate algorithms at a proven eps, on the data of experiments/frontier."""
 
 BASELINES = ["nonpriv", "ceiling", "constant", "batch", "indiv", "nn_nonpriv"]
 
@@ -37,7 +37,7 @@ _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "tex
 
 
 def pages() -> dict[str, str]:
-    """Every page by its name below reference/, without the ending."""
+    """Return every page by its name below reference/, without the ending."""
     found = {"configuration": configuration(), "datasets": datasets(), "partitions": partitions()}
     names = options("algo")
     found["algorithms/index"] = algorithms(names)
@@ -45,7 +45,7 @@ def pages() -> dict[str, str]:
 
 
 def configuration() -> str:
-    """The keys of conf/config.yaml."""
+    """Return the page of the keys in conf/config.yaml."""
     path = shipped_folder("conf") / "config.yaml"
     known = [key for key in yaml_keys.keys(path) if key.name.partition(".")[0] not in _HIDDEN]
     groups = [
@@ -63,7 +63,7 @@ def configuration() -> str:
         rst.title("Keys of a run"),
         docstrings.inline(yaml_keys.heading(path)),
         rst.title("Groups", "-"),
-        "A group has options: ``algo=capefm`` chooses one, and each has keys of its own, such as ``algo.lam``.",
+        "A group has options: ``algo=capefm`` chooses one, and each option has its own keys, such as ``algo.lam``.",
         rst.table(["Group", "Default", "Options"], groups),
         rst.title("Keys", "-"),
         rst.table(["Key", "Default", "Meaning"], [_row(key) for key in top], (2, 2, 6)),
@@ -86,7 +86,7 @@ def _row(key: yaml_keys.Key) -> list[str]:
 
 
 def target(group: str, name: str) -> tuple[str, Any]:
-    """The path and the class of an option, which its YAML file names."""
+    """Return the path and the class that an option's YAML file names."""
     path = yaml.safe_load(_file(group, name).read_text("utf-8"))["_target_"]
     return path, class_of(path, group)
 
@@ -96,14 +96,14 @@ def _file(group: str, name: str) -> Path:
 
 
 def option_rows(group: str, name: str) -> list[list[str]]:
-    """Key, default, kind and meaning of every key of an option, from its YAML file, its class and the docstring."""
+    """Return key, default, type and meaning of every key of an option, from its YAML file, class and docstring."""
     _, cls = target(group, name)
     hints = get_type_hints(cls)
     rows = []
     content = completed(OmegaConf.create(yaml.safe_load(_file(group, name).read_text("utf-8"))))
     for key, value in OmegaConf.to_container(content).items():
         if key != "_target_":
-            # a class, or what is fixed by its sites, says which of the values that its annotation admits are its own
+            # a class may allow fewer values than its annotation, also because of its sites
             owner = KINDS[content["sites"]] if cls is NoisyDescent else cls
             values = getattr(owner, _CHOICES[key], ()) if key in _CHOICES else ()
             kind = docstrings.inline(_choice(values) if values else ", ".join(_kinds(hints.get(key))))
@@ -118,7 +118,7 @@ def _choice(values: Sequence[Any]) -> str:
 
 
 def _kinds(hint: Any) -> Iterator[str]:
-    """An annotation in the words of the command line."""
+    """Yield the types of an annotation, in the words of the command line."""
     if get_origin(hint) is Literal:
         yield _choice(get_args(hint))
     elif get_origin(hint) in (types.UnionType,) or str(get_origin(hint)) == "typing.Union":
@@ -137,7 +137,7 @@ def _options(group: str, name: str) -> str:
 
 
 def algorithm(name: str) -> str:
-    """The page of an algorithm."""
+    """Return the page of an algorithm."""
     path, cls = target("algo", name)
     return rst.page(
         rst.title(f"``{name}``"),
@@ -154,11 +154,11 @@ def algorithm(name: str) -> str:
 
 
 def _guarantees(name: str) -> str:
-    """What is claimed and proven for every view at one setting."""
+    """Return the claimed and proven eps of every view at one setting."""
     setting = {"eps": 1, "delta": 1e-5, "M": 10, "N": 10_000, "d": 20}
     try:
         found = dpml.guarantee(algo=name, **setting)
-    except UserError:  # it is for regression only
+    except UserError:  # the algorithm is for regression only
         setting["loss"] = "squared"
         found = dpml.guarantee(algo=name, **setting)
     if all(math.isinf(each.eps) for each in found):
@@ -178,7 +178,7 @@ def _guarantees(name: str) -> str:
 
 
 def _results(name: str) -> str:
-    """Links to the published figures that show it; of a baseline nearly all would."""
+    """Return links to the published figures with the algorithm; none for a baseline, which is in nearly all."""
     paths = (path for path in gallery.RESULTS.glob("*/*.csv") if name in _algorithms(path))
     names = sorted((f"{path.parent.name}/{path.stem}" for path in paths), key=natural)
     links = ", ".join(f":doc:`{each} </gallery/{each}>`" for each in names)
@@ -187,17 +187,17 @@ def _results(name: str) -> str:
 
 @cache
 def _algorithms(path: Path) -> frozenset[str]:
-    """The algorithms in a published table."""
+    """Return the algorithms in a published table."""
     table = pd.read_csv(path, usecols=lambda column: column == "algo")
     return frozenset(table["algo"]) if "algo" in table else frozenset()
 
 
 def algorithms(names: list[str]) -> str:
-    """The list of all algorithms."""
+    """Return the page that lists all algorithms."""
     others = [name for name in names if name not in RECOMMENDED + BASELINES]
     blocks = [
         rst.title("Algorithms"),
-        "``algo=NAME`` chooses one. What is proven of each is on the pages of :doc:`/privacy`.",
+        "``algo=NAME`` chooses an algorithm. Their proofs are on the pages of :doc:`/privacy`.",
     ]
     for title, group in (
         ("Recommended", RECOMMENDED),
@@ -212,16 +212,15 @@ def algorithms(names: list[str]) -> str:
 
 
 def _first(doc: str | None) -> str:
-    """The first paragraph of a docstring."""
+    """Return the first paragraph of a docstring."""
     return " ".join(parse(doc).text.split("\n\n")[0].split())
 
 
 def datasets() -> str:
-    """All data sets with their keys, and the preprocessing steps."""
+    """Return the page of all data sets with their keys, and of the preprocessing steps."""
     blocks = [
         rst.title("Data sets"),
-        "``dataset=NAME`` chooses one. What the rows are, where they come from and what is stated of their columns: "
-        ":doc:`/data/README`.",
+        "``dataset=NAME`` chooses a data set. :doc:`/data/README` describes their rows, origins and public ranges.",
     ]
     for name in options("dataset"):
         _, cls = target("dataset", name)
@@ -236,10 +235,10 @@ def datasets() -> str:
 
 
 def partitions() -> str:
-    """All partitions with their keys."""
+    """Return the page of all partitions with their keys."""
     blocks = [
         rst.title("Partitions"),
-        "``partition=NAME`` chooses how rows are dealt to parties. How unequal that makes them: :doc:`/partitions`.",
+        "``partition=NAME`` assigns rows to parties. :doc:`/partitions` shows how unequal the parties are.",
     ]
     for name in options("partition"):
         _, cls = target("partition", name)

@@ -1,4 +1,4 @@
-"""A page of the reference for every data set, and one for the tables of packages, from what their loaders use."""
+"""Generate a reference page for every data set, and one for the tables of packages, from the loaders' information."""
 
 import re
 
@@ -9,11 +9,11 @@ from dpml.data.preprocess import after_one_hot
 from dpml.data.sets.packaged import Packaged
 from dpml.data.table import Tabular
 
-_VALUES = 8  # that are shown of a column
+_VALUES = 8  # the most values of a column that are shown
 
 
 def pages() -> dict[str, str]:
-    """Every page by its name below reference/data/, without the ending."""
+    """Return every page by its name below reference/data/, without the ending."""
     sources = catalogue.sources()
     tables = {name: source for name, source in sources.items() if isinstance(source, Packaged)}
     own = {name: page(name, source, sources) for name, source in sources.items() if name not in tables}
@@ -21,14 +21,14 @@ def pages() -> dict[str, str]:
 
 
 def packages(sources: dict[str, Source]) -> str:
-    """One page for the tables of Python packages, which are alike in all but their content."""
+    """Return one page for the tables of Python packages, which differ only in their content."""
     lines = [
         "# Tables of Python packages",
         "",
         "Constants of rules (`dpml/algorithms/defaults.py`) were chosen on one of them, diabetes. While `wdgd` was",
-        "made, affairs, bikeshare, caravan, diamonds, digits, german_credit, loanapp and mroz were looked at;",
-        "birthweight, college, credit_balance, mnist_5k and orange_juice were not.",
-        "Nothing is stated of their columns: ranges are fitted.",
+        "developed, we looked at affairs, bikeshare, caravan, diamonds, digits, german_credit, loanapp and mroz;",
+        "not at birthweight, college, credit_balance, mnist_5k and orange_juice.",
+        "Their columns have no public ranges, so ranges are fitted.",
         "",
         "`dpml-run dataset=NAME`; steps are `one_hot, symmetric, sample_norm` unless `dataset.steps` says otherwise.",
         "A fifth of the rows, drawn at random, is for testing; rows with a missing value are left out. Files lie in",
@@ -50,7 +50,7 @@ def packages(sources: dict[str, Source]) -> str:
 
 
 def page(name: str, source: Source, sources: dict[str, Source]) -> str:
-    """One data set's page."""
+    """Return the page of a data set."""
     info = source.info
     steps = ", ".join(f"`{step}`" for step in getattr(source, "steps", ()))
     scaled = (
@@ -67,7 +67,7 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
 
 
 def _counts(source: Source) -> str:
-    """How many rows and features there are, as a sentence."""
+    """Return sentences with the numbers of rows and features."""
     info, (train, _) = source.info, source.size(None)
     how = ", by the official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
     whole = "" if _used(source) == info.rows else f" (of {info.rows:,} in the files)"
@@ -80,12 +80,12 @@ def _counts(source: Source) -> str:
 
 
 def _ranges(info: Info, sources: dict[str, Source]) -> list[str]:
-    """What is stated of the columns; neighbours of which the same is stated share a line."""
+    """Return the public statements about the columns; adjacent columns with the same statement share a line."""
     if not info.columns:
         return [f"Public ranges: none, as {info.bounds}.", ""]
     first = next(name for name, other in sources.items() if other.info.bounds == info.bounds)
     if first != info.name:
-        return [f"Public ranges: [as of {first}]({first}.md#public-ranges), for the columns that are there.", ""]
+        return [f"Public ranges: [those of {first}]({first}.md#public-ranges), for the columns of this data set.", ""]
     runs: list[tuple[list[str], Column]] = []
     for name, column in info.columns.items():
         if not runs or runs[-1][1] != column:

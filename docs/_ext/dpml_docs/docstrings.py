@@ -1,4 +1,4 @@
-"""Docstrings, which are written in a little Markdown, as reStructuredText, which Sphinx reads."""
+"""Convert docstrings from the little Markdown in which they are written to reStructuredText for Sphinx."""
 
 import re
 import textwrap
@@ -27,7 +27,7 @@ _ALIASES = {
 
 
 def rst(text: str) -> str:
-    """Text of a docstring: `code` in backticks, lists with hyphens, formulas in indented blocks."""
+    """Return a docstring as reStructuredText: `code` in backticks, lists with hyphens, formulas in indented blocks."""
     blocks = re.split(r"\n\s*\n", text)
     out: list[str] = []
     for number, block in enumerate(blocks):
@@ -43,7 +43,7 @@ def rst(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    """Words, with what reStructuredText would take for markup escaped."""
+    """Return a text in which accidental markup of reStructuredText is escaped."""
 
     def replaced(match: re.Match[str]) -> str:
         if match["code"]:
@@ -60,7 +60,7 @@ def _in_list(block: str) -> bool:
 
 
 def _separated(block: str) -> str:
-    """With an empty line before a list that follows a sentence."""
+    """Return the text with an empty line before a list that follows a sentence."""
     lines = block.splitlines()
     for number in range(len(lines) - 1, 0, -1):
         if lines[number].startswith("- ") and not re.match(r"- |  ", lines[number - 1]):
@@ -69,7 +69,7 @@ def _separated(block: str) -> str:
 
 
 def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """For autodoc: words by `rst`, sections by napoleon."""
+    """Convert a docstring for autodoc: text by `rst`, sections by napoleon."""
     parts: list[list[str]] = [[]]
     for line in lines:
         if SECTION.match(line) or (parts[-1] and SECTION.match(parts[-1][0]) and line and not line.startswith(" ")):
@@ -83,14 +83,14 @@ def _convert(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: l
         else:
             out += rst(content).splitlines()
         out.append("")
-    # an attribute is not told to napoleon, which would take what stands before a colon for its type
+    # napoleon is skipped for attributes, because it reads words before a colon as their type
     lines[:] = GoogleDocstring(out, what="object", name=name, obj=obj, options=options).lines()
 
 
 def _shorten(  # noqa: PLR0913 - the options of the Sphinx event
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
-    """A signature with the names that the source has for arrays; a protocol, which nobody calls, has none."""
+    """Return a signature with the array types named as in the source; no signature for a protocol."""
     if getattr(obj, "_is_protocol", False):
         return "", None
     for long, short in _ALIASES.items():
@@ -99,7 +99,7 @@ def _shorten(  # noqa: PLR0913 - the options of the Sphinx event
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Have autodoc's docstrings converted."""
+    """Connect the conversion to autodoc."""
     app.connect("autodoc-process-docstring", _convert)
     app.connect("autodoc-process-signature", _shorten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The pages of results/ on the site: the same Markdown, with a table of contents, and files to download."""
+"""Generate the pages of results/ on the site: the same Markdown, with contents and files to download."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _UP = "../../.."  # from docs/gallery/PAPER to the repository
 
 
 def pages() -> dict[str, str]:
-    """Every page by its name below gallery/."""
+    """Return every page by its name below gallery/."""
     folders = {
         folder.name: sorted((path.stem for path in folder.glob("*.md") if path.stem != "claims"), key=natural)
         for folder in sorted(RESULTS.iterdir())
@@ -28,7 +28,7 @@ def pages() -> dict[str, str]:
 
 
 def _shown(path: Path) -> str:
-    """A page for MyST: its picture lies in results/, and `$` begins no formula."""
+    """Return a page for MyST: its picture is in results/, and `$` does not start a formula."""
     text = re.sub(r"\]\((\w+\.svg)\)", rf"]({_UP}/results/{path.parent.name}/\1)", path.read_text("utf-8"))
     text = re.sub(r'<a id="([\w-]+)"></a>', r"(\1)=", text).replace("$", "\\$")
     text = text.replace("](../../docs/", "](/")

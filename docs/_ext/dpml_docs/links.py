@@ -1,10 +1,10 @@
-"""Links that lead out of docs/, in pages that are read in Git as well."""
+"""Redirect links that lead out of docs/, in pages that people also read in Git."""
 
 import re
 
 from sphinx.application import Sphinx
 
-_RULES = (  # from the first that fits
+_RULES = (  # the first rule that matches applies
     (re.compile(r"\]\((?:\.\./)+results/claims\.md"), "](/gallery/index.md"),
     (re.compile(r"\]\((?:\.\./)+results/([\w/]+)\.md"), r"](/gallery/\1.md"),
     (re.compile(r"\]\((?:\.\./)+experiments/?\)"), "](/gallery/index.md)"),
@@ -13,7 +13,7 @@ _RULES = (  # from the first that fits
 
 
 def inside(text: str) -> str:
-    """A document whose links to results, experiments and examples lead to the site's own pages of them."""
+    """Return a document whose links to results, experiments and examples lead to pages of the site."""
     for pattern, page in _RULES:
         text = pattern.sub(page, text)
     return text
@@ -24,6 +24,6 @@ def _read(app: Sphinx, docname: str, content: list[str]) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Have every document read so."""
+    """Connect the redirection to Sphinx."""
     app.connect("source-read", _read)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

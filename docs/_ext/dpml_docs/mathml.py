@@ -1,4 +1,4 @@
-"""Formulas as MathML, which browsers set themselves: no script, no font and no picture is fetched to read a page."""
+"""Write formulas as MathML, which browsers render themselves, without scripts, fonts or pictures."""
 
 import re
 from html import escape
@@ -15,9 +15,9 @@ from sphinx.writers.html5 import HTML5Translator
 logger = logging.getLogger(__name__)
 
 _LABEL = re.compile(r"\\(?:label\{[^}]*\}|nonumber|notag)")
-_NUMBERED = re.compile(r"\\(begin|end)\{(align|alignat|equation|gather|multline)\}")  # Sphinx has numbers of its own
+_NUMBERED = re.compile(r"\\(begin|end)\{(align|alignat|equation|gather|multline)\}")  # Sphinx numbers formulas itself
 _ENDS = set(")]}\u27e9\u2016|!\u22a4\u2032")  # after them a minus is a difference
-_QUANTITIES = set("\u221e\u2202\u2207\u2205")  # symbols of mathematics that are no operators
+_QUANTITIES = set("\u221e\u2202\u2207\u2205")  # mathematical symbols that are not operators
 _BARS = set("|\u2016\u2225")
 _CHILDREN = {"mfrac": 2, "msup": 2, "msub": 2, "mover": 2, "munder": 2, "mroot": 2, "msubsup": 3, "munderover": 3}
 
@@ -25,19 +25,19 @@ ElementTree.register_namespace("", _SPACE := "http://www.w3.org/1998/Math/MathML
 
 
 def mathml(latex: str, display: str) -> str:
-    """One formula.
+    """Return a formula as MathML.
 
     Args:
-        latex: as between dollars.
+        latex: the formula, without dollar signs.
         display: inline or block.
 
     Raises:
-        ValueError: the formula is no LaTeX, or has a command that is not known.
+        ValueError: the formula is not valid LaTeX, or has an unknown command.
     """
     try:
         markup = convert(_NUMBERED.sub(r"\\\1{\2*}", _LABEL.sub("", latex)).strip(), display=display)
         tree = ElementTree.fromstring(markup)
-    except Exception as error:  # of many kinds, some without a word
+    except Exception as error:  # many types, some without a message
         raise ValueError(f"{type(error).__name__} {error}".strip()) from error
     unknown = {command for text in tree.itertext() for command in re.findall(r"\\[A-Za-z]+", text)}
     if unknown:
@@ -51,7 +51,7 @@ def mathml(latex: str, display: str) -> str:
 
 
 def _mend(node: ElementTree.Element) -> None:
-    """What the converter leaves: relations that are no operators, signs and slashes with too much room, long bars."""
+    """Correct the converter's output: relations that are not operators, wide signs and slashes, long bars."""
     before = ""
     for child in node:
         text = child.text or ""
@@ -64,7 +64,7 @@ def _mend(node: ElementTree.Element) -> None:
         elif is_operator and text == "/":
             child.attrib |= {"lspace": "0", "rspace": "0"}
         elif is_operator and text in _BARS:
-            child.attrib.setdefault("stretchy", "false")  # after \left it is true
+            child.attrib.setdefault("stretchy", "false")  # true after \left
         if is_operator or text or len(child):
             before = "operator" if is_operator and text not in _ENDS else "quantity"
 
@@ -79,13 +79,13 @@ def _markup(node: nodes.Node, display: str) -> str:
 
 
 def visit_inline(self: HTML5Translator, node: nodes.math) -> None:
-    """A formula in a sentence."""
+    """Write a formula in a sentence."""
     self.body.append(_markup(node, "inline"))
     raise nodes.SkipNode
 
 
 def visit_block(self: HTML5Translator, node: nodes.math_block) -> None:
-    """A formula in lines of its own, with its number if it has one; too wide for the page, it scrolls."""
+    """Write a displayed formula, with its number if it has one; it scrolls if it is too wide for the page."""
     self.body.append(self.starttag(node, "div", CLASS="math"))
     self.body.append(f'<div class="formula" tabindex="0">{_markup(node, "block")}</div>')
     if node.get("number"):
@@ -97,6 +97,6 @@ def visit_block(self: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Make it what `html_math_renderer = "mathml"` names."""
+    """Register the renderer that `html_math_renderer = "mathml"` names."""
     app.add_html_math_renderer("mathml", (visit_inline, None), (visit_block, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}

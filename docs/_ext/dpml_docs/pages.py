@@ -1,4 +1,4 @@
-"""Writes the generated pages, before Sphinx reads: reference/ (from code), and gallery/ (from results)."""
+"""Write the generated pages before Sphinx reads them: reference/ (from code) and gallery/ (from results)."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from dpml_docs import commands, configuration, data_pages, gallery, python_api, 
 
 
 def pages(folder: Path) -> dict[str, str]:
-    """Every generated page by its path below docs/, which is `folder`."""
+    """Return every generated page by its path below docs/, which is `folder`."""
     reference = {"index": reference_index(folder)}
     for part in (configuration, tables, commands, python_api):
         reference |= part.pages()
@@ -22,7 +22,7 @@ def pages(folder: Path) -> dict[str, str]:
 
 
 def reference_index(folder: Path) -> str:
-    """The contents of the reference, and of whatever page of docs/ no other page has in its contents."""
+    """Return the contents of the reference, and of the pages of docs/ that no other page lists."""
     generated = [
         "configuration",
         "algorithms/index",
@@ -34,14 +34,14 @@ def reference_index(folder: Path) -> str:
     ]
     return rst.page(
         rst.title("Reference"),
-        "Made from the configuration files, the docstrings and the commands themselves at every build of these pages.",
+        "These pages are generated at every build, from the configuration files, the docstrings and the commands.",
         rst.toctree([*generated, *(f"/{name}" for name in unlisted(folder))], hidden=False, depth=2),
     )
 
 
 def unlisted(folder: Path) -> list[str]:
-    """The pages at the top of docs/ that are in the contents of no page that is kept in Git."""
-    listed = {folder / name for name in ("index", "api", "frontier")}  # those of the generated pages
+    """Return the pages at the top of docs/ that no page in Git lists in its contents."""
+    listed = {folder / name for name in ("index", "api", "frontier")}  # listed by generated pages
     for path in (*folder.glob("*.md"), *folder.glob("*/index.md")):
         for contents in re.findall(r"```{toctree}\n(.*?)```", path.read_text(encoding="utf-8"), flags=re.DOTALL):
             entries = re.findall(r"^(?:.*<)?/?([\w./]+)>?$", contents, flags=re.MULTILINE)
@@ -50,7 +50,7 @@ def unlisted(folder: Path) -> list[str]:
 
 
 def write(folder: Path) -> None:
-    """Write what has changed, and remove what is no longer generated."""
+    """Write the pages that have changed, and remove pages that are no longer generated."""
     wanted = pages(folder)
     for name, text in wanted.items():
         path = folder / name
@@ -68,6 +68,6 @@ def _inited(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Have them written."""
+    """Connect the writing to Sphinx."""
     app.connect("builder-inited", _inited)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""Reference pages of the Python names: what `dpml` exports, and the modules that somebody extends."""
+"""Generate the reference pages of the Python API: the names in `dpml`, and the modules for extensions."""
 
 import inspect
 from importlib import import_module
@@ -6,7 +6,7 @@ from importlib import import_module
 import dpml
 from dpml_docs import docstrings, rst
 
-MODULES = [  # what a plug-in implements or calls
+MODULES = [  # plug-ins implement or call these
     "dpml.algorithms",
     "dpml.mechanism.program",
     "dpml.mechanism.message",
@@ -24,15 +24,15 @@ MODULES = [  # what a plug-in implements or calls
 
 
 def pages() -> dict[str, str]:
-    """Every page by its name below reference/."""
+    """Return every page by its name below reference/."""
     return {"python": public(), **{f"modules/{name}": module(name) for name in MODULES}}
 
 
 def public() -> str:
-    """What `import dpml` gives."""
+    """Return the page of the names in `dpml`."""
     blocks = [
         rst.title("Python"),
-        "The names that ``import dpml`` gives. With examples: :doc:`/api` and :doc:`/tour/index`.",
+        "The names in ``dpml`` after ``import dpml``. Examples are in :doc:`/api` and :doc:`/tour/index`.",
     ]
     for name in dpml.__all__:
         blocks += [rst.title(f"``{name}``", "-"), _directive(getattr(dpml, name), f"dpml.{name}")]
@@ -50,7 +50,7 @@ def _directive(thing: object, path: str) -> str:
 
 
 def module(name: str) -> str:
-    """A module with everything public that it defines."""
+    """Return the page of a module with all of its public names."""
     return rst.page(rst.title(f"``{name}``"), f".. automodule:: {name}\n   :members:\n")
 
 

@@ -1,22 +1,22 @@
-"""Pieces of reStructuredText."""
+"""Functions that return pieces of reStructuredText."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
 
 
 def title(text: str, line: str = "=") -> str:
-    """A heading."""
+    """Return a heading."""
     return f"{text}\n{line * (2 * len(text))}"
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[int] = (), kind: str = "keys") -> str:
-    """A table whose cells may have several paragraphs.
+    """Return a table whose cells may have several paragraphs.
 
     Args:
-        heads: of the columns.
-        rows: cells, as reStructuredText.
-        widths: of the columns, in parts.
-        kind: the class of the table, for its looks.
+        heads: the headings of the columns.
+        rows: the cells, as reStructuredText.
+        widths: the relative widths of the columns.
+        kind: the CSS class of the table.
     """
     options = f"   :header-rows: 1\n   :class: {kind}\n"
     options += f"   :widths: {' '.join(map(str, widths))}\n" if widths else ""
@@ -30,21 +30,21 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], widths: Sequence[
 
 
 def code(text: str, language: str = "none") -> str:
-    """A block of code."""
+    """Return a block of code."""
     return f".. code-block:: {language}\n\n{textwrap.indent(text.rstrip(), '   ')}"
 
 
 def literal(text: str) -> str:
-    """A word of code."""
+    """Return a word of code."""
     return f"``{text}``" if text.strip() else ""
 
 
 def toctree(names: Iterable[str], hidden: bool = True, depth: int = 1, glob: bool = False) -> str:
-    """Pages below this one."""
+    """Return the list of pages below this page."""
     options = f"   :maxdepth: {depth}\n" + ("   :hidden:\n" if hidden else "") + ("   :glob:\n" if glob else "")
     return f".. toctree::\n{options}\n" + "".join(f"   {name}\n" for name in names)
 
 
 def page(*blocks: str) -> str:
-    """A whole page."""
+    """Return a page made of blocks."""
     return "\n\n".join(block for block in blocks if block) + "\n"

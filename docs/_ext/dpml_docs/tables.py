@@ -1,4 +1,4 @@
-"""The reference page of the tests of claims, from docstrings."""
+"""Generate the reference page of the tests of claims, from docstrings."""
 
 import inspect
 
@@ -8,12 +8,12 @@ from dpml_docs import docstrings, rst
 
 
 def pages() -> dict[str, str]:
-    """The page by its name below reference/."""
+    """Return the page by its name below reference/."""
     return {"tests": tests()}
 
 
 def tests() -> str:
-    """What a claim of a paper's card may be tested by."""
+    """Return the page of the tests that a paper's card can use for its claims."""
     rows = [
         [
             rst.literal(f"{name}: {{{', '.join([*inspect.signature(made).parameters][1:])}}}"),
@@ -26,6 +26,6 @@ def tests() -> str:
 
 
 def _with_arguments(doc: config_docstrings.Docstring) -> str:
-    """What a docstring says, its arguments as a list."""
+    """Return the text of a docstring, with its arguments as a list."""
     about = [f"- {rst.literal(name)}: {docstrings.inline(text)}" for name, text in doc.arguments.items()]
     return rst.page(docstrings.rst(doc.text), "\n".join(about)).rstrip()

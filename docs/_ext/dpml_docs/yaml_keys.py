@@ -1,4 +1,4 @@
-"""The keys of a YAML file with their values as written and the comments beside them."""
+"""Read the keys of a YAML file, with their values as written and the comments next to them."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ import yaml
 
 @dataclass(frozen=True)
 class Key:
-    """A key, with dots where it is nested; the text of its value (empty: further keys); and its comment."""
+    """A key, with dots if it is nested, the text of its value (empty if it has keys itself), and its comment."""
 
     name: str
     value: str
@@ -18,14 +18,14 @@ class Key:
 
 
 def keys(path: Path) -> list[Key]:
-    """Every key of a file, in order. A comment goes on in the lines below that have nothing else."""
+    """Return every key of a file, in order. A comment continues in the following lines that have only comments."""
     text = path.read_text(encoding="utf-8")
     root = yaml.compose(text)
     return list(_keys(root, text, "")) if isinstance(root, yaml.MappingNode) else []
 
 
 def heading(path: Path) -> str:
-    """The comment above the first key."""
+    """Return the comment above the first key."""
     lines = path.read_text(encoding="utf-8").splitlines()
     above = lines[: next(number for number, line in enumerate(lines) if line and not line.startswith("#"))]
     return " ".join(line.lstrip("# ") for line in above if not line.startswith("# @"))

@@ -1,1 +1,1 @@
-"""Descents: programs whose messages are sums of gradients, asked for at one model after the other."""
+"""Gradient descents: programs whose messages are sums of gradients at one model after another."""

@@ -1,13 +1,13 @@
-"""Descent on sums of clipped gradients with Gaussian noise: `dpgd`, at one place or over M parties' secure sums.
+"""Gradient descent on clipped sums with Gaussian noise (`dpgd`), at one curator or by secure sums of M parties.
 
 T rounds of ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i (record level) or the mean
-gradient of party i's rows (party level). At record level the slope of the loss is cut, because rows are in the unit
-ball. At party level the clip follows a quantile of the gradients' lengths (after Andrew et al. 2021), which costs a
+gradient of party i's rows (party level). At record level the slope of the loss is clipped, because rows are in the unit
+ball. At party level the clip follows a quantile of the norms of gradients (after Andrew et al. 2021), which costs a
 noisy count in every round. The guarantees: docs/privacy/clipped_descent.md, Theorems 1 and 2.
 
-A step of `noise_step` n mu / sqrt(T) times the noisy *mean* of gradients, in units of the clip, moves a model by noise
-of standard deviation ``2 noise_step`` in every coordinate and round, whatever n, mu and the clip are. So the constants
-(`defaults.DESCENT_RULES`) are the same for all data.
+With a step of `noise_step` n mu / sqrt(T) on the noisy *mean* of gradients in units of the clip, the noise in every
+coordinate of a model has standard deviation ``2 noise_step`` per round, for all n, mu and clips. So one set of
+constants serves all data (`defaults.DESCENT_RULES`).
 """
 
 import math
@@ -29,7 +29,7 @@ from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 
 AVERAGED = 0.5
-"""The part of all rounds, the last ones, whose models are averaged."""
+"""The share of the rounds, at the end, whose models are averaged."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class Schedule:
     """The noise, clip and step of a release under one budget.
 
     Attributes:
-        rounds: T.
-        clip: c; where it is `adaptive`, in the first round.
-        step: of the noisy mean of gradients in units of c.
-        noise: z, the standard deviation of the noise in a sum, in units of c.
-        count_noise: the same of the noise in a count of parties; inf where nothing is counted.
+        rounds: The number of rounds T.
+        clip: The clip c; if it is `adaptive`, the clip of the first round.
+        step: The factor of the noisy mean of gradients in units of c.
+        noise: The standard deviation z of the noise in a sum, in units of c.
+        count_noise: The standard deviation of the noise in a count of parties; inf without counts.
     """
 
     rounds: int
@@ -52,11 +52,11 @@ class Schedule:
 
     @property
     def adaptive(self) -> bool:
-        """Whether c follows the parties."""
+        """Whether the clip adapts to the parties' gradients."""
         return math.isfinite(self.count_noise)
 
     def message(self, of: ClippedGradients) -> Sum:
-        """The sums of all rounds: a unit moves a sum by at most 2c, and a count by 1."""
+        """Return the message of all rounds: sums have sensitivity 2c, and counts 1."""
         if not self.adaptive:
             return Sum(of, 2.0, self.noise, times=self.rounds)
         counted = self.count_noise / self.noise if self.noise else 1.0
@@ -64,8 +64,8 @@ class Schedule:
 
 
 Move = Callable[[int, Single, Single, Single], Single]
-"""``move(t, w, g, c)``: how far models w (B, d) go in round t = 0, 1, ... by the noisy sums of gradients g (B, d) in
-units of the clips c (B,)."""
+"""``move(t, w, g, c)`` returns the step of models w (B, d) in round t = 0, 1, ..., from the noisy sums of gradients
+g (B, d) in units of the clips c (B,)."""
 
 
 def take_rounds(
@@ -77,11 +77,11 @@ def take_rounds(
     clips: Single | None = None,
     *more: Single,
 ) -> tuple[Single, Single]:
-    """The averages of the last models (B, d) of runs from `start` (B, d), and their last clips (B,).
+    """Run all rounds from `start` (B, d), and return the averages of the last models (B, d) and the last clips (B,).
 
-    Every round asks for message `number` at the models on the way; where the message has no clip of its own, of one
-    that follows the parties, or of that of the round, `clips` (T, B); and `more`, which is the same in all rounds. All
-    budgets have the rounds and the first clip of `first`.
+    Every round requests message `number` at the current models. If the message has no fixed clip, the request includes
+    the adaptive clip, or the round's clip in `clips` (T, B). It also includes `more`, which is the same in all rounds.
+    All budgets have the number of rounds and the first clip of `first`.
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
@@ -92,7 +92,7 @@ def take_rounds(
         noisy = carrier.ask(number, *about)
         w -= move(t, w, noisy[:, :d].astype(np.float32), clip)
         if first.adaptive:
-            share = np.clip(noisy[:, d] / parties, 0, 1)  # noise may make a count negative, or larger than it can be
+            share = np.clip(noisy[:, d] / parties, 0, 1)  # with noise, a count may lie outside [0, M]
             clip = np.maximum(clip * np.exp(-CLIP_PACE * (share - CLIP_QUANTILE)), LEAST_CLIP).astype(np.float32)
         if t >= first.rounds - last:
             total += w
@@ -101,22 +101,23 @@ def take_rounds(
 
 @dataclass(frozen=True)
 class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
-    """`dpgd`: the average of the last models of clipped noisy gradient descent from 0.
+    """`dpgd`: gradient descent on clipped gradients with Gaussian noise in every round; the last models are averaged.
 
-    One party is a trusted curator. With M, each adds 1/M of the noise to its term of a secure sum; colluders know their
-    own shares, so that their mu is sqrt(M/H) times that of the sum, and the noise is calibrated to it.
+    With M = 1, the party is a trusted curator. With M parties, each adds 1/M of the noise to its part of a secure sum.
+    Colluders know their own shares of the noise, so their mu is sqrt(M/H) times that of the sum with H honest parties;
+    the noise is calibrated to their view.
 
     Args:
-        rounds: T; None: by the rule.
-        clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
-            adaptive.
-        noise_step: half of how far noise moves a model in a round, in every coordinate; None: by the rule.
+        rounds: The number of rounds T; None: chosen by a public rule.
+        clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule, and
+            adaptive at party level.
+        noise_step: Half the noise_std in every coordinate of a model per round; None: chosen by a public rule.
     """
 
     name: ClassVar[str] = "dpgd"
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/clipped_descent.md"
     audited_rows: ClassVar[int] = 100
-    """Of a party, in an audit: with more an attack shows no more."""
+    """The number of rows per party in an audit; more rows do not make attacks stronger."""
 
     rounds: Rounds | None = None
     clip: Clip | None = None
@@ -128,7 +129,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return DESCENT_RULES[self.loss.name, self.unit]
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """The noise in the rounds and their steps."""
+        """Return the noise, clip and step of the rounds."""
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
         mu = math.sqrt(1 / rounds) * self.target_mu(budget, problem)
@@ -148,7 +149,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
-        """`rounds`, `clip` (the last one, where it is adaptive) and `step` are those used."""
+        """Release the averaged models; the metrics are the used `rounds`, `clip` (the last one) and `step`."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
         weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
@@ -156,14 +157,14 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return Release(weights, {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Array, Single]:
-        """One sum after the other, for steps (B, 1)."""
+        """Run all rounds with steps (B, 1)."""
         n, lam = carrier.problem.units(self.unit), self.lam
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             towards = gradients / np.float32(n)
             if not lam:
                 return step * towards
-            length = clip[:, None]  # a clip that has become short shortens the step, or it would turn the model round
+            length = clip[:, None]  # a small clip must shorten the step, or models would oscillate
             return np.minimum(step, length / np.float32(lam)) * (towards + lam * w / length)
 
         start = np.zeros((len(step), carrier.statistic(0).lengths(carrier.problem.d)[0]), np.float32)

@@ -1,16 +1,15 @@
-"""Sums of clipped gradients, at many models at once: of rows, or of parties' means; of reals, or of integers.
+"""Sums of clipped gradients of rows, or of parties' mean gradients, at many models at once.
 
-All are in units of the clip. Rows are in the unit ball, so at record level it is the slope that is cut. At party level
-a clip that follows the parties needs to know how many of their gradients were not longer: that count is sent with the
-sum.
+All sums are in units of the clip. Rows are in the unit ball, so at record level the slope is clipped. At party level,
+an adaptive clip needs the number of parties whose gradients were not longer, which is sent with the sum.
 
-*On a grid.* Record level: a row becomes integers z of length at most R = 2^20 once (`to_integers`), in every round its
-slope, in units of the clip, an integer q of at most Q: its gradient is q z, of length at most QR, which stands for the
-clip. Party level: every party's clipped mean gradient becomes integers of length at most R, which stands for the clip;
-a party in a count is 2^20 steps. A row that is mapped becomes integers after that. Neighbours' sums are at most twice
-the clip apart, in whole numbers.
+*Discrete noise.* At record level, a row becomes once an integer vector z of length at most R = 2^20 (`to_integers`); in
+every round its slope, in units of the clip, becomes an integer q of at most Q. The gradient q z has length at most QR,
+which is the clip. At party level, the clipped mean gradient of a party becomes an integer vector of length at most R,
+which is the clip, and a party in a count is 2^20 steps. Mapped rows become integers after the map. The integer sums of
+neighbours differ by at most twice the clip.
 
-Sums of labels, or numbers of rows of every class, go beside them.
+`LabelSums` has the sums of labels, or the number of rows of every class.
 """
 
 from collections.abc import Sequence
@@ -33,40 +32,40 @@ from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 
-_LONGEST = 1e30  # entry of a model, or of a map, with which scores are numbers
-_TOGETHER = 1024  # rows that are multiplied together: they stay in cache in double precision
+_LONGEST = 1e30  # the largest entry of a model or map with which scores are finite
+_TOGETHER = 1024  # rows that are multiplied together, so that they fit into the CPU cache in double precision
 
 
 def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Array]:
-    """The models (B, K d) and the clips (B,) that a sum is about."""
+    """Return the models (B, K d) and the clips (B,) in the arguments of a sum."""
     w, clips = at if of.clip is None else (at[0], np.full(len(at[0]), of.clip))
-    if not np.abs(w).max() < _LONGEST:  # also when NaN
-        raise UserError("a model on the way is not finite: choose another algo.clip, noise_step or rounds.")
+    if not np.abs(w).max() < _LONGEST:  # also true for NaN
+        raise UserError("a model became infinite during descent: change algo.clip, algo.noise_step or algo.rounds.")
     return w, clips.astype(float)
 
 
 def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
-    """Sums (..., K d), and where parties are counted their numbers (...,) beside them."""
+    """Return sums (..., K d), and for an adaptive clip append the counts of parties (...,)."""
     return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
 
 
 def in_whole_steps(rows: Array) -> Array:
-    """Rows of length at most 1 in steps of 2^-20, none longer."""
+    """Round rows of length at most 1 to steps of 2^-20, without making any row longer than 1."""
     return np.ldexp(checked(to_integers(rows, BITS, 1.0), 1 << BITS), -BITS)
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Make whole numbers of slopes (n, B, K), at most Q (B,) <= 2^18 in length: exact in single precision.
+    """Round slopes (n, B, K) in place to integers of length at most Q (B,) <= 2^18, exact in single precision.
 
     Raises:
-        AssertionError: a vector of several is longer, so that a sensitivity that was counted does not hold.
+        AssertionError: A vector of slopes is longer, so the sensitivity that was accounted does not hold.
     """
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
-        np.trunc(slopes, out=slopes)  # towards zero, by which no vector becomes longer
+        np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
         exact = slopes.astype(float)
         if not np.all(np.einsum("nbk,nbk->nb", exact, exact) <= Q.astype(float) ** 2):
-            raise AssertionError("slopes are longer than the sensitivity that is counted for them.")
+            raise AssertionError("slopes are longer than the sensitivity that the proof assumes.")
         return
     np.rint(slopes, out=slopes)
     np.fmin(slopes, most, out=slopes)
@@ -74,10 +73,10 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add ``sum_i slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's.
+    """Add ``sum_i slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row.
 
-    Slopes (n, B, K) are whole and vectors (n, d) multiples of 2^-21, so that the sums, below 2^53 of these steps, are
-    exact and the order does not matter.
+    Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. Sums are below 2^53 of these steps, so they
+    are exact in any order.
     """
     stop = min(start + len(vectors), int(offsets[-1]))
     first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
@@ -89,13 +88,13 @@ def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slop
             total[k] += (columns.T @ vectors[own].astype(float)).reshape(total[k].shape)
 
 
-_EXACT = 53  # bits of whole numbers that floating-point sums have exactly, in any order
-_SLOPE_BITS = 18  # the most bits of Q
+_EXACT = 53  # integers with so many bits add exactly in floating point, in any order
+_SLOPE_BITS = 18  # the largest number of bits of Q
 
 
 @dataclass(frozen=True)
 class ClippedTerms(Terms["ClippedGradients"]):
-    """The clipped gradients of some parties' rows; what was mapped last is kept, as rounds share their maps."""
+    """The clipped gradients of the parties' rows; mapped rows are kept, because all rounds share the maps."""
 
     _kept: dict[str, tuple[Any, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
@@ -113,7 +112,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return np.array([self._in_clips(rows, w, clip) for rows in self._rows(maps, secure=True)])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Every party's sums, or those of all: (P, B, K d). Both have the same slopes, part by part."""
+        """Return the sums of every party, or of all parties, (P, B, K d); both use the same integer slopes."""
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             each, below = self._of_parties(PartyGradients.clipped, w, clip, maps)
@@ -136,24 +135,24 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return np.ldexp(total, BITS + 1).astype(np.int64).reshape(-1, *w.shape)
 
     def _about(self, at: tuple[Any, ...]) -> tuple[Single, Array, Array | None]:
-        """The models (B, K d), clips (B,) and, where rows are mapped, maps (B, d, d)."""
+        """Return models (B, K d), clips (B,) and, if rows are mapped, the maps (B, d, d)."""
         if not self.statistic.mapped:
             return *models_of(self.statistic, at), None
         *about, maps = at
         d = self.parties.X.shape[1]
-        if not np.abs(maps).max() < _LONGEST:  # also when NaN
-            raise UserError("the map into the whitened space is not finite: choose another algo.budget_share.")
+        if not np.abs(maps).max() < _LONGEST:  # also true for NaN
+            raise UserError("the map into the whitened space is not finite: set another algo.budget_share.")
         return *models_of(self.statistic, tuple(about)), maps.reshape(-1, d, d)
 
     def _cut(self, rows: Rows, clip: Array) -> Rows:
         return rows.cut(clip) if self.statistic.mapped else rows
 
     def _in_clips(self, rows: Rows, w: Single, clip: Array) -> Array:
-        """The sum of rows' gradients at w (B, K d), in units of the clip."""
+        """Return the sum of the rows' gradients at w (B, K d), in units of the clip."""
         return self._cut(rows, clip).gradient(w) / clip[:, None]
 
     def _rows(self, maps: Array | None, secure: bool, rounded: bool = False) -> list[Rows]:
-        """Those of every party, or those of all in a list of one; in whole steps if `rounded`."""
+        """Return the rows of each party, or all rows in a list of one; rounded to the grid if `rounded`."""
         of, parties = self.statistic, self.parties
 
         def made(own: slice) -> Rows:
@@ -167,10 +166,10 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return found
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """What an `engine` makes of the parties' mean gradients; of mapped rows one run after the other.
+        """Apply `engine` to the parties' mean gradients; mapped rows are processed one run after another.
 
-        Mapped rows of the squared loss are as long as they come, because it is parties that are clipped: in double
-        precision, in which their gradients are numbers whatever the map.
+        Mapped rows of the squared loss keep their length, because parties are clipped and not rows. They are in double
+        precision, so that gradients are finite for every map.
         """
         of, parties = self.statistic, self.parties
 
@@ -190,20 +189,22 @@ class ClippedTerms(Terms["ClippedGradients"]):
     def _remembered(self, name: str, maps: Array | None, made: Any) -> Any:
         known = self._kept.get(name)
         if known is None or (maps is not None and not np.array_equal(known[0], maps)):
-            self._kept.pop(name, None)  # before the next are made: they may be large
+            self._kept.pop(name, None)  # frees memory first, as mapped rows may be large
             known = self._kept[name] = (None if maps is None else np.array(maps), made())
         return known[1]
 
 
 @dataclass(frozen=True)
 class ClippedGradients(Statistic):
-    """The sum of clipped gradients at models w (B, K d), and where parties are asked about clips (B,), their count.
+    """The sum of clipped gradients at the current models, and for an adaptive clip the count of unclipped parties.
 
     Args:
-        loss: logistic, softmax or squared. unit: what is clipped and summed: the gradients of rows, or the mean
-        gradients of parties. clip: the longest gradient; None: as it is asked about. classes: K of softmax, else 1.
-        mapped: whether every run has a matrix of its own (d, d), public, that rows go through before; they have length
-            1 after it. single: whether simulated noise is drawn in single precision.
+        loss: logistic, softmax or squared.
+        unit: Whether gradients of rows or mean gradients of parties are clipped and summed.
+        clip: The largest norm of a gradient; None: an argument of the sum.
+        classes: The number of classes K for softmax, else 1.
+        mapped: Whether each run maps rows by its own public matrix (d, d), and scales them to length 1 afterwards.
+        single: Whether simulated noise is drawn in single precision.
     """
 
     terms = ClippedTerms
@@ -217,7 +218,7 @@ class ClippedGradients(Statistic):
 
     @property
     def counted(self) -> bool:
-        """Whether the clip follows the parties, who are counted."""
+        """Whether the clip is adaptive, so that parties are counted."""
         return self.clip is None and self.unit == "party"
 
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -227,13 +228,10 @@ class ClippedGradients(Statistic):
         return self.lengths(d)
 
     def largest(self, problem: Problem) -> float:
-        return problem.N  # no more gradients than rows
+        return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Q; 1 at party level.
-
-        Large enough to round slopes little, small enough that sums of N products are exact in floating point.
-        """
+        """Return Q, so large that slopes are rounded little, and so small that sums are exact; 1 at party level."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))
@@ -246,7 +244,7 @@ class ClippedGradients(Statistic):
         return steps if self.counted else steps[:1]
 
     def imprecision(self, problem: Problem) -> float:
-        """Rows are summed in single precision, parties in double."""
+        """Return the bound for rows that are summed in single precision, and parties in double precision."""
         entries = self.classes * problem.d
         if self.unit == "party":
             return sums.imprecision(problem.M, entries)
@@ -261,7 +259,7 @@ class ClippedGradients(Statistic):
 
 @dataclass(frozen=True)
 class LabelTerms(Terms["LabelSums"]):
-    """The labels of some parties' rows."""
+    """The labels of the parties' rows."""
 
     def total(self, *at: Any) -> Array:
         return self.each().sum(axis=0)
@@ -278,7 +276,7 @@ class LabelTerms(Terms["LabelSums"]):
 
 @dataclass(frozen=True)
 class LabelSums(Statistic):
-    """The sum of labels -1 and +1 (`classes` = 1), or how many rows every one of K classes has."""
+    """The sum of labels -1 and +1 (`classes` = 1), or the number of rows of each of K classes."""
 
     terms = LabelTerms
 
@@ -286,7 +284,7 @@ class LabelSums(Statistic):
 
     @property
     def sensitivity(self) -> float:
-        """How far it moves when a row is replaced: by 2, or by one less here and one more there."""
+        """The L2 sensitivity to replacing a row: 2, or sqrt 2 if two classes' counts change by 1."""
         return 2.0 if self.classes == 1 else 2.0**0.5
 
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -296,7 +294,7 @@ class LabelSums(Statistic):
         return problem.N
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Steps of a label."""
+        """Return the number of steps of a label."""
         return whole_steps(1 << BITS, widths[0])
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:

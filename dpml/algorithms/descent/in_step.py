@@ -1,6 +1,6 @@
-"""Noisy descents of several releases on the same rows, in step: runs on one group of rows are multiplied together.
+"""Run the noisy descents of several releases on the same rows together, to share matrix products.
 
-Every release draws from its own stream, as it does alone. Its numbers depend on the others by rounding only.
+Every release draws noise from its own stream, as it does alone. The other releases change its numbers by rounding only.
 """
 
 from collections import defaultdict
@@ -22,9 +22,9 @@ from dpml.privacy import noise
 
 @dataclass(frozen=True)
 class Trial:
-    """Descents that a release asks for: step sizes number `numbers` (budgets, S), in every draw.
+    """Descents that a release requests, with the step sizes at indices `numbers` (budgets, S), for every draw.
 
-    `trained` says which rows they are on. The answer is the released models, (budgets, S, draws, d).
+    `trained` names the training rows. The answer is the released models, (budgets, S, draws, d).
     """
 
     carrier: Carrier
@@ -40,17 +40,17 @@ class Trial:
 
     @property
     def alike(self) -> Any:
-        """What trials that are answered together have in common, in addition to the parties."""
+        """The properties that trials must share, in addition to the parties, to be answered together."""
         algorithm = self.carrier.algorithm
         return self.trained, self.carrier.statistic(0), self.numbers.size, algorithm.lam, algorithm.rounds
 
 
 Trials = Generator[Trial, Array, Release]
-"""A release that asks for descents and gets their models."""
+"""A generator that requests descents, receives their models, and returns a release."""
 
 
 def alone(trials: Trials, answer: Callable[[Trial], Array]) -> Release:
-    """Carry out one release; `answer` descends."""
+    """Compute one release; `answer` runs the descents."""
     try:
         trial = next(trials)
         while True:
@@ -61,7 +61,7 @@ def alone(trials: Trials, answer: Callable[[Trial], Array]) -> Release:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Carry out releases on the same parties' rows with published noise."""
+    """Compute several releases on the same parties' rows with published noise."""
     running = [carrier.algorithm.trials(carrier) for carrier in carriers]
     waiting = {number: next(trials) for number, trials in enumerate(running)}
     releases: dict[int, Release] = {}
@@ -69,7 +69,7 @@ def in_step(carriers: Sequence[Carrier]) -> list[Release]:
         together = defaultdict(list)
         for number, trial in waiting.items():
             together[trial.alike].append(number)
-        # validation first, so that what it chooses and what needs no validation are answered together
+        # validation runs first, so that its final trainings can join those without validation
         numbers = min(together.values(), key=lambda some: waiting[some[0]].trained == "all")
         for number, models in zip(numbers, _answers([waiting.pop(number) for number in numbers]), strict=True):
             try:
@@ -80,7 +80,7 @@ def in_step(carriers: Sequence[Carrier]) -> list[Release]:
 
 
 def _answers(trials: Sequence[Trial]) -> list[Array]:
-    """Return the models of trials that are alike."""
+    """Return the models of trials with the same `alike`."""
     carriers, (first, *_) = [trial.carrier for trial in trials], trials
     algorithm, d = first.carrier.algorithm, first.carrier.problem.d
     terms = first.carrier.mechanism.terms(first.carrier.statistic(0))
@@ -108,7 +108,7 @@ def _answers(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return what draws every release's unit noise of some rounds, from its own stream: (rounds, groups, d, draws)."""
+    """Return a function that draws all releases' unit noise for some rounds: (rounds, groups, d, draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

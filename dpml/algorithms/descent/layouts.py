@@ -1,6 +1,6 @@
-"""The sums of a noisy descent: mean gradients, and who adds noise: one curator, an MPC, or M clients.
+"""Layouts of a noisy descent: mean gradients with noise of one curator, of an MPC, or of M clients.
 
-Everything is for noise of ``per_row = 1``, that on a mean over n rows times n, and G = `lipschitz`.
+All numbers are for noise of ``per_row = 1``, which is n times the noise on a mean over n rows, and G = `lipschitz`.
 """
 
 import math
@@ -23,7 +23,7 @@ from dpml.sums import single_imprecision
 
 @dataclass(frozen=True)
 class GradientMeans(Terms["MeanGradients"]):
-    """The gradients of some rows, in single precision."""
+    """The mean gradients of the parties' rows, in single precision."""
 
     def total(self, *at: Any) -> Array:
         models = np.split(at[0], len(self.groups), axis=1)
@@ -31,7 +31,7 @@ class GradientMeans(Terms["MeanGradients"]):
 
     @cached_property
     def groups(self) -> list[Rows]:
-        """The rows that have a model of their own."""
+        """The groups of rows that have separate models."""
         return [self.statistic.slopes.rows(*rows) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
@@ -48,12 +48,12 @@ class GradientMeans(Terms["MeanGradients"]):
 
 @dataclass(frozen=True)
 class MeanGradients(Statistic):
-    """The mean gradient of all rows at models w (B, d), or of every client's rows at its own model, w (B, M d).
+    """The mean gradient of all rows at models w (B, d), or of each client's rows at its own model, w (B, M d).
 
     Args:
-        slopes: of the loss.
-        by_party: whether it is the mean of the parties' means.
-        clients: M, of local rounds; 0: all rows have one model.
+        slopes: The slopes of the loss.
+        by_party: Whether the mean is taken over the parties' means.
+        clients: The number M of clients in local rounds; 0: all rows have one model.
     """
 
     terms = GradientMeans
@@ -80,17 +80,17 @@ class MeanGradients(Statistic):
 
 
 def moved(lipschitz: float, problem: Problem) -> float:
-    """How far a row that is replaced moves a sum of gradients in floating point at most: by a little more than 2 G."""
+    """Return the sensitivity of a floating-point sum of gradients to replacing a row, slightly more than 2 G."""
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
 
 @dataclass(frozen=True)
 class ClientNoise(Sharing):
-    """Every client adds noise of its own to its part of a sum.
+    """Every client adds independent noise to its contribution.
 
     Args:
-        weights: the standard deviations of the clients' noise in the sum, whose squares add up to 1.
-        secure: whether single parts are hidden in secure sums.
+        weights: The standard deviations of the clients' noise in the sum, whose squares sum to 1.
+        secure: Whether secure sums hide the single contributions.
     """
 
     weights: tuple[float, ...]
@@ -103,7 +103,7 @@ class ClientNoise(Sharing):
         return views if self.secure else views | {"client": 1 / float(weights[0])}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """The sum; the last client's message; or the sum and the noise of the colluders, who are the first clients."""
+        """Return what a view sees: a client's message, or the sum, and for colluders the noise of the first clients."""
         weights = np.array(self.weights)
         each = np.diag(weights)
         known = problem.colluders if view == "colluders" else 0
@@ -118,57 +118,57 @@ class ClientNoise(Sharing):
 
 @dataclass(frozen=True)
 class Pooled:
-    """All rows in one place, and noise once on the mean gradient: nobody knows any of it.
+    """All rows are in one place, and the mean gradient gets noise once, which nobody knows.
 
     Attributes:
-        lipschitz: G.
-        visible: the views that have a guarantee.
-        by_party: whether the mean is that of the parties' means, where a row of the smallest party weighs 1/(M n_min).
+        lipschitz: The Lipschitz constant G of the loss.
+        visible: The views that have a guarantee.
+        by_party: Whether the mean is over the parties' means, so that a row of the smallest party weighs 1/(M n_min).
     """
 
     lipschitz: float
     visible: tuple[View, ...]
     by_party: bool
     synchronous: ClassVar[bool] = True
-    """Whether all rows descend together, from one model in every round."""
+    """Whether all rows share one model in every round."""
     secure: ClassVar[bool] = False
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """The mu of one round for every view that has a guarantee, if the view sees it."""
+        """Return the mu of one round for every view that has a guarantee, if the view sees the round."""
         return dict.fromkeys(self.visible, moved(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """The views that see last models only: the mu of a round, and how much larger the last round's noise is."""
+        """Return, for views of last models only, the mu of a round and the factor of the last round's noise."""
         return {"release": (moved(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
-        """The noise in the released mean gradient."""
+        """Return the standard deviation of the noise in the released mean gradient."""
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """The units of a round's gradients, a row's weight; how far a row moves them, and their noise, in these."""
+        """Return the units of a round's gradients (a row's weight), and their sensitivity and noise in these units."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
-        """The weights of the last models in the release."""
+        """Return the weights of the last models in the released average."""
         return np.ones(1)
 
     def sharing(self, problem: Problem) -> Sharing:
-        """How the noise of a round is shared."""
+        """Return how the noise of a round is shared."""
         return TrustedCurator(self.visible)
 
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients with noise of their own: local rounds, of which a server averages the last models; or sums of rounds.
+    """M clients add independent noise, in local rounds whose last models a server averages, or in sums of every round.
 
     Attributes:
-        lipschitz: G.
-        published: whether every client's noise is what one curator with all rows would need; else the noise of
-            `enough` clients together is, in a sum.
-        enough: `client`, one; `aggregate`, all; `colluders`, those who do not collude.
-        synchronous: whether all go on from the average of every round.
-        secure: whether single messages are hidden in secure sums.
+        lipschitz: The Lipschitz constant G of the loss.
+        published: Whether each client adds the noise that one curator with all rows would need; otherwise the clients
+            in `enough` together add this noise to a sum.
+        enough: Whose noise must suffice: `client`, one client's; `aggregate`, all; `colluders`, the honest clients'.
+        synchronous: Whether all clients continue from the average of every round.
+        secure: Whether secure sums hide the single messages.
     """
 
     lipschitz: float
@@ -178,24 +178,24 @@ class Clients:
     secure: bool
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
-        """The noise that clients with these numbers of rows add to their mean gradient."""
+        """Return the noise_std that clients with these numbers of rows add to their mean gradients."""
         if self.published:
             return np.full(len(rows), 1 / problem.N)
         return 1 / (rows * math.sqrt(self.together(problem)))
 
     def together(self, problem: Problem) -> int:
-        """How many clients' `tight` noise together is enough."""
+        """Return the number of clients whose `tight` noise together suffices."""
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
-        """The noise in the weighted average: of all clients, or of those who do not collude."""
-        if self.published:  # equal noise, weights N_k/N
+        """Return the noise_std in the weighted average, from all clients or only the honest ones."""
+        if self.published:  # equal noise, with weights N_k/N
             return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
-        # noise proportional to 1/N_k: every share of the weighted sum is the same
+        # the noise is proportional to 1/N_k, so all clients contribute equal noise to the weighted sum
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """The worst client is the smallest: the noise times N_k is least there, or the same for all."""
+        """Return the mu of one round for every view; the smallest client has the least noise times N_k."""
         client = self.of_client(problem)
         summed, colluders = (
             moved(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest)) for honest in (False, True)
@@ -206,16 +206,16 @@ class Clients:
         return views | {"colluders": colluders} | ({} if self.secure else {"client": client})
 
     def of_client(self, problem: Problem) -> float:
-        """The mu of one round of the smallest client's own."""
+        """Return the mu of one round of the smallest client's messages."""
         smallest = problem.smallest
         return moved(self.lipschitz, problem) / (smallest * float(self.client_noise(problem, np.array([smallest]))[0]))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Local rounds: the server gets last models only, and shows their average.
+        """Return `Pooled.last_iterates` for local rounds, in which the server receives and averages last models only.
 
-        A row influences one chain, that of its client, and moves the average by 2G/N a round, for every client; so the
-        worst client is the one with the least noise there, the smallest. In the last round all clients' noise adds up
-        in the average. Other clients' noise of earlier rounds goes through their own maps, and is not counted.
+        A row affects only its client's models and shifts the average by 2G/N per round, so the worst client is the one
+        with the least noise, the smallest. In the last round, the noise of all clients adds up in the average. Noise of
+        other clients in earlier rounds is not accounted for, because it passes through their own maps.
         """
         if self.synchronous:
             return {}
@@ -227,7 +227,7 @@ class Clients:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """In units of a row's weight in the mean; in local rounds, of every client's noise: the smallest is worst."""
+        """Return `Pooled.round`; in local rounds, units are the clients' noise, and the smallest client is worst."""
         if self.synchronous:
             return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
         noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])
@@ -247,4 +247,4 @@ def sizes_of(problem: Problem) -> Array:
 
 
 Layout = Pooled | Clients
-"""What accounting and runs need to know: what a method is for is said at `Pooled`, and at `Clients` what differs."""
+"""The information that accounting and runs need; `Pooled` documents its methods, and `Clients` the differences."""

@@ -1,9 +1,9 @@
 """A small neural network trained on noisy sums of clipped gradients (Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1).
 
-One hidden layer of ReLU units and one sigmoid output: the score of a row x is ``t = v'relu(U x + a) + c``, and the loss
-of label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum of their rows'
-clipped gradients, and gradient descent takes a step. The *published* eps is that of one round, the proven one that of
-all rounds: docs/privacy/imtiaz2019.md, Theorem 3, which also describes `variant=authors`, what the authors ran.
+The network has one hidden layer of ReLU units and one sigmoid output: the score of a row x is ``t = v'relu(U x + a) +
+c``, and the loss of a label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum
+of their rows' clipped gradients, and gradient descent takes a step. The *published* eps is for one round, the proven
+eps for all rounds: docs/privacy/imtiaz2019.md, Theorem 3, which also describes `variant=authors`.
 """
 
 import math
@@ -28,21 +28,21 @@ from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
-_CHECKS = 10  # how often the training loss is evaluated on the way
+_CHECKS = 10  # how often the training loss is evaluated during training
 
 Sites = Literal["none", "cape", "independent"]
 NAMES: dict[Sites, str] = {"none": "nn_nonpriv", "cape": "nn_cape", "independent": "nn_conv"}
 
 ALL: Index = np.empty(0, np.intp)
-"""Stands for all rows in the place of a minibatch's."""
+"""Selects all rows instead of a minibatch."""
 
 
 @dataclass(frozen=True)
 class NetworkTerms(Terms["NetworkGradients"]):
-    """The training rows with a one at their ends."""
+    """The training rows with an appended one."""
 
     def total(self, *at: Any) -> Array:
-        """For networks (B, size) and the numbers of the rows, or `ALL`."""
+        """Return the sum of gradients for networks (B, size) and the rows with the given numbers, or `ALL`."""
         flat, rows = at
         models = Models.of(flat, self.statistic.hidden)
         X, y = self._rows
@@ -59,19 +59,19 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The rows, their labels, and how often each is there, to score networks on; None: once."""
+        """The distinct rows, their labels, and how often each occurs (None: once), for scoring networks."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 
 
 @dataclass(frozen=True)
 class NetworkGradients(Statistic):
-    """The sum of the gradients of networks (B, size) of some of the rows.
+    """The sum of the clipped gradients of networks (B, size) over a minibatch.
 
     Args:
         loss: logistic.
-        hidden: units in the hidden layer.
-        clip: the longest gradient of a row; None: its terms are clipped as the authors do.
+        hidden: The number of units in the hidden layer.
+        clip: The largest norm of a row's gradient; None: its blocks are clipped as in the authors' scripts.
     """
 
     terms = NetworkTerms
@@ -91,7 +91,7 @@ class NetworkGradients(Statistic):
 
 
 class Start(NamedTuple):
-    """The initial network, (1, size), and the seed of the order of the rows: the same for all budgets and draws."""
+    """The initial network, (1, size), and the seed for the order of the rows, for all budgets and draws."""
 
     weights: Array
     order: int
@@ -99,24 +99,26 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Network(Program, losses=("logistic",), calibrations=("published", "tight"), variants=VARIANTS, **SIMULATED):
-    """`nn_cape`, `nn_conv` and `nn_nonpriv`, without noise and clipping, for a network of one hidden layer.
+    """A neural network with one hidden layer, trained by noisy gradient descent (Imtiaz et al. 2019, Sec. 5.1).
+
+    `nn_cape` has correlated noise of the sites, `nn_conv` independent noise, `nn_nonpriv` neither noise nor clipping.
 
     Args:
-        sites: who draws the noise of a round's sum: the sites, correlated by `cape` (the views are those of `capefm`);
-            every site an `independent` noise that alone protects its message; or `none`.
-        variant: `paper`: clip each row's gradient, then average; `authors`: what they ran, at one place.
-        hidden: units in the hidden layer.
-        epochs: passes over the rows.
-        batch: rows in a minibatch; None: all in `paper` (one round per epoch), 64 in `authors`.
-        rate: the step. None: 1 in `paper` (gradient descent; the text gives none), 0.01 in `authors` (Adam).
-        clip: bound on the norm of a row's gradient, in `paper`.
+        sites: Who draws the noise of a round's sum. `cape`: the sites, with correlated noise (the views are as for
+            `capefm`). `independent`: each site, with noise that protects its message alone. `none`: nobody.
+        variant: `paper` clips each row's gradient, then averages; `authors` follows their scripts, at one curator.
+        hidden: The number of units in the hidden layer.
+        epochs: The number of passes over the rows.
+        batch: The number of rows in a minibatch; None: all rows for `paper` (one round per epoch), 64 for `authors`.
+        rate: The step size. None: 1 for `paper` (gradient descent; the text gives none), 0.01 for `authors` (Adam).
+        clip: The largest norm of a row's gradient, for `paper`.
     """
 
     proof: ClassVar[str] = "Theorem 3, docs/privacy/imtiaz2019.md"
     linear: ClassVar[bool] = False
     published_variants: ClassVar[bool] = True
     audited_rows: ClassVar[int] = 20
-    """Of a party, in an audit: networks need few, and take long with many."""
+    """The number of rows per party in an audit; a few rows suffice, and many take long."""
 
     variant: Variant = "paper"
     sites: Sites = "none"
@@ -132,7 +134,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
     @property
     def private(self) -> bool:
-        """Whether there is noise."""
+        """Whether noise is added."""
         return self.sites != "none"
 
     def sharing(self, problem: Problem) -> Sharing:
@@ -141,31 +143,31 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return CapeNoise(cape_spread(self.calibration)) if self.sites == "cape" else IndependentNoise()
 
     def rows_per_round(self, N: int) -> int:
-        """Rows in a minibatch of N training rows; the last one of an epoch may have fewer."""
+        """Return the number of rows in a minibatch of N training rows; the last one of an epoch may have fewer."""
         if self.variant == "authors":
             return max(1, min(self.batch or 64, N // 10))
         return min(self.batch or N, N)
 
     def sensitivity(self) -> float:
-        """How far a round's sum moves at most when a sample is replaced."""
+        """Return the L2 sensitivity of a round's sum to replacing a sample."""
         if self.variant == "authors":
-            return 2 * math.sqrt(4)  # four blocks, in each a term of norm at most 1 is replaced by another
+            return 2 * math.sqrt(4)  # in each of four blocks, a term of norm at most 1 is replaced
         return 2 * self.clip
 
     def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
-        """The standard deviation of the noise on what a round of `rows` rows releases."""
+        """Return the standard deviation of the noise on the release of a round with `rows` rows."""
         if math.isinf(budget.eps):
             return 0.0
         if self.calibration == "tight":
             return self.sensitivity() * math.sqrt(self.epochs) / self.target_mu(budget, problem)
         believed = 1 / rows if self.variant == "authors" else self.sensitivity()
         if self.sites == "independent":
-            # the authors multiply by M what only averaging M messages should make sqrt(M) as wide
+            # averaging M messages requires a factor sqrt(M), but the authors multiply by M
             believed *= float(problem.M) if self.variant == "authors" else math.sqrt(problem.M)
         return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """The rounds of whole minibatches, and those of the last, smaller one of every epoch."""
+        """Return the rounds with whole minibatches, and those with the last, smaller minibatch of every epoch."""
         if not self.private:
             return ()
         of = NetworkGradients(self.loss, self.hidden, None if self.variant == "authors" else self.clip)
@@ -176,7 +178,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
             return Sum(of, self.sensitivity(), self.scale(budget, problem, n), times=times, joined=joined)
 
         messages = (of_rows(rows, whole * self.epochs, self.epochs),)
-        # a row is in a whole minibatch or in the smaller one, which has no less noise: it counts once, as in the whole
+        # a row is in a whole minibatch or in the smaller one, whose noise is not smaller: account it as in a whole one
         return (*messages, of_rows(left, self.epochs, 0)) if left else messages
 
     def claimed(self, view: View) -> str | None:
@@ -186,15 +188,15 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return super().guarantees(budget, problem) if self.private else no_privacy("sample", "no noise")
 
     def begin(self, parties: Parties, rng: Generator) -> Start:
-        """Draw the initial weights (He et al. 2015: variance 2 over the width below) and the order of the rows."""
+        """Draw the initial weights (He et al. 2015: variance 2 / number of inputs) and the order of the rows."""
         start = initial_weights(rng, self.hidden, parties.problem.d).flat()
         return Start(start, int(rng.integers(2**63)))
 
     def run(self, carrier: Carrier) -> Release:
-        """Train all budgets' and draws' networks side by side, and score them, for they are not linear models.
+        """Train the networks of all budgets and draws together, and score them, because they are not linear models.
 
-        `loss` and `train_accuracy` are those of the private rows, `accuracy` of the test rows; `path_loss` is the mean
-        training loss at ten moments evenly spread over the rounds: less means sooner there.
+        `loss` and `train_accuracy` are measured on the private rows, and `accuracy` on the test rows. `path_loss` is
+        the mean training loss at ten evenly spaced rounds; a smaller value means faster training.
         """
         parties = carrier.mechanism.parties
         trained, path = self.train(carrier)
@@ -205,11 +207,11 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         if len(data.y_test):
             metrics["accuracy"] = score(trained, with_ones(data.X_test), data.y_test, self.loss)[1]
         runs = len(carrier.budgets) * carrier.draws
-        # without noise nothing differs between budgets and draws
+        # without noise, all budgets and draws are equal
         return Release(None, {key: carrier.by_budget(np.broadcast_to(v, runs)).copy() for key, v in metrics.items()})
 
     def train(self, carrier: Carrier) -> tuple[Models, Array]:
-        """The trained models, and the mean of their training losses on the way (B,)."""
+        """Return the trained models, and the mean of their training losses during training (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
         w = np.repeat(carrier.start.weights, runs, axis=0)
@@ -231,7 +233,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Models.of(w, self.hidden), np.mean(path, axis=0)
 
     def minibatches(self, N: int, order: int) -> Iterator[Index]:
-        """The rows of every round; `ALL` stands for all of them."""
+        """Yield the row numbers of every round, or `ALL`."""
         size, rng = self.rows_per_round(N), np.random.default_rng(order)
         for _ in range(self.epochs):
             if size == N:
@@ -243,7 +245,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
 
 def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
-    """One network as it is before the first round."""
+    """Draw the initial network."""
     inner, outer = np.zeros((hidden, 1, d + 1)), np.zeros((hidden + 1, 1))
     inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
     outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
@@ -251,12 +253,12 @@ def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
 
 
 def with_ones(X: Array) -> Array:
-    """Rows (n, d) with a one at their ends."""
+    """Append a one to rows (n, d)."""
     return np.column_stack([X, np.ones(len(X))])
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """The rows; without noise there is no message, and gradients are those of the variant, but not clipped."""
+    """Return the rows' terms; without noise there is no message, and gradients are not clipped."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)

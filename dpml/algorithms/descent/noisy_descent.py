@@ -1,19 +1,12 @@
-"""Noisy gradient descent at one curator (`wang`), inside an MPC (`jayaraman`), at M clients (`wddp`: Kang et al. 2019).
+"""Noisy gradient descent at one curator (`wang`), in an MPC (`jayaraman`), or at M clients (`wddp`: Kang et al. 2019).
 
-T rounds of ``w <- w - step (gradient + z)``, z Gaussian. Noise is counted in units of `per_row`, the noise on a mean
-over n rows times n; every mu is inversely proportional to it.
+T rounds of ``w <- w - step (gradient + z)`` with Gaussian z. `per_row` measures the noise: it is n times the noise on a
+mean over n rows, and every mu is inversely proportional to it. docs/privacy/kang2019.md, Theorems 1 to 3, has the
+proofs for every view, and explains why the claim of `wddp` fails.
 
-- `wang` (Wang, Ye & Xu 2017): noise on the mean gradient of every round.
-- `jayaraman` (Jayaraman et al. 2018): the plain mean of the parties' mean gradients. The MPC makes the noise, so that
-  colluders know none of it.
-- `wddp` (Alg. 1): M clients descend alone, each with its own noise, and a server averages their last models.
-  `variant=synchronous` averages in every round; `variant=once` is eq. (4) as printed.
-
-What each view proves, and why the claim of `wddp` fails: docs/privacy/kang2019.md, Theorems 1 to 3.
-
-The rule for the step size is derived under "Step sizes" there. Validation is the simplest interpretation of a paper's
-cross-validation: every candidate descends once on four fifths of every client's rows, and the one with the least mean
-loss on the other fifth is trained on all rows. There is one choice for each seed and budget, and no budget counts it.
+The same page derives the rule for the step size under "Step sizes". Validation is simplified cross-validation: every
+candidate descends once on four fifths of every client's rows, and the candidate with the least mean loss on the other
+fifth is trained on all rows. There is one choice per seed and budget, and no budget accounts for it.
 """
 
 import math
@@ -48,14 +41,14 @@ from dpml.privacy.proofs.last_iterate import last_iterate_mu
 StepSelection = Literal["rule", "oracle", "validated", "fixed"]
 STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "oracle", "validated", "fixed")
 UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
-"""Those that choose among several step sizes, by private rows outside the budget."""
+"""The ways to select a step size by private rows, which no budget accounts for."""
 
 HELD_OUT = 0.2
-"""The share of every client's rows that validation keeps out of training."""
+"""The share of every client's rows that validation holds out of training."""
 
 
 def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
-    """Return the step from the standard deviation `scale` of the noise in the mean gradient; it reads no row."""
+    """Return the step size for noise of standard deviation `scale` in the mean gradient, without reading rows."""
     most = 1 / (slopes.smoothness + lam)
     if slopes.bend:
         forgets = 1 / (lam * rounds) if lam else math.inf
@@ -67,14 +60,15 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """The parties without a fifth of their rows, rounded down, and these rows X (n, d) with their labels (n,).
+    """Hold out a fifth of each party's rows, rounded down: return the other rows, and held-out X (n, d) and y (n,).
 
-    Rows are dealt at random, so the last of every party are a random part of them.
+    Rows are in random order, so each party's last rows are a random sample.
     """
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():
         raise UserError(
-            "algo.step_selection=validated holds a fifth of every client's rows out, and no client here has five rows."
+            "algo.step_selection=validated holds out a fifth of every client's rows, but no client has five rows: set "
+            "algo.step_selection=rule."
         )
     out = np.concatenate([np.arange(size) >= size - few for size, few in zip(parties.sizes, aside, strict=True)])
     offsets = np.concatenate([[0], np.cumsum(parties.sizes - aside)])
@@ -87,7 +81,7 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """What is fixed by where the rows are: name, claim, and the views that `tight` noise may be for, its own first."""
+    """The properties that `sites` determines: name, claim, views for `tight` noise (default first), and variants."""
 
     name: str
     claim: str
@@ -113,7 +107,7 @@ _NOT_COUNTED = {
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """The mu of the last model, for rounds of mu = 1 each but the last, whose noise is `last` times as large."""
+    """Return the mu of the last model if each round has mu = 1, except for `last` times the noise in the last round."""
     noises = np.ones(rounds)
     noises[-1] = last
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
@@ -124,29 +118,34 @@ class NoisyDescent(
     Program, losses=("logistic", "sigmoid", "squared"), calibrations=("published", "tight"), lam=0.0,
     variants=("paper", "synchronous", "once"), **SIMULATED,
 ):  # fmt: skip
-    """`wang`, `jayaraman` and `wddp`: options, accounting, and the layout that both follow from.
+    """Gradient descent with Gaussian noise in every round, at one curator, in an MPC, or at M clients.
+
+    `wang`: a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). `jayaraman`: an MPC adds noise to
+    the mean of the parties' mean gradients, so colluders know none of it (Jayaraman et al. 2018). `wddp`: clients
+    descend alone with their own noise, and a server averages their last models (Kang et al. 2019, Alg. 1).
 
     Args:
-        loss: logistic; sigmoid, which is not convex; or squared, whose slopes have no bound of their own, so that only
-            `tight` noise, with a clip, is enough for it.
-        calibration: `published` noise, or `tight`: the least that is proven for the view that `calibrate_for` names.
-        sites: where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
-        variant: `paper`, as the text defines it. Of clients that is local rounds; `synchronous`: a secure sum in every
-            round, which all go on from; `once`: the same with noise once on the sum, which no client knows.
-        rounds: T.
-        noise_constant: c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says "some constant";
-            its proof's inequalities need 16.
-        step_selection: the step size is by `rule` (`ruled_step`), which reads no row; `oracle`: the one of `steps`
-            with the least training objective; `validated`: the one that does best on rows held out of training
-            (`held_out`); both read the private rows, and no budget counts them; `fixed`: `step`.
-        step: the fixed step size; None: 1/L, L = smoothness of the loss + lam. A number makes `rule` `fixed`.
-        steps: the step sizes that `oracle` and `validated` try.
-        calibrate_for: the view that `tight` noise is calibrated to. `release`: the last model, all that a curator
-            publishes; `aggregate`: every round, of clients in secure sums, to which every client adds an equal share of
-            the noise that one curator with all rows would add; `colluders`: the shares of the honest clients are
-            enough; `client`: even a client's own messages may be seen. None: `release` of a curator, else `aggregate`.
-        clip: the bound on a row's slope, which is then G (`Slopes`); for `tight` noise only, as no paper here has one.
-            None: `defaults.SLOPE_CLIP`, or for the sigmoid loss none.
+        loss: `logistic`; `sigmoid`, which is not convex; or `squared`, which has unbounded slopes and therefore needs
+            `tight` noise with a clip.
+        calibration: `published` uses the paper's noise; `tight` the least noise proven for the view `calibrate_for`.
+        sites: Where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
+        variant: `paper` follows the paper's text: clients have local rounds. `synchronous`: all clients continue from a
+            secure sum in every round. `once`: as eq. (4) is printed, this sum gets noise once, which no client knows.
+        rounds: The number of rounds T.
+        noise_constant: The constant c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says
+            "some constant"; the inequalities of its proof need 16.
+        step_selection: How the step size is chosen. `rule`: by a public rule (`ruled_step`). `fixed`: by `step`.
+            `oracle`: the one of `steps` with the least training objective. `validated`: the one of `steps` that is best
+            on held-out rows. The last two read private rows, which no budget accounts for.
+        step: The fixed step size; None: 1/L, with L the smoothness of the loss + lam. A number turns `rule` into
+            `fixed`.
+        steps: The step sizes that `oracle` and `validated` try.
+        calibrate_for: The view for which `tight` noise is calibrated. `release`: the last model, which a curator
+            publishes. `aggregate`: the secure sum of every round, with an equal share of the noise from each client.
+            `colluders`: the honest clients' shares suffice. `client`: one client's share suffices, even if its messages
+            are seen. None: `release` for a curator, else `aggregate`.
+        clip: The bound G on a row's slope, for `tight` noise only; the papers do not clip. None:
+            `defaults.SLOPE_CLIP`, or no clip for the sigmoid loss.
     """
 
     sites: Sites = "curator"
@@ -157,7 +156,7 @@ class NoisyDescent(
     steps: tuple[Annotated[float, POSITIVE], ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
     calibrate_for: View | None = None
     clip: Clip | None = None
-    ruled: tuple[str, ...] = field(init=False, default=())  # hyper-parameters that a rule set
+    ruled: tuple[str, ...] = field(init=False, default=())  # hyper-parameters that a rule has set
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -169,19 +168,17 @@ class NoisyDescent(
         if self.step is not None:
             if self.step_selection in UNCOUNTED:
                 raise UserError(
-                    f"algo.step is a fixed step size: set it to null with algo.step_selection={self.step_selection}."
+                    f"algo.step has no effect with algo.step_selection={self.step_selection}: set algo.step=null."
                 )
             object.__setattr__(self, "step_selection", "fixed")
         if self.once and self.calibration == "tight" and self.target == "client":
-            raise UserError(
-                "algo.calibrate_for=client needs noise of the clients' own, which algo.variant=once has not."
-            )
+            raise UserError("algo.calibrate_for=client needs noise of each client: set another variant than once.")
 
     def _set_clip(self) -> None:
-        """Check the clip, and where `tight` noise has none, set it."""
+        """Check the clip, and set the default for `tight` noise."""
         if self.clip is not None:
             if self.calibration == "published":
-                raise UserError(f"algo.clip needs calibration=tight: the published noise of algo={self.name} has none.")
+                raise UserError(f"algo.clip of algo={self.name} needs calibration=tight: published noise has no clip.")
             if not self.loss.convex:
                 raise UserError(f"algo.clip needs loss=logistic or loss=squared, not loss={self.loss.name}.")
         elif self.calibration == "tight" and self.loss.convex:
@@ -189,40 +186,40 @@ class NoisyDescent(
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
             raise UserError(
-                f"loss={self.loss.name} is not Lipschitz, so that algo={self.name} has to clip its slopes: set "
-                f"calibration=tight, where algo.clip is {SLOPE_CLIP} unless it is set."
+                f"loss={self.loss.name} is not Lipschitz, so algo={self.name} must clip its slopes: set "
+                f"calibration=tight, for which algo.clip is {SLOPE_CLIP} by default."
             )
 
-    # What follows from the options.
+    # Properties of the options.
 
     @property
     def kind(self) -> _Kind:
-        """Name, claim, variants and targets."""
+        """The name, claim, views and variants of `sites`."""
         return KINDS[self.sites]
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """wang, jayaraman or wddp."""
+        """The algorithm's name: wang, jayaraman or wddp."""
         return self.kind.name
 
     @property
     def tuned(self) -> str:
-        """How the hyper-parameters were chosen."""
+        """How the hyper-parameters are chosen."""
         return self.step_selection
 
     @property
     def target(self) -> View:
         """The view that `tight` noise is calibrated to."""
-        assert self.calibrate_for is not None  # set at the start
+        assert self.calibrate_for is not None  # __post_init__ sets it
         return self.calibrate_for
 
     @property
     def once(self) -> bool:
-        """Whether clients add noise once to the sum of a round, instead of each its own."""
+        """Whether the sum of a round gets noise once, instead of noise from each client."""
         return self.variant == "once"
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
-        """How many vectors are summed in a release by secure aggregation; None: there is no place for it."""
+        """Return how many vectors a release sums by secure aggregation; None if it has no secure sums."""
         if self.sites != "clients":
             return None
         return self.rounds if self.layout.secure else 0
@@ -241,28 +238,28 @@ class NoisyDescent(
 
     @property
     def slopes(self) -> Slopes:
-        """The loss's slopes, clipped or not: they make the gradients."""
+        """The loss's slopes, with or without a clip, from which gradients are computed."""
         return Slopes(self.loss, self.clip)
 
     @property
     def lipschitz(self) -> float:
-        """G: the clip, or the loss's true Lipschitz constant: 1 for logistic, as in the paper, 1/4 for sigmoid."""
+        """The constant G: the clip, or the loss's Lipschitz constant (logistic: 1, as in the paper; sigmoid: 1/4)."""
         return self.slopes.lipschitz
 
     @property
     def largest(self) -> float:
-        """1/L, the paper's step."""
+        """The paper's step size, 1/L."""
         return 1 / (self.slopes.smoothness + self.lam)
 
     def contraction(self, step: float) -> float:
-        """The Lipschitz constant of a round in w."""
+        """Return the Lipschitz constant of a round's map in w."""
         least = self.lam if self.loss.convex else self.lam - self.slopes.smoothness
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     # Accounting.
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """The mu of every view of a run with this step size and noise of per_row = 1. A step of 0: as if composed."""
+        """Return every view's mu for this step size and per_row = 1; a step of 0 gives the sum over all rounds."""
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
             if view in mus:
@@ -270,7 +267,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """The noise on a mean over n rows, times n: published ``G sqrt(c T ln(1/delta)) / eps``; tight, by GDP."""
+        """Return n times the noise on a mean of n rows: published ``G sqrt(c T ln(1/delta)) / eps``; tight, by GDP."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -279,7 +276,7 @@ class NoisyDescent(
         return self.lipschitz * math.sqrt(self.noise_constant * self.rounds * math.log(1 / delta)) / budget.eps
 
     def tried(self, budget: Budget, problem: Problem) -> Array:
-        """The step sizes of a release, (S,)."""
+        """Return the step sizes that a release tries, (S,)."""
         if self.step_selection in UNCOUNTED:
             return np.array(self.steps)
         if self.step_selection == "fixed":
@@ -288,15 +285,15 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
-        """`per_row` of step sizes (S,), by default of all that are tried.
+        """Return `per_row` for step sizes (S,), by default for all that are tried.
 
-        Single source of the noise scales, for sampling and for accounting.
+        Sampling and accounting both take the noise from this method.
         """
         steps = self.tried(budget, problem) if steps is None else steps
         return np.array([self.per_row(budget, problem, step) for step in steps])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """Return the GDP parameter of every view, for the worst step that is tried."""
+        """Return the mu of every view, for the worst step size that is tried."""
         runs = [
             {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
             for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
@@ -304,7 +301,7 @@ class NoisyDescent(
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
     def argument(self, view: View, budget: Budget, problem: Problem) -> str:
-        """The `source` of a view's proven guarantee."""
+        """Return the `source` of a view's proven guarantee."""
         source = _ROUNDS
         if view in self.layout.last_iterates(problem):
             contraction = max(self.contraction(step) for step in self.tried(budget, problem))
@@ -313,7 +310,7 @@ class NoisyDescent(
         return source
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Of rounds that compose, and of a view of last models only, less."""
+        """Return the proofs of all views: rounds compose, and views of last models only have a smaller eps."""
         delta = budget.require_delta(f"algo={self.name}")
         mus = self.mus(budget, problem)
         return {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
@@ -331,7 +328,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """All rounds with each step size that is tried; a row moves the gradient by 2 G in units of its weight."""
+        """Return the rounds for each step size that is tried; the sensitivity is 2 G in units of a row's weight."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -340,14 +337,14 @@ class NoisyDescent(
         )
 
     def begin(self, parties: Parties, rng: Generator) -> Array:
-        """Draw a random initial model, about as long as a row."""
+        """Draw a random initial model with about the norm of a row."""
         return initial_model(rng, parties.X.shape[1])
 
     @property
     def in_step(self) -> bool:
-        """Whether releases on the same rows may descend together, in `in_step`, on rows that change their places.
+        """Whether releases on the same rows may descend together by `in_step`, which reorders rows.
 
-        Of `tight` noise the proof of rounding needs their places.
+        The proof of rounding for `tight` noise needs the order of the rows.
         """
         own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
         return self.calibration == "published" and not own_noise_in_a_sum
@@ -356,7 +353,7 @@ class NoisyDescent(
         return alone(self.trials(carrier), self.answer)
 
     def trials(self, carrier: Carrier) -> Trials:
-        """Ask for the descents of a release, and choose among them."""
+        """Request the descents of a release, and select among them."""
         parties, numbers = carrier.mechanism.parties, np.arange(len(carrier.messages[0]))
         tried = np.tile(numbers, (len(carrier.budgets), 1))
         if self.step_selection == "validated":
@@ -377,7 +374,7 @@ class NoisyDescent(
         return Release(weights, {"step": np.take_along_axis(last.steps, best, axis=1)})
 
     def answer(self, trial: Trial) -> Array:
-        """Descend as it is proven, one step size after the other; all of them get the same directions of noise."""
+        """Descend in the proven order of rows, one step size after another, all with the same noise directions."""
         carrier = trial.carrier
         models = np.empty((*trial.numbers.shape, carrier.draws, carrier.problem.d))
         for number, own in self.one_by_one(carrier, trial.numbers):
@@ -385,7 +382,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield every number in (budgets, S) of a step size, and a carrier of the budgets that have it."""
+        """Yield every index of a step size in `numbers` (budgets, S), and a carrier of the budgets that use it."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -402,7 +399,7 @@ class NoisyDescent(
         return weights
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of all runs, (B, d), or of local rounds the last models of all clients, (B, M d)."""
+        """Return the last models of all runs, (B, d), or for local rounds those of all clients, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
@@ -411,24 +408,24 @@ class NoisyDescent(
         return w
 
     def ridge(self, weights: Array) -> Array:
-        """lam/2 ||w||^2, (..., d) -> (...)."""
+        """Return lam/2 ||w||^2, (..., d) -> (...)."""
         return self.lam / 2 * np.einsum("...j,...j->...", weights, weights)
 
     def objective(self, parties: Parties, weights: Array) -> Array:
-        """Mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
+        """Return the mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
         X, y, counts = parties.folded
         value = mean_loss(self.loss, X, y, weights.reshape(-1, weights.shape[-1]), counts)
         return value.reshape(weights.shape[:-1]) + self.ridge(weights)
 
 
 def initial_model(rng: Generator, d: int) -> Array:
-    """Draw a random model (d,), about as long as a row."""
+    """Draw a random model (d,) with about the norm of a row."""
     return rng.standard_normal((d,)) / np.sqrt(d)
 
 
 @dataclass(frozen=True)
 class PlainMean(Clients):
-    """Clients of equal weight, each with the noise of a mean over M times the rows of the smallest."""
+    """Clients with equal weights, each with the noise of a mean over M times the rows of the smallest client."""
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
         return np.full(len(rows), 1 / (problem.M * problem.smallest))
@@ -437,13 +434,13 @@ class PlainMean(Clients):
         return math.sqrt(problem.honest if honest else problem.M) / (problem.M**2 * problem.smallest)
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """A row of the smallest client moves the average by 2G/(M n_min), and all clients' noise is in it."""
+        """Return the mu of one round: the average has sensitivity 2G/(M n_min), and the noise of all clients."""
         client = self.of_client(problem)
         summed = moved(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
         return {"release": summed, "aggregate": summed, "colluders": client, "client": client}
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """As of `Clients`: one chain, and in its last round the noise of all M clients, sqrt(M) times its own."""
+        """Return the values of `Clients`: the last round has the noise of all clients, sqrt(M) times that of one."""
         client = self.of_client(problem)
         average = (client, math.sqrt(problem.M))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
@@ -454,14 +451,14 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: the options of `noisy_descent.NoisyDescent`, with published noise only."""
+    """`jayaraman_local`: local rounds with published noise, averaged at the end (Kang et al. 2019, eq. (2))."""
 
     sites: Sites = "clients"
 
     def __post_init__(self) -> None:
         if self.calibration == "tight":
             raise UserError(
-                f"algo={self.name} is a reading of published noise; for tight noise take algo=jayaraman or algo=wddp."
+                f"algo={self.name} has published noise only: for tight noise, set algo=jayaraman or algo=wddp."
             )
         super().__post_init__()
 

@@ -1,11 +1,11 @@
-"""Regularised logistic regression over M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
+"""Regularised logistic regression of M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
 
-`psgd` approaches the minimiser that `gop` (`perturbation.objective`) computes at one place. Party k answers round t
-with ``G_k = sum of its rows' gradients + rho_t^k + eta^k``, rho of density proportional to exp(-eps/2 ||rho||), eta^k ~
-N(0, sigma^2/M) drawn once; the third party sees the sum of the answers only. The paper leaves w_0 and z_t open: here
-w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``, t from 0, for which the distance to the limit point falls as T^-1/2.
+`psgd` approaches the minimiser that `gop` computes at one curator. Party k answers round t with ``G_k = sum of its
+rows' gradients + rho_t^k + eta^k``, where rho has density proportional to exp(-eps/2 ||rho||), and eta^k ~
+N(0, sigma^2/M) is drawn once. The third party sees only the sum of the answers. The paper does not define w_0 and z_t:
+here w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``, for which the distance to the limit point decreases as T^-1/2.
 
-The proven guarantees are those of all sums: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian noise
+The proven guarantees account for all sums: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian noise
 in every round and no eta. *Halving* (Sec. 3.2 of the paper) has neither eta nor Delta, and rho for ``eps/2^t`` in round
 t = 1, 2, ...: Theorem 4.
 """
@@ -42,12 +42,12 @@ from dpml.privacy import Budget, Problem, View, noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack
 
-_MOST_HALVINGS = 400  # the square of 2^400, in N d of them, is a number still
+_MOST_HALVINGS = 400  # sums of N d squares of 2^400 do not overflow
 
 
 @dataclass(frozen=True)
 class GradientTerms(Terms["Gradients"]):
-    """The gradients of all rows, and of every party's, in double precision."""
+    """The gradients of all rows, and of each party's rows, in double precision."""
 
     def total(self, *at: Any) -> Array:
         return self._all.sum(at[0])
@@ -75,7 +75,7 @@ class Gradients(Statistic):
         return (d,)
 
     def largest(self, problem: Problem) -> float:
-        return problem.N  # rows of norm 1
+        return problem.N  # each row's gradient has norm at most 1
 
     def imprecision(self, problem: Problem) -> float:
         return sums.imprecision(problem.N, 2 * problem.d, model=sums.LONG)
@@ -86,15 +86,15 @@ class Gradients(Statistic):
 
 @dataclass(frozen=True)
 class PublishedNoise(Sharing):
-    """Every party adds its own rho, of density exp(-||rho||), to its answer; the paper hides answers in a secure sum.
+    """Every party adds its own rho, with density exp(-||rho||), to its answer; a secure sum hides the answers.
 
-    The paper's noise is also counted for an adversary who sees a single party's messages.
+    The paper's noise is also accounted for an adversary who sees a single party's messages.
     """
 
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """One for each view: how mu scales is not defined for this noise (`proofs.noisy_sums`)."""
+        """Return 1 for each view, because this noise has no mu (see `proofs.noisy_sums`)."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def variance(self, M: int) -> float:
@@ -104,7 +104,7 @@ class PublishedNoise(Sharing):
         return noise.l2_laplace_total(rng, draws, M, size)
 
     def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """Every party's rho: (M, draws, size)."""
+        """Draw every party's rho: (M, draws, size)."""
         return np.array([noise.l2_laplace_total(rng, draws, 1, size) for _ in range(M)])
 
     def reach(self, d: int) -> float:
@@ -116,11 +116,13 @@ class PrivateSGD(
     Program, losses=("logistic",), calibrations=("published", "tight"), variants=("paper", "halving"),
     noises=("continuous",),
 ):  # fmt: skip
-    """`psgd` (Alg. 1): gradient descent on noisy sums, ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``.
+    """`psgd`: private gradient descent on noisy secure sums of M parties (Rajkumar & Agarwal 2012, Alg. 1).
+
+    A round is ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``, with the parties' noisy gradient sums G_k.
 
     Args:
-        variant: `paper`, or `halving`: the budget of a round is half that of the one before.
-        rounds: T.
+        variant: `paper`; or `halving`, in which each round has half the budget of the previous round.
+        rounds: The number of rounds T.
     """
 
     name: ClassVar[str] = "psgd"
@@ -133,20 +135,20 @@ class PrivateSGD(
         super().__post_init__()
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
-                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} for algo.variant=halving, whose noise doubles "
-                f"in every round, got {self.rounds}."
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} with algo.variant=halving, because noise "
+                f"doubles in every round, got algo.rounds={self.rounds}."
             )
 
     @property
     def halving(self) -> bool:
-        """Whether every round has half the budget of the one before."""
+        """Whether every round has half the budget of the previous round."""
         return self.variant == "halving"
 
     def sharing(self, problem: Problem) -> Sharing:
         return secure_sharing(problem) if self.tight else PublishedNoise()
 
     def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
-        """The noise that is drawn once, and the ridge."""
+        """Return the noise that is drawn once, and the ridge."""
         if self.halving:
             return Perturbation(0.0, 0.0)
         if self.tight:
@@ -154,7 +156,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Published: `noise` is the scale 1/beta of a party's rho. Tight: the standard deviation of the sum."""
+        """Return the sums; `noise` is the scale 1/beta of a party's rho, or if `tight`, the noise_std of the sum."""
         constant = self.perturbation(budget, problem).sigma
         if math.isinf(budget.eps):
             width = 0.0
@@ -168,7 +170,7 @@ class PrivateSGD(
         return tuple(replace(one, noise=with_slack(width) * 2.0**t) for t in range(1, self.rounds + 1))
 
     def claimed(self, view: View) -> str | None:
-        """What the third party sees, and so what it releases."""
+        """Return the claim for views of the third party, and thus for its release."""
         if self.tight or view not in ("release", "aggregate"):
             return None
         return f"Rajkumar & Agarwal 2012, {'Sec. 3.2 (eps/2^t)' if self.halving else 'Thm 4.2 (the limit point)'}"
@@ -180,7 +182,7 @@ class PrivateSGD(
             return dict.fromkeys(views, Proof(math.inf, f"no noise{rounds}"))
         farther = 1 + self.imprecision(problem)
         if self.halving:
-            # the noise has room for the rounding of this
+            # the calibration of the noise covers this rounding
             eps = farther * float(np.sum([budget.eps / 2.0**t for t in range(1, self.rounds + 1)]))
             return dict.fromkeys(views, Proof(eps, f"Theorem 4, docs/privacy/rajkumar2012.md{rounds}"))
         if self.tight:
@@ -201,10 +203,10 @@ class PrivateSGD(
         return found
 
     def run(self, carrier: Carrier) -> Release:
-        """The last iterates.
+        """Release the last iterates.
 
-        `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach, with the same eta;
-        `rounds` is T.
+        The metric `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach, with the
+        same eta; `rounds` is T.
         """
         perturbations = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
         strength = carrier.per_run([self.lam + p.extra for p in perturbations])[:, None]
@@ -219,7 +221,7 @@ class PrivateSGD(
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
         """Return the last models (B, d) of runs with ridges (B, 1).
 
-        ``ask(w, t)`` gets the models and the round, from 0, and returns the sums.
+        ``ask(w, t)`` returns the noisy sums at models w in round t, from 0.
         """
         w = np.zeros((len(strength), problem.d))
         for t in range(self.rounds):

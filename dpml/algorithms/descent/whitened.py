@@ -1,8 +1,8 @@
-"""Descent on clipped gradients in a space where the rows' noisy second moments are alike in all directions: `wdgd`.
+"""Gradient descent on clipped gradients of privately whitened rows: `wdgd`.
 
-A share of mu^2 buys noisy X'X, another the labels, the rest sums of clipped gradients of rows that are mapped by P, the
-inverse root of the noisy X'X, and made unit length again. Guarantee, and the rules for clips and steps, which are
-functions of n mu/d and read no row: docs/privacy/clipped_descent.md, Theorem 4 and below.
+One share of mu^2 pays for a noisy X'X, another for the labels, and the rest for sums of clipped gradients. Rows are
+mapped by P, the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md has the
+guarantee (Theorem 4) and the rules for clips and steps, which depend on n mu/d and read no row.
 """
 
 import math
@@ -26,28 +26,29 @@ from dpml.optim.losses import LOSSES
 from dpml.options import SHARE
 from dpml.privacy import Budget, Problem
 
-_HELD = 1 << 25  # numbers of mapped rows held at once: 128 MiB
+_HELD = 1 << 25  # numbers of mapped rows in memory at once: 128 MiB
 
 
 @dataclass(frozen=True)
 class WhitenedDescent(
     Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS
 ):
-    """`wdgd`: the average of the last models of clipped noisy descent in a privately whitened space.
+    """`wdgd`: gradient descent on clipped gradients with Gaussian noise, after privately whitening the rows.
 
-    One party is a trusted curator. With M, each adds 1/M of the noise to its term of every secure sum.
+    The rows are whitened by a noisy X'X, and the last models are averaged. With M = 1, the party is a trusted curator.
+    With M parties, each adds 1/M of the noise to its part of every secure sum.
 
     Args:
-        lam: coefficient of lam/2 ||w||^2 in the whitened space, where rows have length 1.
-        budget_share: the part of mu^2 that X'X gets; None: by the rule.
-        rounds: T; None: by the rule (`defaults.WHITENED_RULES`).
-        clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule, at party level
-            adaptive.
+        lam: The coefficient lam of lam/2 ||w||^2 in the whitened space, where rows have length 1.
+        budget_share: The share of mu^2 for X'X; None: chosen by a public rule.
+        rounds: The number of rounds T; None: chosen by a public rule (`defaults.WHITENED_RULES`).
+        clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule, and
+            adaptive at party level.
     """
 
     name: ClassVar[str] = "wdgd"
     audited_rows: ClassVar[int] = 20
-    """Of a party, in an audit: every run maps all of them."""
+    """The number of rows per party in an audit, where every run maps all rows."""
     proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
     budget_share: Annotated[float | None, SHARE] = None
@@ -59,7 +60,7 @@ class WhitenedDescent(
         if self.budget_share is not None and self.labels and self.budget_share >= 1 - defaults.LABEL_SHARE:
             raise UserError(
                 f"algo.budget_share of {self.name} must be less than {1 - defaults.LABEL_SHARE:g}, because the labels "
-                f"get {defaults.LABEL_SHARE:g}, and the rounds the rest, got {self.budget_share:g}."
+                f"need {defaults.LABEL_SHARE:g} and the rounds need the rest, got {self.budget_share:g}."
             )
 
     @property
@@ -74,7 +75,7 @@ class WhitenedDescent(
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip follows the parties."""
+        """Whether the clip adapts to the parties' gradients."""
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
@@ -85,7 +86,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """The part of mu^2 that X'X gets: by the rule little where it would be hidden all the same."""
+        """Return the share of mu^2 for X'X; by the rule it is small if noise would hide X'X anyway."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -94,7 +95,7 @@ class WhitenedDescent(
         return rule.unseen if edge > defaults.HIDDEN else rule.share
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """The noise in the rounds."""
+        """Return the noise of the rounds."""
         rounds, left = self.rounds or self.rule.rounds, self.left(budget, problem)
         counting = defaults.COUNTING_SHARE if self.adaptive else 0.0
         width = 2 * math.sqrt(rounds / (1 - counting)) / left
@@ -103,7 +104,7 @@ class WhitenedDescent(
         return Schedule(rounds, clip, 0.0, width, counts)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        moved = math.sqrt(2) if problem.d > 1 else 1.0  # xx' of unit rows at a right angle; on a line, 1 and 0
+        moved = math.sqrt(2) if problem.d > 1 else 1.0  # reached by orthogonal unit rows, or on a line by 1 and 0
         sent = [self._message(self._moments, moved, self.share(budget, problem), budget, problem)]
         if self.labels:
             labels = LabelSums(self.loss.outputs(problem.classes))
@@ -125,7 +126,7 @@ class WhitenedDescent(
         return max(1, _HELD // (problem.N * problem.d))
 
     def run(self, carrier: Carrier) -> Release:
-        """`rounds` and `clip`, the last one, are those used."""
+        """Release the averaged models; the metrics are the used `rounds` and last `clip`."""
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
@@ -139,7 +140,7 @@ class WhitenedDescent(
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             step = clip / (2 * steepest) if self.loss.task == "regression" and not self.adaptive else far[t]
             towards = gradients / np.float32(n)
-            if lam:  # a longer step would turn the model round, in every round further
+            if lam:  # models would diverge with a longer step
                 step = np.minimum(step, clip / lam)
                 towards = towards + lam * w / clip[:, None]
             return step.astype(np.float32)[:, None] * towards
@@ -152,8 +153,8 @@ class WhitenedDescent(
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
-        """The maps (B, d, d), by which rows have length 1 on average, the largest mean square along a direction, and
-        how long rows are at most, as a root mean square: less than 1 where noise was taken for length."""
+        """Return the maps (B, d, d), with which rows have length 1 on average, the largest mean square along a
+        direction, and the largest root mean square norm of rows, which is below 1 if noise was taken for length."""
         d = carrier.problem.d
         squares = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
         _, H = polynomial(carrier.by_budget(carrier.ask(0)), d, n, 0.0)
@@ -162,7 +163,7 @@ class WhitenedDescent(
         flat = d * np.finfo(float).eps if self.loss.task == "regression" else defaults.FLAT / d
         least = np.maximum(edges, flat)
         seen = 1 / np.maximum(values, least)
-        if self.loss.task == "regression":  # a direction without rows has no targets either
+        if self.loss.task == "regression":  # directions without variance are left out
             seen *= (values > flat) | (edges > 0)
         along = np.maximum(values, 0) * seen
         total = np.maximum(along.sum(axis=1, keepdims=True), seen.min(axis=1, keepdims=True))
@@ -172,7 +173,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """The clip of every round and run (T, B), for reach = n mu."""
+        """Return the clip of every round and run (T, B), for reach = n mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -188,8 +189,8 @@ class WhitenedDescent(
         return np.tile(np.clip(clip, rule.clip, rule.longest).astype(np.float32), (rounds, 1))
 
     def _far(self, reach: Array, clip: Array, rounds: int, d: int) -> Array:
-        """The step of every round and run (T, B), of the noisy mean of gradients in units of the clip, as far as noise
-        lets it go."""
+        """Return the largest step that the noise allows, of every round and run (T, B), for the noisy mean of gradients
+        in units of the clip."""
         rule = self.rule
         pace = 1 + rule.growth * (2 * np.arange(rounds) / rounds - 1)
         far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds) * pace[:, None]
@@ -197,9 +198,9 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """The largest mean square that rows can have after their eigenvalues (B, d) have been multiplied by `seen`: (B,).
+    """Return the largest possible mean square of rows whose eigenvalues (B, d) are multiplied by `seen`: (B,).
 
-    Eigenvalues of rows in the unit ball add up to 1 at most: those below `least` share what the others leave.
+    The eigenvalues of rows in the unit ball sum to at most 1, so those below `least` share what the others leave.
     """
     known = values > least
     left = np.maximum(1 - values.sum(axis=1, where=known), 0)

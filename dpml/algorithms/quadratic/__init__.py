@@ -1,1 +1,1 @@
-"""A quadratic objective's coefficients, released with noise: one message, and the minimiser of what is received."""
+"""Algorithms that release the noisy coefficients of a quadratic objective once, and minimise it."""

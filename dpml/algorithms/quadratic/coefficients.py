@@ -1,9 +1,10 @@
-"""The coefficients of a quadratic objective: their noise scales and joint sensitivity, their sums, and the model.
+"""The coefficients of a quadratic objective: noise scales, joint sensitivity, sums, and the model.
 
-The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x', exact
-(squared loss), to second order at 0 (logistic), or ``mean ||code(y) - W x||^2`` (softmax), where L1 has K rows. Summed
-are N times L0 (if it is released), L1, and the diagonal and upper triangle of L2, for N rows or parties. Sensitivity:
-docs/privacy/imtiaz2019.md, Theorem 1. The grid: docs/privacy/discrete_noise.md. The model: sufficient_statistics.md.
+The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x'. This
+is exact for the squared loss, of second order at 0 for logistic, and ``mean ||code(y) - W x||^2`` for softmax, where L1
+has K rows. The sums are N times L0 (if it is released), L1, and the diagonal and upper triangle of L2, for N rows or
+parties. Sensitivity: docs/privacy/imtiaz2019.md, Theorem 1. Discrete noise: docs/privacy/discrete_noise.md. The model:
+docs/privacy/sufficient_statistics.md.
 """
 
 import math
@@ -33,7 +34,7 @@ from dpml.sums import TALL, PairwiseSum
 
 @dataclass(frozen=True)
 class Scales:
-    """Noise on N times (L0, L1, L2): standard deviations, or Laplace scales. inf for `constant`: L0 is not released."""
+    """The noise_std or Laplace scales for N times (L0, L1, L2); `constant` = inf means that L0 is not released."""
 
     constant: float
     linear: float
@@ -51,10 +52,10 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two samples that are `distance` apart, in units of the noise: a unit row, and another one.
+    """Two samples whose coefficients differ by `distance`, in units of the noise.
 
-    The first is (1, 0, ...) with the largest label; `other` has the first entries of the second row, whose label is
-    -`label`, in units of the largest.
+    The first row is (1, 0, ...) with the largest label. `other` has the first entries of the second row, whose label is
+    -`label`, in units of the largest label.
     """
 
     distance: float
@@ -63,11 +64,10 @@ class Neighbours:
 
 
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
-    """The mu of releasing (L0, L1, L2) together: their joint L2 sensitivity in units of their noise, exactly.
+    """Return the mu of releasing (L0, L1, L2) together: the exact joint L2 sensitivity in units of the noise.
 
-    With ``C, A, B`` the squares of (constant_range, linear_bound, square) over the scales, its square is the largest
-    ``C (1 - s^2)^2 + A (1 + s^2 + 2 s c) + B (2 - 2 c^2)``, or on a line (d = 1) the largest ``C (1 - s^2)^2 +
-    A (1 + s r)^2 + B (1 - r^2)^2``: docs/privacy/imtiaz2019.md, Theorem 1.
+    It is a maximum over C, A, B, the squares of (constant_range, linear_bound, square) over the scales:
+    docs/privacy/imtiaz2019.md, Theorem 1.
     """
     if scales.linear == 0 or scales.square == 0:
         return math.inf
@@ -75,7 +75,7 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
 
 
 def worst_neighbours(quadratic: Quadratic, scales: Scales, d: int) -> Neighbours:
-    """The samples that `joint_sensitivity` finds farthest apart."""
+    """Return the samples that attain `joint_sensitivity`."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
@@ -90,7 +90,7 @@ def _in_a_plane(A: float, B: float, C: float) -> Neighbours:
         c = cosine(s)
         return C * (1 - s * s) ** 2 + A * (1 + s * s + 2 * s * c) + B * (2 - 2 * c * c)
 
-    # With c inside, convex in s^2: the ends. With c = 1, the derivative (1+s)(2A - 4C s(1-s)) has its root at:
+    # For c < 1 it is convex in s^2: take the ends. For c = 1, the derivative (1+s)(2A - 4C s(1-s)) has roots, too.
     s = max([0.0, min(1.0, 2 * B / A), 1.0, *_hump(A, C)], key=distance)
     c = cosine(s)
     return Neighbours(math.sqrt(distance(s)), s, (c, math.sqrt(1 - c * c)))
@@ -101,14 +101,14 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
         s, r = point
         return C * (1 - s * s) ** 2 + A * (1 + s * r) ** 2 + B * (1 - r * r) ** 2
 
-    # the corners, and on the edges r = 1 and s = 1 the humps of (1 + t)^2 (A + C (1 - t)^2), the second with B for C
+    # the corners, and the inner maxima of (1 + t)^2 (A + C (1 - t)^2) on the edge r = 1, and with B for C on s = 1
     points = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     s, r = max([*points, *((s, 1.0) for s in _hump(A, C)), *((1.0, r) for r in _hump(A, B))], key=distance)
     return Neighbours(math.sqrt(distance((s, r))), s, (r,))
 
 
 def _hump(A: float, C: float) -> list[float]:
-    """Where ``(1 + t)^2 (A + C (1 - t)^2)`` has a maximum inside [0, 1], if it has one."""
+    """Return the maximum of ``(1 + t)^2 (A + C (1 - t)^2)`` inside [0, 1], if there is one."""
     return [(1 - math.sqrt(1 - 2 * A / C)) / 2] if C > 2 * A else []
 
 
@@ -117,12 +117,12 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """The split of a mu between L1 and L2 that perturbs the gradient least at a model of norm `radius`; no L0.
+    """Split mu between L1 and L2 (without L0) so that the gradient at models of norm `radius` has the least noise.
 
-    The noise in the gradient, ``z1 + 2 z2 w``, has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2``, K the number of
-    outputs; with t = A/B (see
-    `joint_sensitivity`) and mu^2 = B (2 + 2t + t^2/2) its stationary point solves the cubic below, and lies at t < 2.
-    On a line mu^2 / B is another function of t, which grows like 4t from t = 1/2 on: the best t is below.
+    The noise in the gradient, ``z1 + 2 z2 w``, has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs. With
+    t = A/B (see `joint_sensitivity`) and mu^2 = B (2 + 2t + t^2/2), its stationary point solves the cubic below, and
+    lies at t < 2. For d = 1, mu^2 / B is another function of t, which grows as 4t from t = 1/2 on, so the best t is
+    smaller.
     """
     if radius > LONGEST:
         raise UserError(f"algo.radius must be at most {LONGEST:g}, got {radius:g}.")
@@ -144,13 +144,13 @@ def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scal
 
 
 _SUMS = 1 << 61  # the largest sum of integers
-_FINE = 21  # bits by which a step is finer than 1/d
-_MOST_CLASSES = 1 << 10  # so that 1/K has steps on the coarsest grid
+_FINE = 21  # a step is smaller than 1/d by so many bits
+_MOST_CLASSES = 1 << 10  # the most classes K for which the coarsest grid can represent 1/K
 
 
 @dataclass(frozen=True)
 class CoefficientTerms(Terms["Coefficients"]):
-    """The coefficients of some parties' rows."""
+    """The coefficients of the parties' rows."""
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -161,14 +161,14 @@ class CoefficientTerms(Terms["Coefficients"]):
 
     @cached_property
     def constant(self) -> float:
-        """The exact sum of L0, also where it is not released."""
+        """The exact sum of L0, even if it is not released."""
         _, y, weights = self._rows
         constants = self.statistic.quadratic.constant(y)
         return float(constants.sum() if weights is None else weights @ constants)
 
     @property
     def _rows(self) -> tuple[Array, Array, Array | None]:
-        """The rows that are summed, their labels, and their weights; None: 1."""
+        """The rows that are summed, their labels, and their weights (None: 1)."""
         parties = self.parties
         own = parties.of(len(parties.sizes) - 1) if self.statistic.last else slice(None)
         here = np.diff(parties.offsets)
@@ -183,7 +183,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.array(parts)
 
     def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
-        """The weighted sums of some rows' coefficients, (k,)."""
+        """Return the weighted sums of some rows' coefficients, (k,)."""
         q = self.statistic.quadratic
         slopes, constants = q.linear(y), q.constant(y)
         total = PairwiseSum()
@@ -205,7 +205,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """One party's after the other; at record level they may be one, where nobody looks."""
+        """Yield each party's integers; at record level without secure sums, those of all rows at once."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -219,20 +219,20 @@ class CoefficientTerms(Terms["Coefficients"]):
 
 @dataclass(frozen=True)
 class Coefficients(Statistic):
-    """The blocks L0 (if `constant`), L1 (if `linear`), the diagonal of L2, and its entries above the diagonal.
+    """The sums over rows of the terms of a quadratic loss: constant (L0), linear (L1) and square (L2).
 
-    Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1), and of an entry beside the diagonal the mean of two
-    noises is kept: as ``w'Ew`` sees the symmetric part of E only, this is the same release. With `mirrored`, one of the
-    two is kept.
+    L0 and L1 are optional; L2 has its diagonal and its upper triangle.
+    Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1). An off-diagonal entry gets the mean of two of them: as
+    ``w'Ew`` depends only on the symmetric part of E, this is the same release. With `mirrored`, it gets one of them.
 
     Args:
         loss: squared, logistic, or softmax.
-        constant: whether L0 is released.
-        unit: what is summed over: rows, or parties.
-        last: only the rows of the last party.
-        mirrored: how the noise beside the diagonal is made.
-        linear: whether L1 is released; without it, no L0 either.
-        classes: K of softmax, else 1.
+        constant: Whether L0 is released.
+        unit: Whether the sum is over rows or over parties.
+        last: Whether only the rows of the last party are summed.
+        mirrored: Whether an off-diagonal entry gets one noise number instead of the mean of two.
+        linear: Whether L1 is released; without L1, L0 is not released either.
+        classes: The number of classes K for softmax, else 1.
     """
 
     terms = CoefficientTerms
@@ -263,7 +263,7 @@ class Coefficients(Statistic):
         return (self._before(d) + d * d,)
 
     def _before(self, d: int) -> int:
-        """How many numbers are drawn before those of L2."""
+        """Return how many noise numbers are drawn before those of L2."""
         return 1 + self.classes * d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
@@ -278,7 +278,7 @@ class Coefficients(Statistic):
         return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """The fractional bits of rows: 20 where the sums of N rows and the noise fit into 64 bits."""
+        """Return the fractional bits of rows: 20, or fewer so that sums of N rows with noise fit into 64 bits."""
         if self.classes > _MOST_CLASSES:
             raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
         q = self.quadratic
@@ -295,9 +295,9 @@ class Coefficients(Statistic):
         return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """A party's mean is rounded once in every coordinate, so that two of them move apart by one step more there.
+        """Return what rounding adds to mu: each party's mean is rounded once, so two means differ by one step more.
 
-        That is at most ``d 2^(-2 bits)`` of mu, less than half of what `Program.target_mu` leaves.
+        This is at most ``d 2^(-2 bits)`` of mu, less than half of what `Program.target_mu` reserves.
         """
         if self.unit == "sample":
             return 0.0
@@ -307,7 +307,7 @@ class Coefficients(Statistic):
         return math.sqrt(entries * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
 
     def whole_labels(self, y: Array, bits: int) -> Integers:
-        """Labels (n,), or their codes (n, K), as integers of at most 2^bits."""
+        """Return labels (n,), or their codes (n, K), as integers of at most 2^bits."""
         if self.classes == 1:
             return np.rint(np.ldexp(np.clip(y, -1, 1), bits)).astype(np.int64)
         K = self.classes
@@ -315,10 +315,10 @@ class Coefficients(Statistic):
 
 
 def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
-    """``[rows labels]' [rows labels]`` of integers (n, d) and (n,) or (n, K) of at most 2^bits, exactly.
+    """Return the exact ``[rows labels]' [rows labels]`` of integers (n, d) and (n,) or (n, K) of at most 2^bits.
 
-    Floating-point products are exact, in any order, while no sum of them exceeds 2^53: so many rows are multiplied at
-    once, which takes a ninth of the time of integers.
+    Floating-point products are exact in any order if no sum exceeds 2^53, so blocks with this property are multiplied
+    in floating point, which takes a ninth of the time of integers.
     """
     wide = rows.shape[1] + labels[:1].size
     products = np.zeros((wide, wide), np.int64)
@@ -329,7 +329,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """The loss's polynomial form, of losses that have one; of several classes, the squared loss of their codes."""
+    """Return a loss's polynomial form; for several classes, the squared loss of their codes."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -337,13 +337,13 @@ def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
 
 
 def entries(d: int) -> tuple[Index, Index]:
-    """The rows and columns of the entries on the diagonal of a matrix (d, d), and then of those above it."""
+    """Return the row and column indices of a matrix's diagonal (d, d), followed by the entries above it."""
     on, (i, j) = np.arange(d), np.triu_indices(d, 1)
     return np.concatenate([on, i]), np.concatenate([on, j])
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; L0 may come before."""
+    """Return L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; skip L0."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -360,47 +360,46 @@ _BLOCK = 1 << 18
 SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
-"""The models of polynomials ``w'Aw + b'w``, (budgets, draws, d, d) and (budgets, draws, d), given the edges (budgets,)
-of the noise in A, and whether A had no minimum (budgets, draws). Of several classes (budgets, draws, 1, d, d) and
-(budgets, draws, K, d)."""
+"""A function that minimises polynomials ``w'Aw + b'w``, (budgets, draws, d, d) and (budgets, draws, d), given the
+spectral edges (budgets,) of the noise in A. It returns the models, and whether there was no minimum (budgets, draws).
+For several classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, K, d)."""
 
 
 def draws_together(d: int) -> int:
-    """How many matrices (d, d) per budget are drawn at once."""
+    """Return how many matrices (d, d) per budget are drawn at once."""
     return max(1, _BLOCK // d**2)
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """The noise on L1 and L2 that spends `mu` best for models of length `norm`; None: a typical length."""
+    """Return the noise on L1 and L2 for `mu` that is best for models of norm `norm`; None: a typical norm."""
     if math.isinf(mu):
         return NO_NOISE
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
-    """The message: the sums of all coefficients with noise of these scales, in one vector."""
+    """Return the message: the sums of all coefficients with noise of these scales, in one vector."""
     constant = (scales.constant,) if of.constant else ()
     units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(of.quadratic, scales, d), 1.0, units)
 
 
 def spectral_edge(d: int, variance: float = 0.5) -> float:
-    """About the largest eigenvalue of noise on L2 with this variance beside the diagonal (the semicircle law's
-    edge)."""
+    """Return about the largest eigenvalue of noise on L2 with this off-diagonal variance (by the semicircle law)."""
     return 2 * math.sqrt(variance * d)
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """The minimisers with the eigenvalues of A raised to the floor."""
+    """Return the minimisers after raising the eigenvalues of A to the floor."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
-    """Ask for the coefficients, and minimise the noisy polynomial + lam/2 ||w||^2.
+    """Request the coefficients, and minimise the noisy polynomial + lam/2 ||w||^2.
 
-    `noisy_objective` is its value at the model. Where L0 is not released the exact one stands in: it moves no
-    minimiser, and metrics are for the experimenter, not for publication. `trimmed` is 1 where there was a direction
-    without positive curvature, which had to be cut off or raised to the floor.
+    The metric `noisy_objective` is its value at the model. If L0 is not released, the exact L0 is used: it does not
+    affect the minimiser, and metrics are not for publication. `trimmed` is 1 if a direction without positive curvature
+    was cut off or raised to the floor.
     """
     of = carrier.statistic(0)
     assert isinstance(of, Coefficients)

@@ -1,7 +1,7 @@
 """The functional mechanism, at one curator and at M sites (Imtiaz, Mohammadi & Sarwate 2019).
 
-Site k sends N_k/N of its own coefficients (Remark 3), so that a replaced sample moves every site's message by the same
-amount. The mu of every view: docs/privacy/imtiaz2019.md, Theorem 2, which also says where Theorem 1 of the paper fails.
+Site k sends N_k/N times its own coefficients (Remark 3), so that all sites' messages have the same sensitivity.
+docs/privacy/imtiaz2019.md, Theorem 2, proves the mu of every view, and explains where Theorem 1 of the paper fails.
 """
 
 import math
@@ -52,24 +52,26 @@ CLAIMS: dict[Sites, str] = {
 class FunctionalMechanism(
     Program, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS
 ):
-    """The improved functional mechanism: `fm` (Alg. 3), `capefm` (Alg. 4), `conv` (Sec. 4.4) and `local`.
+    """The functional mechanism: release the risk's quadratic coefficients with Gaussian noise, and minimise them.
+
+    Imtiaz, Mohammadi & Sarwate 2019 define it for one trusted curator (`fm`, Alg. 3), for sites with correlated noise
+    (`capefm`, Alg. 4), for sites with independent noise (`conv`, Sec. 4.4), and for one site alone (`local`).
 
     Args:
-        sites: who draws the noise: one trusted `curator`; the sites, correlated by `cape`, so that the sum has the
-            curator's noise; every site an `independent` noise that alone protects its message; or the `last` site only,
-            on its own rows, while the others reveal nothing.
-        variant: `paper` solves, `published`, in the way of Zhang et al. 2012, Sec. 6 (Imtiaz et al. say nothing of it):
-            add a ridge, and trim the spectrum if that is not enough; `tight`, by raising its eigenvalues to a floor.
-            `authors` is what the authors ran: minimise over the box [-1, 1]^d, and stop where their solver does, before
-            it has converged if d is large.
-        radius: the norm of w that the `tight` split of the noise between L1 and L2 is best for; None: 2 (squared) or 4
+        sites: Who draws the noise. `curator`: one trusted curator. `cape`: the sites, with correlated noise; the sum
+            has the curator's noise. `independent`: each site, with noise that protects its message alone. `last`: the
+            last site only, on its own rows.
+        variant: How an indefinite noisy Hessian is repaired. `paper`: with published noise, add a ridge and drop the
+            remaining negative eigenvalues (Zhang et al. 2012, Sec. 6, as Imtiaz et al. do not describe it); with tight
+            noise, raise eigenvalues to a floor. `authors`: as in their scripts, minimise over the box [-1, 1]^d and
+            stop where their solver stops, which is before convergence if d is large.
+        radius: The norm of w for which the `tight` split of the noise between L1 and L2 is best; None: 2 (squared) or 4
             (logistic).
-        ridge: that ridge, of a size of ours, in units of the spectral edge of the noise on L2 (data-independent, so it
-            costs no privacy); `tight` has a floor under the spectrum instead.
-        protocol: of `cape`: `simulate` draws the noise of the sum; with `secagg` every site's coefficients
-            and noise go through the real protocol (`dpml.protocols.cape`), all budgets and a block of draws at once.
-        noise: `continuous`; or `discrete`, of `curator` and `cape` with calibration=tight: exact integers on a grid
-            (docs/privacy/discrete_noise.md). Modulo 2^64 zero-sum noise can be uniform: nothing but the sum is seen.
+        ridge: The ridge of `paper` with published noise (our choice), in units of the noise's largest eigenvalue.
+        protocol: For `cape`: `simulate` draws the noise of the sum directly; `secagg` runs the real protocol
+            (`dpml.protocols.cape`) with every site's coefficients and noise.
+        noise: `continuous` is floating-point noise; `discrete`, for `curator` and `cape` with calibration=tight, is
+            exact integers on a grid (docs/privacy/discrete_noise.md), and only the sum is seen.
     """
 
     variant: Variant = "paper"
@@ -82,9 +84,9 @@ class FunctionalMechanism(
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.protocol == "secagg" and self.sites != "cape":
-            raise UserError(f"algo.protocol=secagg is for algo=capefm: there is no secure sum in algo={self.name}.")
+            raise UserError(f"algo.protocol=secagg needs algo=capefm, because algo={self.name} has no secure sum.")
         if self.noise == "discrete" and self.sites not in ("curator", "cape"):
-            raise UserError(f"algo.noise=discrete is for algo=fm and algo=capefm, not for algo={self.name}.")
+            raise UserError(f"algo.noise=discrete needs algo=fm or algo=capefm, not algo={self.name}.")
 
     @property
     def name(self) -> str:  # type: ignore[override]
@@ -102,7 +104,7 @@ class FunctionalMechanism(
         return TrustedCurator() if self.sites == "curator" else TrustedCurator(("release", "client"))
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """The noise on N times (L0, L1, L2)."""
+        """Return the noise on N times (L0, L1, L2)."""
         if math.isinf(budget.eps):
             return Scales(math.inf if self.tight else 0.0, 0.0, 0.0)
         if self.tight:
@@ -125,7 +127,7 @@ class FunctionalMechanism(
 
 
 def minimiser(variant: Variant, tight: bool, ridge: float) -> Minimise:
-    """Return what minimises noisy polynomials, by the variant and the calibration."""
+    """Return the function that minimises noisy polynomials, for a variant and a calibration."""
 
     def stopped(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
         d = b.shape[-1]

@@ -1,7 +1,7 @@
 """The functional mechanism with Laplace noise (Zhang et al. 2012): pure eps-DP.
 
-*On a grid.* The sums of integers are those of real rows in the unit ball (`coefficients`), so that they move in L1 norm
-by no more than is counted of these, and discrete Laplace noise of the same scales has the same eps, exactly.
+*Discrete noise.* The integer sums are exact sums of rows in the unit ball (`coefficients`), so they have the same L1
+sensitivity, and discrete Laplace noise of the same scales has exactly the same eps.
 """
 
 import math
@@ -41,18 +41,20 @@ class LaplaceFunctionalMechanism(
     variants=VARIANTS,
     protocols=("simulate",),
 ):
-    """`dpfm` (Zhang et al. 2012): Laplace noise on every coefficient, pure eps-DP at one trusted curator.
+    """`dpfm`: the functional mechanism with Laplace noise, for pure eps-DP at one trusted curator (Zhang et al. 2012).
 
-    Published: one scale Delta/eps, Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2 entries of L2. By
-    the L1 norm of what really moves (`pure_eps`) that is far more than needed. `tight` noises L1 and the upper
-    triangle of L2, whose sensitivities it splits eps between.
+    Published noise has one scale Delta/eps, with Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2
+    entries of L2. The true L1 sensitivity (`pure_eps`) needs far less. `tight` splits eps between L1 and the upper
+    triangle of L2.
 
     Args:
-        variant: `paper`; `authors` puts Delta into the Gaussian formula instead, as their scripts do, which is (eps,
+        variant: `paper`; or `authors`, which uses Delta in the Gaussian formula as their scripts do, for (eps,
             delta)-DP, and minimises over their box.
-        radius, ridge: as for `fm`.
-        noise: `continuous`; or `discrete`, with calibration=tight: discrete Laplace noise on sums of integers
-            (docs/privacy/discrete_noise.md).
+        radius: The norm of w for which the `tight` split of the noise between L1 and L2 is best; None: 2 (squared) or 4
+            (logistic).
+        ridge: The size of the ridge with published noise, in units of the largest eigenvalue of the noise on L2.
+        noise: `continuous` is floating-point noise; `discrete`, with calibration=tight, is discrete Laplace noise on
+            sums of integers (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "dpfm"
@@ -68,23 +70,23 @@ class LaplaceFunctionalMechanism(
 
     @property
     def laplace(self) -> bool:
-        """Whether the noise is Laplace noise."""
+        """Whether the noise has a Laplace distribution."""
         return self.variant == "paper"
 
     @property
     def mirrored(self) -> bool:
-        """Whether noise is drawn for one of two equal entries of L2 only."""
+        """Whether noise is drawn for only one of two equal entries of L2."""
         return self.laplace and self.tight
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
 
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
-        """Upper bounds on how far N (L0, L1, L2) move in L1 norm when one sample is replaced.
+        """Return upper bounds on the L1 sensitivities of N (L0, L1, L2) to replacing one sample.
 
         ``||c1 x - c1' x'||_1 <= 2 linear_bound sqrt d``. For L2, ``||xx' - x'x''||_1 <= d ||xx' - x'x''||_F``, at
-        most ``sqrt 2 d``. `tight` counts entries above the diagonal once: half of that and of the diagonal's, at most
-        2. On a line (d = 1) L2 is one number, which moves by at most 1.
+        most ``sqrt 2 d``. `tight` has entries above the diagonal once, which gives half of this plus half of the
+        diagonal's bound 2. For d = 1, L2 is one number with sensitivity 1.
         """
         q = quadratic_of(self.loss)
         square = math.sqrt(2) * d
@@ -95,14 +97,10 @@ class LaplaceFunctionalMechanism(
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
 
     def pure_eps(self, scales: Scales, d: int) -> float:
-        """The eps of Laplace noise of these scales: the largest move in L1 norm, in units of the noise.
+        """Return the eps of Laplace noise of these scales: the joint L1 sensitivity in units of the noise.
 
-        L1 and L2 do not move most for the same neighbours. With p = ||x + x'||^2, rows of norm 1 and r, and
-        q = 2 + 2 r^2 - p the moves are at most ``linear_bound sqrt(d p)``, ``d ||xx' - x'x''||_F``, whose square is
-        ``d^2 (p q + (1 - r^2)^2) / 2``, and on the diagonal ``sqrt(p q)``. A label's sign makes the rows' cosine c
-        positive, so that p >= 1, and then all of them grow with r at fixed p. At r = 1 they are ``a cos h`` and
-        ``b sin 2h``, c = cos 2h, where a and b are the suprema of `l1_sensitivity`; the sum is largest where
-        ``a sin h = 2 b cos 2h``. For d = 1 they are ``a (1 + r)/2`` and ``b (1 - r^2)``.
+        L1 and L2 have different worst neighbours, so this is less than the sum of `l1_sensitivity` over the scales:
+        docs/privacy/imtiaz2019.md, Theorem 4.
         """
         moves = self.l1_sensitivity(d)
         constant = moves[0] / scales.constant if moves[0] and math.isfinite(scales.constant) else 0.0
@@ -114,7 +112,7 @@ class LaplaceFunctionalMechanism(
         return constant + math.sqrt(1 - sine * sine) * (a + 2 * b * sine)
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """The noise on N times (L0, L1, L2)."""
+        """Return the noise on N times (L0, L1, L2)."""
         d = problem.d
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
@@ -129,7 +127,7 @@ class LaplaceFunctionalMechanism(
         return Scales(constant, scale, scale)
 
     def _tight_scales(self, eps: float, d: int) -> Scales:
-        """The split with the least energy ``2 d b1^2 + 8 d R^2 b2^2`` of the noise in the gradient at norm R."""
+        """Return the split with the least energy ``2 d b1^2 + 8 d R^2 b2^2`` of the gradient's noise at norm R."""
         norm = QUADRATIC_NORM[self.loss.name] if self.radius is None else self.radius
 
         def stretched(log_ratio: float) -> tuple[float, float]:
@@ -163,6 +161,6 @@ class LaplaceFunctionalMechanism(
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
-        # beside the diagonal: 2 when mirrored, 1 when two entries of variance 2 are averaged, 1/2 for Gaussians
+        # off the diagonal: 2 if mirrored, 1 for the mean of two numbers of variance 2, 1/2 for Gaussian noise
         variance = 0.5 if not self.laplace else 2.0 if self.mirrored else 1.0
         return minimised(carrier, self.lam, minimiser(self.variant, self.tight, self.ridge), variance)

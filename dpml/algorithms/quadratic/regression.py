@@ -1,13 +1,14 @@
-"""Least squares whose coefficients have intervals (`regression`): noisy X'X, X'y and y'y in one sum.
+"""Linear or logistic regression with confidence intervals for the coefficients (`regression`), from noisy secure sums.
 
-With X'X and X'y released, y'y costs nothing, and the law of the noise is public. So intervals are post-processing of
-the published sums. The sensitivity and the variance of the coefficients: docs/privacy/inference.md.
+Least squares needs one sum of X'X, X'y and y'y, in which y'y costs no privacy. The logistic loss needs seven Newton
+rounds (`newton_sums`). The distribution of the noise is public, so intervals are post-processing of the published sums
+(`moments`). Sensitivities and variances of the coefficients: docs/privacy/inference.md.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -21,7 +22,8 @@ from dpml.algorithms.quadratic.coefficients import (
     spectral_edge,
     split,
 )
-from dpml.arrays import Array
+from dpml.algorithms.quadratic.moments import Moments, noise_of
+from dpml.algorithms.quadratic.newton_sums import LAST, NewtonSums, newton_messages, newton_release
 from dpml.mechanism.algorithm import Release
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Sum
@@ -29,85 +31,28 @@ from dpml.mechanism.program import Program
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 
-_HIDDEN = 0.5  # of the spectral edge of the noise: the least curvature whose inverse is used
-
 
 @dataclass(frozen=True)
-class Estimated:
-    """Coefficients (d,), their covariance (d, d), and the part of every direction that the noise hides (d, d)."""
+class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
+    """`regression`: private linear or logistic regression with confidence intervals, from one or seven secure sums.
 
-    coefficients: Array
-    covariance: Array
-    hidden: Array
-
-
-@dataclass(frozen=True)
-class Moments:
-    """The noisy sums of a release over rows x in the unit ball with labels y in [-1, 1].
-
-    Attributes:
-        square: X'X, (d, d).
-        linear: X'y, (d,).
-        labels: y'y.
-        square_noise: the standard deviation of the noise on the diagonal of X'X; beside it, it is divided by sqrt 2.
-        linear_noise: that on X'y.
-        rows: how many rows the sums are about.
-        scaled_up: what the sums of the rows that were there were multiplied by to be about all rows.
-    """
-
-    square: Array
-    linear: Array
-    labels: float
-    square_noise: float
-    linear_noise: float
-    rows: int
-    scaled_up: float = 1.0
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> "Moments":
-        """Return the sums in a model's file."""
-        return cls(**{**content, **{key: np.array(content[key], dtype=float) for key in ("square", "linear")}})
-
-    def plain(self) -> dict[str, Any]:
-        """Return them as they are in a model's file."""
-        return vars(self) | {"square": self.square.tolist(), "linear": self.linear.tolist()}
-
-    def estimated(self) -> Estimated:
-        """Return the least squares coefficients and their covariance over samples and noise (Theorem 2)."""
-        d, S, v = len(self.linear), self.square, self.linear
-        values, vectors = np.linalg.eigh(S)
-        floor = max(_HIDDEN * spectral_edge(d) * self.square_noise, d * np.finfo(float).eps * np.abs(values).max())
-        raised = np.maximum(values, floor)
-        inverse = (vectors / raised) @ vectors.T
-        b = inverse @ v
-        noise = self.linear_noise**2 + self.square_noise**2 * (b @ b) / 2
-        along = self.square_noise**2 / 2
-        squares = self.labels - 2 * b @ v + b @ S @ b
-        squares += noise * np.trace(inverse) + along * b @ inverse @ b
-        variance = np.clip(squares / (self.rows - self.scaled_up * d), 0.0, 1.0)
-        scores = self.scaled_up * variance * (vectors * raised) @ vectors.T + noise * np.eye(d) + along * np.outer(b, b)
-        lost = (raised - np.maximum(values, 0.0)) / raised
-        return Estimated(b, inverse @ scores @ inverse, (vectors * lost) @ vectors.T)
-
-
-@dataclass(frozen=True)
-class Regression(Program, losses=("squared",), calibrations=("tight",)):
-    """`regression`: least squares with intervals for the coefficients, from one secure sum of X'X, X'y and y'y.
-
-    The coefficients are those of linear regression if rows have a constant, categories without a reference level, and
-    one common scale: dataset.steps=[impute,treatment,symmetric,constant,max_norm]. `dpml table` prints the intervals.
+    The coefficients are those of ordinary regression if dataset.steps=[impute,treatment,symmetric,constant,max_norm]:
+    an intercept, categories without a reference level, and one common scale of all rows. `dpml table` prints the
+    intervals.
 
     Args:
-        radius: the norm of w that the split of the noise between X'y and X'X is best for; None: by
-            `defaults.QUADRATIC_NORM`.
+        radius: The norm of w for which the split of the noise between X'y and X'X is best (squared loss); None: a
+            typical norm.
     """
 
     name: ClassVar[str] = "regression"
-    proof: ClassVar[str] = "Theorem 1, docs/privacy/inference.md"
+    proof: ClassVar[str] = "Theorems 1 and 3, docs/privacy/inference.md"
 
     radius: Annotated[float | None, POSITIVE] = None
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
+        if self.loss.name == "logistic":
+            return newton_messages(self.target_mu(budget, problem, NewtonSums()))
         of = Coefficients(self.loss, constant=True)
         scales = split(of, problem.d, mu := self.target_mu(budget, problem, of), self.radius)
         if math.isinf(mu):
@@ -115,7 +60,7 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
         A, B = (of.quadratic.linear_bound / scales.linear) ** 2, (of.quadratic.square / scales.square) ** 2
         free = of.quadratic.constant_range / math.sqrt(A + A * A / (2 * B))
         joint = joint_sensitivity(of.quadratic, Scales(free, scales.linear, scales.square), problem.d)
-        wider = max(1.0, joint / mu)  # a single feature hides y'y less
+        wider = max(1.0, joint / mu)  # with a single feature, y'y is less hidden and needs more noise
         units = tuple(wider * unit for unit in (free, scales.linear, scales.square, scales.square))
         return (Sum(of, joint / wider, 1.0, units),)
 
@@ -123,14 +68,23 @@ class Regression(Program, losses=("squared",), calibrations=("tight",)):
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
+        if self.loss.name == "logistic":
+            return newton_release(carrier)
         d, noisy = carrier.problem.d, carrier.ask(0)
         b, A = polynomial(carrier.by_budget(noisy), d, 1, 0.0)
-        _, linear, square, _ = np.array([message.block_widths() for (message,) in carrier.messages]).T
-        weights, trimmed = raised_to_floor(A, b, spectral_edge(d) * square * carrier.widening)
+        noise = np.array([noise_of(messages[0], carrier.widening) for messages in carrier.messages])
+        weights, trimmed = raised_to_floor(A, b, spectral_edge(d) * noise[:, 0])
         moments = None
         if len(noisy) == 1:
             moments = Moments(
-                A[0, 0], b[0, 0] / -2, float(noisy[0, 0]), float(square[0] * carrier.widening),
-                float(linear[0] / 2 * carrier.widening), carrier.problem.N, carrier.scaled_up,
+                A[0, 0], b[0, 0] / -2, float(noisy[0, 0]), float(noise[0, 0]), float(noise[0, 1]),
+                carrier.problem.N, carrier.scaled_up,
             )  # fmt: skip
         return Release(weights, {"trimmed": trimmed.astype(float)}, moments)
+
+
+def square_noise(messages: Sequence[Sum]) -> float:
+    """Return the noise_std on the diagonal of X'X, or with the logistic loss on that of four times the Hessian."""
+    if not isinstance(messages[0].of, NewtonSums):
+        return noise_of(messages[0], 1.0)[0]
+    return sum(messages[number].noise ** -2 for number in LAST) ** -0.5

@@ -1,8 +1,8 @@
 """Linear models from noisy X'X and X'y, released once (`ssp`), or followed by rounds of descent (`ssp_descent`).
 
-Both sums have one joint sensitivity, and the noise is split for the least noise in the gradient. The logistic loss
-stands for its expansion at 0; several classes (softmax) are centred codes of the labels. With `unit=party` every party
-sends the mean of its rows' coefficients. The sensitivities: docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
+The sums have one joint sensitivity, and the split of the noise minimises the noise in the gradient. The logistic loss
+is replaced by its expansion at 0, and the labels of several classes (softmax) by centred codes. With `unit=party` every
+party sends the mean of its rows' coefficients. Sensitivities: docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
 """
 
 import math
@@ -37,14 +37,12 @@ from dpml.privacy import Budget, Problem
 class SufficientStatistics(
     Program, losses=("squared", "logistic", "softmax"), calibrations=("tight",), lam=0.0, units=UNITS
 ):
-    """`ssp`: the least squares solution of noisy X'X and X'y, whose M parties add up both in one secure sum.
+    """`ssp`: least squares from noisy sufficient statistics X'X and X'y, which M parties release in one secure sum.
 
     Args:
-        radius: the norm of w that the split of the noise between X'y and X'X is best for; None: by
-            `defaults.QUADRATIC_NORM`.
-        protocol: `simulate` draws the noise of the sum; with `secagg` every party's d (d + 1)/2 + K d numbers go
-            through the real secure aggregation (`dpml.protocols.secure_sum`), all budgets and a block of draws in one
-            run.
+        radius: The norm of w for which the split of the noise between X'y and X'X is best; None: a typical norm.
+        protocol: `simulate` draws the noise of the sum directly; `secagg` runs the real secure aggregation
+            (`dpml.protocols.secure_sum`) with every party's d (d + 1)/2 + K d numbers.
     """
 
     name: ClassVar[str] = "ssp"
@@ -53,7 +51,7 @@ class SufficientStatistics(
     radius: Annotated[float | None, POSITIVE] = None
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        least = 2 if self.loss.task == "multiclass" else 1  # it may not be known how many; any number has the budget
+        least = 2 if self.loss.task == "multiclass" else 1  # the budget holds for any number of classes
         of = Coefficients(self.loss, unit=self.unit, classes=max(least, self.loss.outputs(problem.classes)))
         scales = split(of, problem.d, self.target_mu(budget, problem, of), self.radius)
         return (coefficients_sum(of, scales, problem.d),)
@@ -67,12 +65,12 @@ class SufficientStatistics(
 
 @dataclass(frozen=True)
 class PreconditionedDescent(Program, losses=("logistic", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
-    """`ssp_descent`: ssp as a start and as a preconditioner, and T clipped gradient sums.
+    """`ssp_descent`: `ssp`, followed by T rounds of clipped noisy gradient descent that it preconditions.
 
     Args:
-        budget_share: the part of mu^2 that the statistics get.
-        rounds: T; None: by the rule (`defaults.PRECONDITIONED_RULES`).
-        clip: the longest gradient of a row, or longest mean gradient of a party; None: by the rule.
+        budget_share: The share of mu^2 for the sufficient statistics.
+        rounds: The number of rounds T; None: chosen by a public rule (`defaults.PRECONDITIONED_RULES`).
+        clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule.
     """
 
     name: ClassVar[str] = "ssp_descent"
@@ -83,7 +81,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """The noise in the rounds, whose step is that of Newton's method."""
+        """Return the noise of the rounds, whose step is that of Newton's method."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)
@@ -118,9 +116,9 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
 
 def _inverses(A: Array, floors: Array) -> Array:
-    """The inverses of 2 A, the curvatures of ``w'Aw``, for A (budgets, draws, d, d) floored at (budgets,).
+    """Return the inverses of 2 A, the Hessians of ``w'Aw``, for A (budgets, draws, d, d) with floors (budgets,).
 
-    Without noise there is no floor: directions without curvature are then left out.
+    Without noise there is no floor, and directions without curvature are left out.
     """
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * np.finfo(float).eps * np.abs(values).max(axis=-1, keepdims=True)

@@ -1,1 +1,1 @@
-"""The user's own file: reading it, types of columns, labels, and ranges stated in a second file."""
+"""The user's own file: how it is read, the types of its columns, its labels, and its bounds file."""

@@ -1,17 +1,17 @@
-"""What is publicly known of the columns of a file, and how it is read: a YAML file (`dataset.bounds=PATH.yaml`).
+"""Bounds files: public ranges and values of a file's columns, and how to read it (`dataset.bounds=PATH.yaml`).
 
 columns:
   age: {low: 17, high: 90}
   gain: {low: 0, high: 99999, log: true}   # on the scale log(1 + value)
-  hours: {low: 1, high: 99, edges: [20, 35, 40, 41, 50]}   # where the steps bin and spline cut it; 8: equal parts
-  crp: {low: 0, high: 500, fill: 0.4, missing: indicator}   # 0.4 stands for a missing value, and a feature marks it
+  hours: {low: 1, high: 99, edges: [20, 35, 40, 41, 50]}   # for the steps bin and spline; edges: 8 makes equal parts
+  crp: {low: 0, high: 500, fill: 0.4, missing: indicator}   # 0.4 replaces a missing value; a second feature marks it
   job: [clerk, farmer, other]
   care: {values: [home, ward], fill: home}
   member: boolean
-  seen: {unit: days, low: 2019-01-01, high: 2024-12-31}   # dates; format: "%d.%m.%Y" if they are not 2019-01-01
-classes: ["<=50K", ">50K"]                 # -1 and +1; or 0, 1, ..., K-1
-# target: {low: 0, high: 100}              # instead of classes, for a regression
-label: income                              # and other options of dataset=csv (`READING`), unless they are typed
+  seen: {unit: days, low: 2019-01-01, high: 2024-12-31}   # dates; add format: "%d.%m.%Y" if they are written so
+classes: ["<=50K", ">50K"]                 # the labels -1 and +1, or 0, 1, ..., K-1
+# target: {low: 0, high: 100}              # for a regression, instead of classes
+label: income                              # options of dataset=csv (`READING`); typed options override them
 """
 
 from collections import Counter
@@ -37,17 +37,17 @@ from dpml.errors import UserError, nearest
 from dpml.files import read_mapping
 
 FROM_ROWS = "from_rows"
-"""The key that marks statements taken from the rows: such a file is refused until the user has edited it."""
+"""The key of a draft whose ranges were taken from the rows: the file is refused until the user removes it."""
 
 WRITTEN = ("encoding", "separator", "decimal", "na")
 """The options of dataset=csv that say how a file is written."""
 
 READING = ("label", "positive", "party", "drop", "missing", "steps", *WRITTEN)
-"""The options of dataset=csv that a file may state."""
+"""The options of dataset=csv that a bounds file may set."""
 
 _FORMS = (
-    "a range is {low: NUMBER, high: NUMBER}, or with log: true, edges: [NUMBER, ...] or edges: 8; one of dates is "
-    "{unit: days, low: 2019-01-01, high: 2024-12-31}, or with format: '%d.%m.%Y', edges: [DATE, ...]"
+    "write a range as {low: NUMBER, high: NUMBER}, optionally with log: true, edges: [NUMBER, ...] or edges: 8; write "
+    "dates as {unit: days, low: 2019-01-01, high: 2024-12-31}, optionally with format: '%d.%m.%Y', edges: [DATE, ...]"
 )
 _LISTS = ("drop", "steps", "na")
 _KEYS = ("columns", "classes", "target", FROM_ROWS, *READING)
@@ -55,11 +55,11 @@ _KEYS = ("columns", "classes", "target", FROM_ROWS, *READING)
 
 @dataclass(frozen=True)
 class ColumnBounds:
-    """The statements of a file.
+    """The content of a bounds file.
 
     Attributes:
         kinds: The kind of every column that becomes a feature, with its range or its values.
-        classes, target: The labels, or the range of the label of a regression.
+        classes, target: The labels, or the range of a regression's label.
         reading: Options of dataset=csv.
     """
 
@@ -73,7 +73,7 @@ class ColumnBounds:
     def of_columns(
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
-        """Return the statements that columns are numbers in a range, or categories."""
+        """Return bounds for columns that are numbers in a range, or categories."""
         kinds = {name: Number(each) if isinstance(each, Range) else Category(each) for name, each in columns.items()}
         return cls(path, kinds, classes, target)
 
@@ -85,11 +85,15 @@ class ColumnBounds:
 
     @property
     def texts(self) -> list[str]:
-        """The columns of a file that are read as texts."""
+        """The names of the columns that are read as texts."""
         return [name for name, kind in self.kinds.items() if kind.is_text]
 
+    def kind_of(self, feature: str) -> str:
+        """Return the name of a feature's kind; a mark of missing values is boolean."""
+        return self.kinds[feature].name if feature in self.kinds else Boolean.name
+
     def gaps(self, imputed: bool) -> list[str]:
-        """Return what stands for a missing value of each column; with the step `impute` the middle of a range."""
+        """Say what replaces missing values in each column; the step `impute` uses the middle of the range."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
@@ -99,52 +103,52 @@ class ColumnBounds:
         return values
 
     def content(self) -> dict[str, Any]:
-        """Return the same statements in the form above, for `bounds_from`."""
+        """Return the content as plain values, in the form that `bounds_from` reads."""
         columns = {name: kind.content() for name, kind in self.kinds.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
         reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the statements in the order of the features `names` of a file, if they are about these."""
+        """Return the bounds in the order of a file's features `names`; both must have the same columns."""
         for name in names:
             if name not in self.kinds:
-                raise UserError(f"{self.path} states nothing of the column {name!r} of {data}: add it under `columns`.")
+                raise UserError(f"{self.path} does not describe the column {name!r} of {data}: add it under `columns`.")
         for name in self.kinds:
             if name not in names:
                 raise UserError(
-                    f"{self.path} states something of {name!r}, no feature of {data}: {nearest(name, names)}"
+                    f"{self.path} describes {name!r}, which is not a feature of {data}: {nearest(name, names)}"
                 )
         return replace(self, kinds={name: self.kinds[name] for name in names})
 
 
 def load(path: Path) -> ColumnBounds:
-    """Return the statements of the file at `path`."""
+    """Read the bounds file at `path`."""
     try:
         content = read_mapping(path, "statements about columns", deepest=4)
     except OSError as error:
         raise UserError(
-            f"dataset.bounds={path} cannot be read: {error.strerror}; it must be fitted, or a YAML file such as "
-            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` writes."
+            f"dataset.bounds={path} cannot be read: {error.strerror}. Write dataset.bounds=fitted or name a YAML file; "
+            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` drafts one."
         ) from None
     return bounds_from(path, content)
 
 
 def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
-    """Return the statements in `content`, which has the form above; `path` is its file."""
+    """Return bounds from the plain values of a bounds file; `path` is for messages."""
     for key in content:
         if key not in _KEYS:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")
     if content.get(FROM_ROWS):
         raise UserError(
-            f"{path} still says `{FROM_ROWS}: true`: its ranges are those of the private rows, and no public "
-            "knowledge. Write what is known without the rows, then delete that line."
+            f"{path} still says `{FROM_ROWS}: true`: its ranges were computed from the private rows. Replace them by "
+            "ranges that are public, then delete that line."
         )
     columns = content.get("columns")
     if not isinstance(columns, dict) or not columns:
         raise UserError(f"{path} needs `columns`, with a range or a list of values for every feature.")
     if ("classes" in content) == ("target" in content):
-        raise UserError(f"{path} needs either `classes`, a list of the labels, or `target`, the range of numbers.")
+        raise UserError(f"{path} needs either `classes`, a list of labels, or `target`, the range of a numeric label.")
     key = ""
     try:
         kinds = {}
@@ -176,7 +180,7 @@ def _option(value: Any, is_list: bool) -> Any:
 
 def _text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UserError(f"{value!r} is no text: put yes, null and the like in quotes.")
+        raise UserError(f"{value!r} is not a text: put words such as yes and null in quotes.")
     return value if isinstance(value, str) else as_text(value)
 
 
@@ -194,12 +198,12 @@ def _kind(statement: Any) -> ColumnKind:
     elif isinstance(statement, dict) and statement.get("unit") == "days":
         form = statement.get("format", ISO)
         if not isinstance(form, str) or (form != ISO and "%" not in form):
-            raise UserError(f"format must be iso, or such as '%d.%m.%Y', got {form!r}.")
+            raise UserError(f"format must be iso or a pattern such as '%d.%m.%Y', got {form!r}.")
         kind = Date(_range(statement, _day, ("unit", "format")), form=form)
     elif isinstance(statement, dict):
         kind = Number(_range(statement, _number, ("log",)))
     else:
-        kind = Category(tuple(sorted(_values(statement))))
+        kind = Category(_values(statement))
     fill = _fill(kind, more["fill"]) if "fill" in more else None
     return replace(kind, fill=fill, indicator="missing" in more)
 
@@ -207,11 +211,11 @@ def _kind(statement: Any) -> ColumnKind:
 def _fill(kind: ColumnKind, value: Any) -> float:
     if isinstance(kind, Category):
         if _text(value) not in kind.values:
-            raise UserError(f"fill must be one of its values, got {value!r}.")
+            raise UserError(f"fill must be one of the column's values, got {value!r}.")
         return float(kind.values.index(_text(value)))
     number = _day(value) if isinstance(kind, Date) else _number(value)
     if isinstance(kind.column, Range) and not kind.column.low <= number <= kind.column.high:
-        raise UserError(f"fill must be within its range, got {value!r}.")
+        raise UserError(f"fill must be within the column's range, got {value!r}.")
     return number
 
 
@@ -227,14 +231,14 @@ def _range(statement: Any, read: Callable[[Any], float], others: Collection[str]
 
 def _number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f"{value!r} is no number (1e6 is a text in YAML: write 1.0e+6).")
+        raise UserError(f"{value!r} is not a number (1e6 is a text in YAML: write 1.0e+6).")
     return float(value)
 
 
 def _day(value: Any) -> float:
     day = day_of(value)
     if day is None:
-        raise UserError(f"{value!r} is no date such as 2024-12-31.")
+        raise UserError(f"{value!r} is not a date: write it as 2024-12-31.")
     return day
 
 
@@ -244,5 +248,5 @@ def _values(values: Any) -> tuple[str, ...]:
     texts = tuple(map(_text, values))
     twice, times = Counter(texts).most_common(1)[0]
     if times > 1:
-        raise UserError(f"has {twice!r} twice.")
+        raise UserError(f"the value {twice!r} is listed twice.")
     return texts

@@ -1,4 +1,4 @@
-"""The kinds of a column: numbers, booleans, categories or dates, and what each makes of the texts of a file."""
+"""The kinds of a column (numbers, booleans, categories, dates), and how each turns texts into a feature."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -22,25 +22,25 @@ COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 """Numbers with a decimal comma."""
 
 GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?|[-+]?\d{1,3}(\.\d{3})+(,\d+)?")
-"""Numbers of which the digits are grouped."""
+"""Numbers whose digits are grouped."""
 
 _UNIT = re.compile(r"[-+]?\d+(?:[.,]\d+)?\s?(%|[^\W\d_]{1,3}(?:/[^\W\d_]{1,3})?)")
 
 CATEGORIES = 1000
-"""The most categories that a column may have, unless they are stated: each becomes a feature."""
+"""The largest number of categories of a column without bounds: each category becomes a feature."""
 
 LARGEST = 1e100
 """The largest absolute value of a number: squares of larger ones overflow."""
 
 _SURE_CATEGORIES = 20
-"""Up to this many texts, a column may be categorical even if no text repeats, or most of them are numbers."""
+"""A column with at most so many texts may be categorical even if no text repeats or most are numbers."""
 
 ISO = "iso"
 """The form 2024-12-31, with or without a time of day."""
 
 _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y")
 FORMS = (ISO, *_DATES, *(f"{form} %H:%M" for form in _DATES))
-"""The forms that are recognised; any other one that `strptime` knows can be stated."""
+"""The forms that are recognised; a bounds file may name any other form of `strptime`."""
 
 _START = datetime(1970, 1, 1)
 _ZERO_ONE = Range(0, 1)
@@ -51,12 +51,12 @@ _ZERO_ONE = Range(0, 1)
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """How the texts of a column become a feature. What a value becomes never depends on other rows.
+    """How the texts of a column become a feature. A row's feature never depends on other rows.
 
     Attributes:
         column: The range or the values of the feature; None: the range of the rows.
-        fill: What stands for a missing value, as a number; None: nothing does.
-        indicator: Whether another feature marks where a value is missing.
+        fill: The number that replaces a missing value; None: missing values stay missing.
+        indicator: Whether a second feature marks missing values.
     """
 
     name: ClassVar[str]
@@ -66,24 +66,24 @@ class ColumnKind:
     indicator: bool = False
 
     def cells(self, column: FileColumn) -> Array:
-        """Return a number for every row (n,), NaN for a missing value; a wrong value is a UserError with its line."""
+        """Return a number for every row (n,), NaN for a missing value; raise UserError at an invalid value."""
         raise NotImplementedError
 
     def feature(self, column: FileColumn) -> Array:
-        """Return the feature (n,): the cells, with `fill` in the place of missing values."""
+        """Return the feature (n,): the cells, with missing values replaced by `fill`."""
         cells = self.cells(column)
         return cells if self.fill is None else np.where(np.isnan(cells), self.fill, cells)
 
     def columns(self, name: str) -> dict[str, Column | None]:
-        """Return the features that a column of this name becomes, by their names."""
+        """Return the ranges or values of the features that a column of this name becomes, by feature."""
         return {name: self.column} | ({f"{name} is missing": _ZERO_ONE} if self.indicator else {})
 
     def shown(self, value: float) -> Any:
-        """Return a value of the feature as a bounds file states it."""
+        """Return a value of the feature as a bounds file writes it."""
         return int(value) if float(value).is_integer() else value
 
     def content(self) -> Any:
-        """Return the statement of a bounds file about the column."""
+        """Return the column's entry in a bounds file."""
         more = {} if self.fill is None else {"fill": self.shown(self.fill)}
         more |= {"missing": "indicator"} if self.indicator else {}
         statement = self.statement()
@@ -92,7 +92,7 @@ class ColumnKind:
         return (statement if isinstance(statement, dict) else {"values": statement}) | more
 
     def statement(self) -> Any:
-        """Return `content` without what it says of missing values."""
+        """Return `content` without the keys for missing values."""
         assert isinstance(self.column, Range)
         return range_content(self.column)
 
@@ -135,7 +135,7 @@ class Boolean(ColumnKind):
 
 @dataclass(frozen=True)
 class Category(ColumnKind):
-    """Categories: each text becomes its place in `values`, which are sorted, and another text -1."""
+    """Categories: each text becomes its index in `values`; an unknown text becomes -1."""
 
     name = "category"
 
@@ -157,7 +157,7 @@ class Category(ColumnKind):
 
 @dataclass(frozen=True)
 class Date(ColumnKind):
-    """Dates, as days since 1970; `form` says how they are written, as `strptime` knows it, or is `iso`."""
+    """Dates, as days since 1970; `form` is the `strptime` pattern of the texts, or `iso`."""
 
     name = "date"
     form: str = ISO
@@ -165,7 +165,7 @@ class Date(ColumnKind):
     def cells(self, column: FileColumn) -> Array:
         found = days(column.texts, self.form)
         cells = column.rows(np.where(np.isnan(found), np.inf, found).tolist())
-        column.refuse(np.isinf(cells), f"no date of the form {self.form}")
+        column.refuse(np.isinf(cells), f"not a date of the form {self.form}")
         return cells
 
     def shown(self, value: float) -> str:
@@ -183,7 +183,7 @@ Kinds = Mapping[str, ColumnKind]
 
 
 def matrix(columns: Columns, kinds: Kinds) -> Array:
-    """Return the features of the rows of a file, (n, p); NaN is a missing value for which nothing stands."""
+    """Return the features of the rows of a file, (n, p); NaN is a missing value that no `fill` replaces."""
     width = sum(len(kind.columns(name)) for name, kind in kinds.items())
     X = np.empty((len(columns[next(iter(kinds))]), width), order="F")  # it is filled column by column
     place = 0
@@ -196,13 +196,13 @@ def matrix(columns: Columns, kinds: Kinds) -> Array:
 
 
 def levels_of(kinds: Kinds) -> tuple[int, ...]:
-    """Return the number of values of each feature that is of categories; 0 for the others."""
+    """Return the number of values of each categorical feature; 0 for the others."""
     features = [column for name, kind in kinds.items() for column in kind.columns(name).values()]
     return tuple(len(column) if isinstance(column, tuple) else 0 for column in features)
 
 
 def range_content(column: Range) -> dict[str, Any]:
-    """Return the statement of a bounds file about a range."""
+    """Return a range as a bounds file writes it."""
     content = asdict(column) | {"edges": list(column.edges)}
     return content if column.edges else {key: content[key] for key in ("low", "high", "log")}
 
@@ -212,14 +212,14 @@ def range_content(column: Range) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """What the values of a column are.
+    """The properties of a column, as its values imply them.
 
     Attributes:
-        missing: The number of its missing values.
+        missing: The number of missing values.
         low, high: The smallest and the largest number, or day since 1970; NaN if there is none.
-        problem: Why it cannot be a feature, a clause without the column's name; empty if it can be one.
+        problem: Why the column cannot be a feature, a clause without its name; empty if it can.
         hint: A possible problem with a column that can be a feature.
-        values: The texts of a column of categories or of booleans, sorted.
+        values: The sorted texts of a categorical or boolean column.
     """
 
     name: str
@@ -233,7 +233,7 @@ class ColumnProfile:
 
     @property
     def levels(self) -> int:
-        """The number of features that one-hot coding makes of it; 0 for a numeric column."""
+        """The number of features of the column after one-hot coding; 0 for a numeric column."""
         return len(self.values) if isinstance(self.kind, Category) else 0
 
 
@@ -253,11 +253,11 @@ def profile_of(column: FileColumn) -> ColumnProfile:
         found = days(texts, forms[0])
         return ColumnProfile(name, Date(form=forms[0]), missing, found.min(), found.max())
     if forms:
-        problem = f"has dates such as {texts[0]!r}, of which day and month cannot be told apart: state their format"
+        problem = f"has dates such as {texts[0]!r}, in which the day may be the month (set format in a bounds file)"
         return ColumnProfile(name, Date(form=forms[0]), missing, problem=problem)
     problem = _problem(column, len(column) - missing)
     if problem and (unit := with_unit(column)):
-        problem = f"has numbers with a unit, such as {unit!r}: write them without it"
+        problem = f"has numbers with a unit, such as {unit!r} (write numbers only)"
     return ColumnProfile(name, Category(texts), missing, problem=problem, values=texts)
 
 
@@ -279,16 +279,16 @@ def _problem(column: FileColumn, present: int) -> str:
         if len(words) < len(texts) / 2:
             row = int(np.flatnonzero(column.codes == words[0])[0])
             word = texts[words[0]]
-            return f"has numbers, and {word[:40]!r}, which is none ({column.file.where(row)}){mend(word)}"
+            return f"has numbers, but {word[:40]!r} is not a number ({column.file.where(row)}){mend(word)}"
         if len(texts) == present:
-            return f"has another text in every row, such as {texts[0][:40]!r}, so that it tells nothing about new rows"
+            return f"has a different text in every row, such as {texts[0][:40]!r}, like an identifier"
     if len(texts) > CATEGORIES:
-        return f"has {len(texts):,} texts, such as {texts[0][:40]!r}, and {CATEGORIES:,} categories are the most"
+        return f"has {len(texts):,} texts, such as {texts[0][:40]!r}, but at most {CATEGORIES:,} may be categories"
     return ""
 
 
 def with_commas(texts: Sequence[str]) -> bool:
-    """Return whether texts are numbers with a decimal comma, but for words that are none at all."""
+    """Return whether all texts that contain numbers use a decimal comma."""
     numbers = [text for text in texts if any(letter.isdigit() for letter in text)]
     with_comma = [text for text in numbers if COMMA.fullmatch(text)]
     whole = [text for text in numbers if text.lstrip("+-").isdigit()]
@@ -297,14 +297,14 @@ def with_commas(texts: Sequence[str]) -> bool:
 
 
 def with_unit(column: FileColumn) -> str:
-    """Return an example, such as 50 kg, if all texts of a column are numbers or numbers with one unit."""
+    """Return an example such as 50 kg if all texts are numbers, some with one unit; empty otherwise."""
     words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     found = [_UNIT.fullmatch(text) for text in words]
     return words[0] if len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1 else ""
 
 
 def mend(text: str) -> str:
-    """Return the option, in brackets, that probably reads a text as a number; empty if none does."""
+    """Return the option, in brackets, that probably makes a text readable; empty if there is none."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
@@ -319,7 +319,7 @@ def as_text(value: float) -> str:
 
 
 def days(texts: Sequence[str], form: str) -> Array:
-    """Return the days from 1970-01-01 to each date, (n,), with the time of day; NaN for other texts."""
+    """Return the days from 1970-01-01 to each date, (n,), with fractions for times; NaN for other texts."""
     return np.array([_day(text, form) for text in texts], dtype=float)
 
 
@@ -333,7 +333,7 @@ def _day(text: str, form: str) -> float:
 
 
 def forms_of(texts: Sequence[str]) -> list[str]:
-    """Return the forms of which all texts are dates."""
+    """Return the forms in which all texts are dates."""
     if not texts or any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
     likely = [form for form in FORMS if not np.isnan(days(texts[:50], form)).any()]
@@ -341,7 +341,7 @@ def forms_of(texts: Sequence[str]) -> list[str]:
 
 
 def day_of(value: object) -> float | None:
-    """Return the day that a YAML file states, a date or a text such as 2024-12-31; None for other values."""
+    """Return the day of a YAML date or of a text such as 2024-12-31; None for other values."""
     day = _day(str(value), ISO) if isinstance(value, str | date) else np.nan
     return None if np.isnan(day) else day
 

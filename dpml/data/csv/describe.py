@@ -1,4 +1,4 @@
-"""How a run would read a file, what its owner should know of it, and which values lie outside stated ranges."""
+"""Describe a file: how a run reads it, what may be wrong, and which values lie outside public ranges."""
 
 import re
 from collections.abc import Sequence
@@ -36,10 +36,10 @@ class Description:
 
     Attributes:
         columns: All columns that are not dropped, the features first.
-        rows, complete: The number of its rows, and of those without a missing value.
+        rows, complete: The number of rows, and of rows without a missing value.
         classes: Rows of each class, in the order of ``labels.classes``, or the smallest and the largest target.
         parties: The number of parties, if a column names them.
-        options: The options that read it: those typed, and those of `as_meant`, which `noticed` explains.
+        options: The typed options, and those that `as_meant` adds; `noticed` explains the latter.
     """
 
     file: CsvFile
@@ -60,7 +60,7 @@ class Description:
 
     @property
     def width(self) -> int:
-        """Features after one-hot coding, without the columns that cannot be features."""
+        """The number of features after one-hot coding, without the columns that cannot be features."""
         return sum(profile.levels or 1 for profile in self.features if not profile.problem)
 
 
@@ -92,7 +92,7 @@ def describe(options: CSV) -> Description:
 
 
 def outside(description: Description) -> list[str]:
-    """Return a sentence for each feature, and for the target, with values outside what is stated."""
+    """Return a sentence for each feature, and for the target, that has values outside its public range."""
     stated, label = description.options.statements, description.options.label
     if stated is None:
         return []
@@ -117,12 +117,12 @@ def outside(description: Description) -> list[str]:
 
 
 def bounds_text(description: Description) -> str:
-    """Return a file for `dataset.bounds` with what the rows have, which is refused until the user edits it."""
+    """Return a draft for `dataset.bounds` with the ranges of the rows; it is refused until the user edits it."""
     import yaml  # slow to load
 
     for profile in description.problems:
         raise UserError(
-            f"the column {profile.name!r} {profile.problem}, so that nothing can be stated of it: "
+            f"the column {profile.name!r} {profile.problem}, so it cannot be a feature: leave it out with "
             f"--drop {profile.name}."
         )
     content: dict[str, Any] = {"columns": {profile.name: _stated(profile) for profile in description.features}}
@@ -138,11 +138,11 @@ def bounds_text(description: Description) -> str:
             content[key] = list(value) if isinstance(value, tuple) else value
     body = yaml.safe_dump(content, default_flow_style=None, sort_keys=False, allow_unicode=True, width=110)
     return (
-        f"# What is known of the columns of {description.file.path.name} without its rows, and how it is read, "
+        f"# Public ranges and values of the columns of {description.file.path.name}, and how to read it, "
         f"for dataset.bounds=THIS FILE.\n"
-        "# The ranges and values below were taken from the rows: they are as private as the rows. Put in their place\n"
-        "# what the documentation or the meaning of a column says, then delete the next line.\n"
-        "# {low: 0, high: 99, log: true} is for amounts of money and the like; classes are -1 and +1, or 0, 1, ...\n"
+        "# The ranges and values below were taken from the rows, so they are as private as the rows. Replace them\n"
+        "# by what the documentation or the meaning of each column says, then delete the next line.\n"
+        "# Use {low: 0, high: 99, log: true} for amounts such as money. The classes are -1 and +1, or 0, 1, ...\n"
         f"{FROM_ROWS}: true\n{body}"
     )
 
@@ -158,16 +158,16 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
     return {"low": kind.shown(float(low)), "high": kind.shown(float(high))}
 
 
-# ---- what is noticed
+# ---- possible problems
 
 
 _NUMBERS_FOR_MISSING = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 _FEW = 20
-"""The most values of a column that may each tell a class."""
+"""The largest number of values of a column that may each determine a class."""
 
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
-    """Return the options that read the file as it was probably meant, and a sentence for each that differs."""
+    """Return the options that probably read the file as meant, and a sentence for each changed option."""
     file = open_file(options.paths["rows"], options.written)
     if not file.is_text:
         return options, ()
@@ -186,31 +186,31 @@ def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
     if words:
         options = replace(options, na=(*options.na, *words))
         names, texts = _quoted(list(dict.fromkeys(words.values()))), _quoted(list(words))
-        sentences.append(f"{names}: numbers, and {texts}, taken for a missing value (dataset.na=[{','.join(words)}]).")
+        sentences.append(f"{names}: numbers, and {texts}, read as missing (dataset.na=[{','.join(words)}]).")
     return options, tuple(sentences)
 
 
 def _gaps(column: FileColumn) -> list[str]:
-    """Return the words for a missing value in a column that has only these and numbers."""
+    """Return the words for a missing value in a column that contains only numbers and such words."""
     words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
     likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
     return likely if len(likely) == len(words) < len(column.texts) else []
 
 
 def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
-    """Return what may be wrong with a column that can be a feature, and the key for that."""
+    """Return what may be wrong with a column that can be a feature, and the option that repairs it."""
     if profile.problem:
         return ""
     cells, name = _cells(column), profile.name
     values = np.unique(cells[~np.isnan(cells)])
     if y is not None and labels is not None and _tells(cells, y, labels):
-        return f"tells the label: it may be the label under another name (dataset.drop=[{name}])"
+        return f"predicts the label exactly: is it the label under another name? dataset.drop=[{name}]"
     if isinstance(profile.kind, Number):
         return _number_hint(profile, cells, values)
     if isinstance(profile.kind, Date):
-        return f"days; a bounds file says {{unit: days, low: ..., high: ..., format: '{profile.kind.form}'}}"
+        return f"dates: write {{unit: days, low: ..., high: ..., format: '{profile.kind.form}'}} in a bounds file"
     if unit := with_unit(column):
-        return f"numbers with a unit, such as {unit!r}? write them without it"
+        return f"numbers with a unit, such as {unit!r}? write numbers only"
     folded = {value.lower() for value in profile.values}
     likely = [value for value in profile.values if value.lower() in WORDS_FOR_MISSING]
     if likely:
@@ -218,7 +218,7 @@ def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: La
     if profile.levels and len(folded) < len(profile.values):
         return "values that differ in capitals only are different categories"
     if any(GROUPED.fullmatch(value) for value in profile.values):
-        return "numbers with grouped digits? write them without"
+        return "numbers with grouped digits? write 1000 instead of 1,000"
     return ""
 
 
@@ -231,9 +231,9 @@ def _number_hint(profile: ColumnProfile, cells: Array, values: Array) -> str:
     whole = bool(np.all(values == np.round(values)))
     another = not profile.missing and len(values) == n > 2 and whole
     if another and profile.high - profile.low == n - 1:
-        return f"numbers of rows? dataset.drop=[{profile.name}]"
+        return f"row numbers? dataset.drop=[{profile.name}]"
     if another and n > _FEW and re.search(r"(^|[_ ])(id|nr|no|key|code|number)$|Id$|ID$", profile.name):
-        return f"another number in every row: an id? dataset.drop=[{profile.name}]"
+        return f"a different number in every row: an identifier? dataset.drop=[{profile.name}]"
     for number, rest in ((profile.low, values[1:]), (profile.high, values[:-1])):
         low, high = (rest[0], rest[-1]) if len(rest) > 1 else (np.nan, np.nan)
         alone = low >= 0 > number or high * 3 < number if low >= 0 else False
@@ -243,7 +243,7 @@ def _number_hint(profile: ColumnProfile, cells: Array, values: Array) -> str:
 
 
 def _tells(cells: Array, y: Array, labels: Labels) -> bool:
-    """Return whether a column has the label in it: a class for each of few values, a threshold, or a straight line."""
+    """Return whether a column determines the label: by few values, by a threshold, or linearly."""
     known = ~np.isnan(cells) & ~np.isnan(y)
     x, y = cells[known], y[known]
     if len(x) < _FEW or np.ptp(x) == 0 or np.ptp(y) == 0:

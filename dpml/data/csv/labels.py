@@ -16,9 +16,9 @@ TaskChoice = Literal["auto", "binary", "multiclass", "regression"]
 """The values of `dataset.task`."""
 
 CLASSES = 100
-"""The most classes that labels may have."""
+"""The largest number of classes."""
 
-_INTEGER_CLASSES = 20  # up to this many different integers are classes, unless dataset.task says otherwise
+_INTEGER_CLASSES = 20  # at most so many different integers are read as classes, unless dataset.task is set
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Labels:
 
     Attributes:
         classes: The name of each class: -1 and then +1, or 0 to K-1; empty for numbers.
-        rest: Whether all other labels belong to class -1.
+        rest: Whether all labels except the positive one belong to class -1.
     """
 
     task: Task
@@ -47,35 +47,35 @@ class Labels:
 
 
 def find_labels(column: FileColumn, choice: str, positive: str | None, stated: ColumnBounds | None) -> Labels:
-    """Return the properties of the labels, from the requested task, and the stated classes or the labels' values."""
+    """Return the properties of the labels, from the requested task and the bounds file or the labels' values."""
     where = f"{column.name!r} of {column.file.path}"
     names = class_names(column) if stated is None else stated.classes
     numbers = column.is_number if stated is None else stated.target is not None
     if stated is None and len(names) < 2:
         has = f"{names[0]!r} in every row" if names else "no values"
-        raise UserError(f"the label {where} has {has}, so that there is nothing to learn.")
+        raise UserError(f"the label {where} has {has}, so there is nothing to learn: set another dataset.label.")
     task = _task(choice, positive, names, numbers)
     if positive is not None and task != "binary":
-        raise UserError(f"dataset.positive={positive} is for two classes, and the task is {task}.")
+        raise UserError(f"dataset.positive={positive} is for two classes, but the task is {task}: remove it.")
     if stated is not None and (task == "regression") != (stated.target is not None):
         needs, has = ("target", "classes") if task == "regression" else ("classes", "target")
-        raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, which has `{has}`.")
+        raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, but the file has `{has}`.")
     if task == "regression":
         return Labels(task)
     if positive is not None and positive not in names:
-        raise UserError(f"dataset.positive={positive} is no value of the column {where}: {nearest(positive, names)}")
+        raise UserError(f"dataset.positive={positive} is not in the column {where}: {nearest(positive, names)}")
     if task == "multiclass":
         if len(names) > CLASSES:
             raise UserError(
-                f"the column {where} has {len(names):,} classes, and {CLASSES} are the most; "
-                "if it is of numbers, dataset.task=regression says which value is none."
+                f"the column {where} has {len(names):,} classes, but at most {CLASSES} are possible; "
+                "if its labels are numbers, set dataset.task=regression."
             )
         return Labels(task, names)
     if len(names) > 2:
         if positive is None:
             raise UserError(
-                f"the column {where} has {len(names):,} classes, and dataset.task=binary needs two: say with "
-                "dataset.positive=VALUE which is +1, and all others are -1."
+                f"the column {where} has {len(names):,} classes, but dataset.task=binary needs two: set "
+                "dataset.positive=VALUE, which makes that label +1 and all others -1."
             )
         return Labels(task, (f"not {positive}", positive), rest=True)
     last = positive or names[1]
@@ -103,7 +103,7 @@ def class_names(column: FileColumn) -> tuple[str, ...]:
 def to_labels(column: FileColumn, labels: Labels) -> Array:
     """Return the labels, (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
 
-    What a label is depends on itself alone: 1.0 is the class 1, whether or not a label of another row is a word.
+    A row's label never depends on other rows: 1.0 is the class 1 even if another row's label is a word.
     """
     if labels.task == "regression":
         return Number().cells(column)
@@ -118,5 +118,5 @@ def to_labels(column: FileColumn, labels: Labels) -> Array:
 
     y = column.rows([value(text, found) for text, found in zip(column.texts, column.numbers, strict=True)])
     shown = ", ".join(labels.classes[:10]) + (", ..." if len(labels.classes) > 10 else "")
-    column.refuse(np.isinf(y), f"none of the classes {shown}")
+    column.refuse(np.isinf(y), f"not one of the classes {shown}")
     return y

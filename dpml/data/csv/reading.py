@@ -1,7 +1,7 @@
 """Read a CSV or Parquet file as columns of text, in one pass; any error rejects the whole file.
 
-What a cell means is decided afterwards, column by column (`dpml.data.csv.columns`), and never depends on how pandas
-would read the cells of other rows.
+`dpml.data.csv.columns` interprets the cells afterwards, column by column, so that no cell's meaning depends on how
+pandas would read the cells of other rows.
 """
 
 import codecs
@@ -29,14 +29,14 @@ MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "N
 """Texts that stand for a missing value in every file."""
 
 MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": "."}
-"""Names for the characters that a command line would need quotes for."""
+"""Names of the characters that would need quotes on a command line."""
 
 SEPARATORS = (",", ";", "\t", "|")
-"""The separators that are recognised without being named."""
+"""The separators that are recognised if none is set."""
 
 _UTF8 = "utf-8-sig"
-_START = 1 << 16  # bytes from which the separator is found
-_ROWS = 1 << 16  # rows that are held as text at a time
+_START = 1 << 16  # bytes at the start of a file that decide the separator
+_ROWS = 1 << 16  # rows in memory as text at a time
 
 # from 3.1 on pandas always reads a number to the nearest float, as Python does
 _EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
@@ -47,7 +47,7 @@ _EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.spli
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV file is written: `dataset.encoding` and so on; an empty separator is recognised."""
+    """How a CSV file is written: `dataset.encoding` and so on; an empty separator is detected."""
 
     encoding: str = "utf-8"
     separator: str = ""
@@ -56,7 +56,7 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        """The encoding for reading from the first byte."""
+        """The encoding, in a form that skips a byte-order mark."""
         return _UTF8 if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
     @cached_property
@@ -65,7 +65,7 @@ class Dialect:
         return frozenset(value for text in self.na for value in (_float(text), self._parsed(text)) if value is not None)
 
     def numbers(self, texts: Sequence[str]) -> list[float | None]:
-        """Return the number that each text is: NaN for a missing value, None for a text that is no number."""
+        """Return each text as a number: NaN for a missing value, None if it is not a number."""
         return [float("nan") if value in self.gaps else value for value in map(self._parsed, texts)]
 
     def _parsed(self, text: str) -> float | None:
@@ -74,16 +74,16 @@ class Dialect:
 
 def _float(text: str) -> float | None:
     try:
-        return None if "_" in text else float(text)  # Python also accepts 1_000, which is no number
+        return None if "_" in text else float(text)  # Python also accepts 1_000
     except ValueError:
         return None
 
 
 def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
-    """Return the dialect that options describe: characters or their names, missing values as texts or numbers."""
+    """Return the dialect of the options `dataset.encoding`, `separator`, `decimal` and `na`."""
     try:
         "a".encode(str(encoding))
-    except (LookupError, ValueError):  # not known, or no encoding of text
+    except (LookupError, ValueError):  # an unknown codec, or one that does not decode text
         usual = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1250", "cp1251", "mac_roman", "shift_jis", "gb18030")
         raise UserError(f"unknown dataset.encoding={encoding}: {nearest(str(encoding), usual)}") from None
     parting = "" if separator is None else MARKS.get(str(separator), str(separator))
@@ -103,7 +103,7 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A table on disk, as text or as Parquet: the names of its columns in order, and how it is written."""
+    """A table on disk, CSV or Parquet: its path, its columns' names in order, and its dialect."""
 
     path: Path
     names: tuple[str, ...]
@@ -111,7 +111,7 @@ class CsvFile:
     is_text: bool
 
     def where(self, row: int) -> str:
-        """Return the file with the line of a row (0 is the first)."""
+        """Return the file and line of a row (0 is the first), for messages."""
         if not self.is_text:
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {next(islice(_rows(self.path, self.written), row + 1, None))[0]}"
@@ -119,12 +119,12 @@ class CsvFile:
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column of a file: as texts, or as numbers alone.
+    """A column of a file, stored as texts or as numbers.
 
     Attributes:
-        codes: The place of each row's text in `texts`, (n,); -1 is a missing value.
-        texts: The different texts, sorted; blanks at their ends do not count.
-        plain: The number in each row, (n,), NaN for a missing one, if there are numbers alone; then there are no texts.
+        codes: The index of each row's text in `texts`, (n,); -1 is a missing value.
+        texts: The different texts, sorted, without blanks at their ends; empty if the column is stored as numbers.
+        plain: The number in each row, (n,), NaN for a missing one; None if the column is stored as texts.
     """
 
     file: CsvFile
@@ -138,7 +138,7 @@ class FileColumn:
 
     @cached_property
     def numbers(self) -> list[float | None]:
-        """The number that each text is: see `Dialect.numbers`."""
+        """Each text as a number: see `Dialect.numbers`."""
         return self.file.written.numbers(self.texts)
 
     @cached_property
@@ -147,18 +147,18 @@ class FileColumn:
         return self.plain is not None or None not in self.numbers
 
     def cells(self, other: float = np.nan) -> Array:
-        """Return the number in each row, (n,): NaN for a missing one, `other` for a text that is no number."""
+        """Return the number in each row, (n,): NaN for a missing one, `other` for a text that is not a number."""
         if self.plain is not None:
             return self.plain
         return self.rows([other if number is None else number for number in self.numbers])
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Whether the value of a row is missing, (n,)."""
+        """Whether each row's value is missing, (n,)."""
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float]) -> Array:
-        """Return a value for every row, (n,), from one for every text; NaN for a missing value."""
+        """Return a value for every row, (n,), from a value for every text; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -167,7 +167,7 @@ class FileColumn:
         return repr(self.texts[self.codes[row]]) if number is None else f"{number:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if a row is `wrong`, (n,): the first of them is `what`."""
+        """Raise UserError if any row is `wrong`, (n,); the message says that the first such value is `what`."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}.")
@@ -177,7 +177,7 @@ Columns = Mapping[str, FileColumn]
 
 
 def open_file(path: Path, written: Dialect) -> CsvFile:
-    """Return a file with the names of its columns and its separator."""
+    """Read the names of a file's columns, and detect its separator."""
     if not path.exists():
         raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
     if not path.is_file():
@@ -191,19 +191,19 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
         rows = _rows(path, written)
         names = [name.rstrip() for name in next(rows, (1, []))[1]]
         _check_names(path, names)
-        if len(next(rows, (2, names))[1]) != len(names):  # pandas would take an extra value for the name of the row
+        if len(next(rows, (2, names))[1]) != len(names):  # pandas would read an extra value as the row's name
             check(path, written)
         return CsvFile(path, tuple(names), written, is_text=True)
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names`: those in `text` as texts, another one as numbers if it has no word.
+    """Read the columns `names`: those in `text` as texts, the others as numbers if they contain no words.
 
-    Pandas reads a number to the same bits as Python does, so that no word in another row changes a value.
+    Both paths parse numbers to the same bits, so that a word in one row does not change another row's value.
     """
     for name in names:
         if name not in file.names:
-            raise UserError(f"{file.path} has no column {name!r}, which is needed: {nearest(name, file.names)}")
+            raise UserError(f"{file.path} must have a column {name!r}: {nearest(name, file.names)}")
     with _readable(file.path):
         try:
             numbers = _numbers(file, [name for name in names if name not in text])
@@ -220,7 +220,7 @@ def _numbers(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
     for rows in _frames(file, {}) if names else ():
         for name in [*parts]:
             if rows[name].dtype.kind in "iuf":
-                parts[name].append(rows[name].to_numpy(dtype=float) + 0.0)  # the sign of 0 is lost beside whole numbers
+                parts[name].append(rows[name].to_numpy(dtype=float) + 0.0)  # -0.0 becomes 0.0, as for integers
             else:
                 del parts[name]
     gaps = list(file.written.gaps)
@@ -231,16 +231,16 @@ def _numbers(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
 
 
 def _texts(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
-    # only some rows are held as text at a time
+    # read in chunks, as texts take much memory
     places: dict[str, dict[Any, int]] = {name: {} for name in names}
     codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
     for rows in _frames(file, dict.fromkeys(names, object)) if names else ():
         for name, place in places.items():
             cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
-            numbers, values = pd.factorize(cells)  # the code of a value that pandas misses is -1
+            numbers, values = pd.factorize(cells)  # the code of a missing value is -1
             known = [place.setdefault(value, len(place)) for value in values.tolist()]
             codes[name].append(np.array([*known, -1], dtype=np.int32)[numbers])
-    # what a column is made of is not needed any more
+    # `pop` frees the parts of each column as soon as it is built
     return {name: _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name))) for name in names}
 
 
@@ -251,7 +251,7 @@ def _frames(file: CsvFile, kinds: Mapping[str, type]) -> Iterator[pd.DataFrame]:
     written, names = file.written, list(file.names)
     how: dict[str, Any] = {"sep": written.separator, "encoding": written.codec, "header": 0, "names": names}
     how |= {"index_col": False, "skipinitialspace": True, "decimal": written.decimal, "low_memory": False}
-    words = [text for text in written.na if _float(text) is None]  # pandas would take -999.0 for the text -999, too
+    words = [text for text in written.na if _float(text) is None]  # with -999, pandas would also read -999.0 as missing
     how |= {"na_values": [*MISSING, *words], "keep_default_na": False, "dtype": kinds, **_EXACT}
     with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, **how) as reader:
         checked = False
@@ -286,17 +286,17 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
         raise UserError(f"{path} is Parquet: pip install pyarrow to read it, or save it as CSV.") from None
     try:
         table = parquet.read_table(path) if rows else parquet.read_schema(path).empty_table()
-        # whole numbers stay whole where one is missing, so that the category 1 is not read as 1.0 in all other rows
+        # integers stay integers if one is missing, so that the category 1 does not become 1.0 in other rows
         return table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         raise UserError(f"{path} cannot be read as a Parquet file: {error}.") from None
 
 
-# ---- the names of columns, and where a file is no table
+# ---- the names of columns, and errors of form
 
 
 def _separator(path: Path, written: Dialect) -> str:
-    # the separator that splits the first rows into equally many values, the most; or else the first line
+    # the separator that splits the first rows into the most, equally many values; or else the first line
     with open_raw(path) as file:
         start = file.read(_START)
     if b"\0" in start and written.codec == _UTF8:
@@ -319,19 +319,18 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise UserError(f"{path} is empty: its first line must name the columns.")
     if "" in names:
         raise UserError(
-            f"{path}, line 1: column {names.index('') + 1} has no name (row numbers that a program wrote?); name every "
-            "column, and leave out those that are no features with dataset.drop=[NAME]."
+            f"{path}, line 1: column {names.index('') + 1} has no name (are they row numbers that a program wrote?); "
+            "name every column, and leave out those that are not features with dataset.drop=[NAME]."
         )
     if len(names) < 2:
         raise UserError(
-            f"{path}, line 1: there is one column only, {names[0][:60]!r}, and a label and a feature are needed; "
-            "values are parted by commas, semicolons, tabs or bars, or by dataset.separator. Lines above the names "
-            "must be deleted."
+            f"{path}, line 1: there is only one column, {names[0][:60]!r}, but a label and a feature are needed: set "
+            "dataset.separator if it is not a comma, semicolon, tab or bar, and delete lines above the names."
         )
     for place, name in enumerate(names):
         if name in names[:place]:
             raise UserError(f"{path}, line 1: two columns are called {name!r}; rename one.")
-        if _float(name) is not None and not name.isdecimal():  # years and pixels are names, too
+        if _float(name) is not None and not name.isdecimal():  # years and pixel numbers are allowed as names
             raise UserError(
                 f"{path}, line 1: {name} is a number where the name of a column is expected; the first line must name "
                 "the columns."
@@ -339,17 +338,17 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
 
 
 def check(path: Path, written: Dialect) -> None:
-    """Raise UserError at the first wrong byte, quote that is never closed, or row of another length."""
+    """Raise UserError at the first invalid byte, unclosed quote, or row of another length."""
     columns = 0
     for line, row in _rows(path, written):
         columns = columns or len(row)
         if len(row) != columns:
             counted = "there is 1 value" if len(row) == 1 else f"there are {len(row)} values"
-            raise UserError(f"{path}, line {line}: {counted}, and line 1 names {columns} columns.")
+            raise UserError(f"{path}, line {line}: {counted}, but line 1 names {columns} columns.")
 
 
 def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
-    # the rows that are not blank, the names first, each with the line on which it begins
+    # yields the rows that are not blank, beginning with the names, each with the line on which it starts
     start = 1
     try:
         with open_raw(path) as raw, io.TextIOWrapper(raw, encoding=written.codec, newline="") as file:
@@ -374,6 +373,6 @@ def _wrong_bytes(path: Path, written: Dialect) -> UserError:
                 except UnicodeDecodeError as error:
                     return UserError(
                         f"{path}, line {number}: it is not UTF-8 text (byte {line[error.start]:#04x}): set "
-                        "dataset.encoding, for example cp1252, or save the file as UTF-8."
+                        "dataset.encoding (--encoding), for example cp1252, or save the file as UTF-8."
                     )
     return UserError(f"{path} is not {written.encoding} text: set another dataset.encoding, or save it as UTF-8.")

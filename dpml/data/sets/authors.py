@@ -19,10 +19,10 @@ _BESIDE = beside(__file__)
 
 @dataclass(frozen=True)
 class Authors(RandomSplit):
-    """One of the authors' files, selected by `rows`. All its rows are for training unless `test_fraction` is set.
+    """One of the authors' files, selected by `rows`; all rows are training rows unless `test_fraction` is set.
 
     Args:
-        test_fraction: The share of the rows, drawn at random, that is for testing.
+        test_fraction: The share of the rows that is drawn at random for testing.
         steps: Preprocessing, in order.
     """
 
@@ -51,7 +51,7 @@ class Authors(RandomSplit):
             "files": {self.filename: {"sha256": _BESIDE["sha256"].get(self.filename, ())}},
             "rows": self.rows,
             "features": self.d,
-            "papers": "This is what the authors' figures were computed on; they train on all rows and report the "
+            "papers": "The authors computed their figures on these samples; they train on all rows and report the "
             f"training loss. Samples of {', '.join(map(str, self.choices))} rows exist.",
         }
         return info_of(self.name, _BESIDE[self.name] | said)
@@ -64,7 +64,7 @@ class Authors(RandomSplit):
         return Table(X, y, truth=content["beta"].ravel() if "beta" in content else None)
 
     def preprocess(self, table: Table, train: Index | slice, test: Index | slice) -> Preprocessed:
-        # their targets are scaled, too
+        # the authors scaled the targets, too
         X, y, X_test, y_test, record = split_apply(table.X, table.y, (train, test), self.steps, (), None)
         return X, y, X_test, y_test, [{"step": "the authors' scaling", "fitted_on": PRIVATE}, *record]
 
@@ -74,7 +74,7 @@ class CrimeAuthors(Authors):
     """Communities and Crime, d = 101.
 
     Args:
-        rows: 200, 400, ..., 1800.
+        rows: The size of the sample: 200, 400, ..., 1800.
     """
 
     name: ClassVar[str] = "crime_authors"
@@ -88,7 +88,7 @@ class TwitterAuthors(Authors):
     """Buzz in social media (Twitter), d = 77.
 
     Args:
-        rows: 500, 1000, 2000, 5000, 10000 or 20000.
+        rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.
     """
 
     name: ClassVar[str] = "twitter_authors"
@@ -101,8 +101,8 @@ class SyntheticAuthors(Authors):
     """Rows uniform on [0, 1]^d scaled to norm 1, y = x'w* without noise, d = 20 or 50; the file includes w*.
 
     Args:
-        rows: 500, 1000, 2000, 5000, 10000 or 20000.
-        d: 20 or 50.
+        rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.
+        d: The number of features: 20 or 50.
     """
 
     name: ClassVar[str] = "synthetic_authors"
@@ -112,4 +112,4 @@ class SyntheticAuthors(Authors):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.d not in (20, 50):
-            raise UserError(f"dataset.d={self.d}: the authors have samples with d = 20 and d = 50; choose one of them.")
+            raise UserError(f"dataset.d={self.d}: the authors have samples with d = 20 and d = 50; set one of them.")

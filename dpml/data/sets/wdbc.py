@@ -23,9 +23,9 @@ class WDBC(RandomSplit):
     """569 rows, 30 real features, 212 malignant. Used by Rajkumar & Agarwal 2012, fig. 2.
 
     Args:
-        bounds: `fitted`: scales are those of the training rows; `public` is refused, as no ranges are stated.
-        test_fraction: The share of the rows, drawn at random, that is for testing.
-        folds: Cross-validation instead of `test_fraction`: with 5, seeds 0 to 4 test on one fifth each; None: none.
+        bounds: `fitted` takes scales from the training rows; `public` is refused, because no public ranges exist.
+        test_fraction: The share of the rows that is drawn at random for testing.
+        folds: Cross-validation instead of `test_fraction`: with 5, seeds 0 to 4 test on one fifth each; None: off.
         steps: Preprocessing, in order.
     """
 
@@ -39,14 +39,14 @@ class WDBC(RandomSplit):
             raise UserError(f"dataset.folds of wdbc must be null or in 2..569, got {self.folds}.")
 
     def available(self) -> int:
-        """Return the number of training rows; with `folds`, in a round with the larger test part."""
+        """Return the number of training rows; with `folds`, the smallest number over the folds."""
         return super().available() if self.folds is None else 569 - math.ceil(569 / self.folds)
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Draw (training rows, test rows); with `folds`, by the seed of `rng`.
+        """Draw (training rows, test rows); with `folds`, the seed of `rng` selects the fold.
 
-        Seeds 0 to folds - 1 share a random split into `folds` blocks, and each of them tests on a different block. The
-        next `folds` seeds do the same with another split.
+        Seeds 0 to folds - 1 share a random split into `folds` blocks, and each seed tests on a different block. The
+        next `folds` seeds use another split.
         """
         if self.folds is None:
             return super().split(y, N, rng)
@@ -62,15 +62,15 @@ class WDBC(RandomSplit):
         return _checksum(*_table())
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """Return the rows of scikit-learn's copy, and their source."""
+        """Return the rows of scikit-learn's copy, and their provenance."""
         X, y = _table()
         return Table(X, y), {"source": "sklearn.datasets.load_breast_cancer", "sha256": _checksum(X, y)}
 
 
 def _table() -> tuple[Array, Array]:
-    """All features (569, 30) and labels (569,).
+    """Return all features (569, 30) and labels (569,).
 
-    They are read directly from scikit-learn's own file if it exists, as importing scikit-learn takes longer than a run.
+    Scikit-learn's file is read directly if it exists, because importing scikit-learn takes longer than a run.
     """
     spec = find_spec("sklearn")
     if spec and spec.origin and (file := Path(spec.origin).with_name("datasets") / "data" / _FILE).is_file():

@@ -1,1 +1,1 @@
-"""The location of raw files, downloads, and the cache of parsed arrays."""
+"""Raw files: where they are, how they are downloaded, and the cache of parsed arrays."""

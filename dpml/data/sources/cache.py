@@ -1,4 +1,4 @@
-"""Parsed arrays of data sets on disk, as .npy files that are memory-mapped; a damaged entry is built again."""
+"""The cache of parsed data sets: memory-mapped .npy files; a damaged entry is rebuilt."""
 
 import hashlib
 import hmac
@@ -32,11 +32,11 @@ Entry = tuple[Arrays, Facts]
 
 
 WRITES: ContextVar[bool] = ContextVar("writes", default=True)
-"""Whether data may be fetched and kept: not in a dry run."""
+"""Whether data may be downloaded and stored; false in a dry run."""
 
 
 def root() -> Path:
-    """Return the folder of downloaded files and parsed arrays: DPML_CACHE, else the user's cache."""
+    """Return the folder of downloaded files and parsed arrays: DPML_CACHE, or else the user's cache."""
     return Path(os.environ.get("DPML_CACHE") or user_cache_path("dpml")).expanduser()
 
 
@@ -47,13 +47,13 @@ def folder(name: str, key: Mapping[str, Any]) -> Path:
 
 
 def keyed(checksum: str) -> str:
-    """Return a digest of a checksum with a secret of the user's: nobody else can test guesses of the content by it."""
+    """Return a digest of a checksum, keyed by a secret of the user, so that others cannot test guesses of the file."""
     return hmac.new(_secret(root() / "secret", WRITES.get()), checksum.encode(), "sha256").hexdigest()
 
 
 @cache
 def _secret(path: Path, create: bool) -> bytes:
-    with suppress(OSError):  # without a cache, nothing that is named by such a digest is found again
+    with suppress(OSError):  # without a cache there are no entries to find by this digest
         if create and not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             with suppress(FileExistsError):
@@ -65,9 +65,9 @@ def _secret(path: Path, create: bool) -> bytes:
 def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry], private: bool = False) -> Entry:
     """Return the cached result of `build`; if there is none, build and store it.
 
-    Two processes build an entry once. Only the user can read a `private` one.
+    Concurrent processes build an entry only once. Only the user can read a `private` entry.
     """
-    if str(key.get("code")).startswith(UNKNOWN):  # what this process has loaded may not be in its files
+    if str(key.get("code")).startswith(UNKNOWN):  # the files may differ from the code that this process loaded
         return build()
     place = folder(name, key)
     if (entry := _read(place)) is not None:
@@ -77,7 +77,7 @@ def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry],
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(place.with_suffix(".lock")):
-            if (entry := _read(place)) is not None:  # another process has built it meanwhile
+            if (entry := _read(place)) is not None:  # another process has built the entry meanwhile
                 return entry
             entry = build()
             _write(place, *entry, private)

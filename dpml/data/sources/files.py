@@ -34,8 +34,8 @@ SUFFIXES = {"": b"", ".gz": b"\x1f\x8b", ".xz": b"\xfd7zXZ\x00", ".bz2": b"BZh"}
 ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
 
 _CHUNK = 1 << 20
-_TIMEOUT = 30  # seconds without a byte
-_LARGEST = 1 << 30  # bytes of a file, unpacked: over four times the largest of any data set
+_TIMEOUT = 30  # seconds without receiving a byte
+_LARGEST = 1 << 30  # bytes of an unpacked file: over four times the largest file of any data set
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Files:
-    """Where data files lie: in `data_dir` (or DPML_DATA), which is only read, and in the user's cache.
+    """Find data files in `data_dir` (or DPML_DATA), which is only read, and in the user's cache.
 
-    Missing files come from archives in the set's folder, else from `mirror` (or DPML_MIRROR), which has the layout of a
-    data folder, or from their publisher, unless `offline` (or DPML_OFFLINE=1) forbids it. They are put into the cache,
-    or into the folder `into`.
+    A missing file is unpacked from an archive in the data set's folder. Otherwise it is downloaded from `mirror` (or
+    DPML_MIRROR), which has the layout of a data folder, or from its publisher. `offline` (or DPML_OFFLINE=1) forbids
+    downloads. New files go to the cache, or to the folder `into`.
     """
 
     data_dir: str | None = None
@@ -68,21 +68,21 @@ class Files:
 
     @property
     def root(self) -> Path:
-        """The folder that a data set of the user's reads: the one that is named, else the cache."""
+        """The folder for a user's own data set: `chosen`, or else the cache."""
         return self.chosen or cache.root()
 
     @property
     def target(self) -> Path:
-        """The folder that missing files are put into."""
+        """The folder for new files."""
         return Path(self.into).expanduser() if self.into else cache.root()
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders in which files are looked for, in order."""
+        """The folders that are searched, in order."""
         return tuple(dict.fromkeys((self.root, self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
-        """Return the path of one of a data set's files, which is downloaded first if it is missing."""
+        """Return the path of one of a data set's files; download it first if it is missing."""
         path = self.local(info, filename)
         if path is None:
             self._fetch(info, filename)
@@ -107,8 +107,8 @@ class Files:
         return [root / name for root in self.roots for name in dict.fromkeys([info.name, *info.folders])]
 
     def _saved(self, info: Info, raw: Raw) -> Iterator[str]:
-        """Yield where the file would be in the archives in the set's folders: addresses, as those of its publisher."""
-        # where it is inside its archive, and inside the innermost one: INNER!MEMBER and MEMBER
+        """Yield the addresses that a file would have in archives in the data set's folders."""
+        # the path in the publisher's archive, and in the innermost archive: INNER!MEMBER and MEMBER
         parts = [url.split("!")[1:] for url in raw.urls]
         inside = dict.fromkeys("!".join(each[start:]) for each in parts for start in range(len(each)))
         for folder in self._folders(info):
@@ -117,7 +117,7 @@ class Files:
                     yield from (f"{path.resolve().as_uri()}!{part}" for part in inside)
 
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
-        """Return path and checksum (of the uncompressed content) of each of a data set's files, by name."""
+        """Return the path of each of a data set's files, and the checksum of its uncompressed content, by name."""
         verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
@@ -126,14 +126,14 @@ class Files:
             if problem:
                 raise UserError(
                     f"{path} is not the official {raw.name} of dataset={info.name}: {problem}; "
-                    f"move it away, then get the right one with: dpml data get {info.name}"
+                    f"move it away, then download the official file with: dpml data get {info.name}"
                 )
             verified[raw.name] = (path, content.sha256)
         return verified
 
     def _fetch(self, info: Info, filename: str) -> None:
         if not cache.WRITES.get():
-            raise self._missing(info, filename, "A dry run fetches nothing: ")
+            raise self._missing(info, filename, "A dry run downloads nothing: ")
         mirror = self.mirror or os.environ.get("DPML_MIRROR")
         offline = self.offline or os.environ.get("DPML_OFFLINE", "").lower() not in ("", "0", "false", "no")
         wanted = []
@@ -146,7 +146,7 @@ class Files:
                 wanted.append(replace(raw, urls=urls))
             elif raw.name == filename:
                 forbidden = offline and far
-                raise self._missing(info, filename, "Offline mode forbids fetching it: " if forbidden else "")
+                raise self._missing(info, filename, "Offline mode forbids downloads: " if forbidden else "")
         fetch(info, wanted, self.target / info.name)
 
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
@@ -189,14 +189,14 @@ def read_content(path: Path) -> Content:
                 last = chunk[-1:]
                 size += len(chunk)
                 if size > _LARGEST:
-                    raise UserError(f"{path} holds more than {_LARGEST >> 20:,} MiB, which no data set's file does.")
+                    raise UserError(f"{path} exceeds {_LARGEST >> 20:,} MiB, so it is not the file of a data set.")
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
-        raise UserError(f"{path} cannot be read to its end ({error}): it is damaged or incomplete.") from error
+        raise UserError(f"{path} is damaged or incomplete ({error}): delete it, and download it again.") from error
     return Content(digest.hexdigest(), lines + (last != b"\n"))
 
 
 def difference(raw: Raw, content: Content) -> str:
-    """Return how a file's content differs from the expected content; empty if it does not differ."""
+    """Say how a file's content differs from the expected content; empty if it does not differ."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
@@ -207,7 +207,7 @@ def difference(raw: Raw, content: Content) -> str:
 
 
 def change(raw: Raw, path: Path, content: Content) -> str:
-    """Return how a file without a published checksum differs from its first recorded content, or nothing."""
+    """Say how a file without a published checksum differs from its recorded content; empty if it does not."""
     before = _record(path).get("first", content.sha256)
     if raw.sha256 or before == content.sha256:
         return ""
@@ -218,9 +218,9 @@ def change(raw: Raw, path: Path, content: Content) -> str:
 
 
 def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
-    """Fetch the files `wanted` into `folder`, each from the first of its addresses that has the right content.
+    """Download the files `wanted` into `folder`, each from the first of its addresses with the right content.
 
-    A file is complete and verified, or absent. Two processes fetch it once.
+    Afterwards a file is complete and verified, or absent. Concurrent processes download it only once.
     """
     names = {name for raw in wanted for url in raw.urls for name in url.split("!")[1:]}
     try:
@@ -229,23 +229,23 @@ def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
         with lock, tempfile.TemporaryDirectory(prefix=".part-", dir=folder.parent) as part:
             for raw in wanted:
                 if any((folder / f"{raw.name}{end}").is_file() for end in SUFFIXES):
-                    continue  # another process has fetched it meanwhile
+                    continue  # another process has downloaded the file meanwhile
                 print(f"Fetching {raw.name} of dataset={info.name}", file=sys.stderr)
                 problems = _keep(raw, folder, Path(part), names)
                 if problems:
                     raise UserError(
                         f"cannot fetch {raw.name} of dataset={info.name}: {'; '.join(problems.values())}. "
-                        f"Try again later, set mirror=URL to another place, or put it into {folder} yourself."
+                        f"Try again later, set mirror=URL to a copy of the data, or put the file into {folder}."
                     )
     except OSError as error:
         raise UserError(
             f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; set DPML_CACHE "
-            "to a folder that can be written."
+            "to a writable folder."
         ) from error
 
 
 def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[str, str]:
-    # the problem of every server, if no address has the file
+    # returns the problem of each server if no address has the file
     problems: dict[str, str] = {}
     for address in raw.urls:
         path = Path(raw.name)
@@ -261,20 +261,20 @@ def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[st
             continue
         if not raw.sha256:
             print(
-                f"note: no checksum of {raw.name} is known; its size is as it should be, and its sha256 "
-                f"{content.sha256} is recorded: from now on it is compared with that.",
+                f"note: {raw.name} has no published checksum. Its size is right, and its sha256 {content.sha256} is "
+                "recorded: later reads are compared with it.",
                 file=sys.stderr,
             )
         place = folder / f"{raw.name}{compression(path)}"
         place.parent.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o644)  # temporary files are private
+        path.chmod(0o644)  # as temporary files are private
         path.replace(place)
         return {}
     return problems
 
 
 def _content(address: str, part: Path, names: Collection[str]) -> Path:
-    """Return the file at an address, ``URL`` or ``URL!MEMBER`` of an archive, of which all `names` are unpacked."""
+    """Download the file at ``URL``, or ``URL!MEMBER`` of an archive; unpack all `names` of an archive at once."""
     archive, inside, member = address.rpartition("!")
     if not inside:
         return _download(address, part)
@@ -285,10 +285,10 @@ def _content(address: str, part: Path, names: Collection[str]) -> Path:
             _unpack(path, folder, tuple(f"/{name}" for name in names))
         except (tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, struct.error, OSError, EOFError,
                 RuntimeError, ValueError, IndexError) as error:  # fmt: skip
-            raise UserError(f"its archive cannot be read ({error})") from error
+            raise UserError(f"the archive cannot be read ({error})") from error
     found = [path for path in sorted(folder.rglob("*")) if path.as_posix().endswith(f"/{member}")]
     if not found:
-        raise UserError(f"its archive does not hold {member}")
+        raise UserError(f"the archive does not contain {member}")
     return found[0]
 
 
@@ -311,9 +311,9 @@ def _download(url: str, part: Path) -> Path:
     import pooch  # slow to load, and rarely needed
     import requests
 
-    pooch.get_logger().setLevel("ERROR")  # it reports checksums, of archives
+    pooch.get_logger().setLevel("ERROR")  # pooch would print the checksums of archives
     downloader = pooch.HTTPDownloader(progressbar=sys.stderr.isatty(), timeout=_TIMEOUT)
-    try:  # it fetches nothing that is there already
+    try:  # pooch skips files that exist already
         return Path(pooch.retrieve(url, None, sha256(url.encode()).hexdigest(), part, downloader=downloader))
     except requests.ConnectionError:
         raise UserError("no network connection") from None
@@ -329,8 +329,8 @@ def _record_path(path: Path) -> Path:
 
 
 def stamp(path: Path) -> tuple[int, int, int, int]:
-    """Return values that change when the file does."""
-    status = path.stat()  # tools can reset the modification time of the content, but not the change time of the inode
+    """Return values that change when the file changes."""
+    status = path.stat()  # tools can reset a file's modification time, but not the change time of its inode
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
@@ -343,13 +343,13 @@ def known_content(path: Path) -> Content | None:
 
 def fresh_content(path: Path) -> Content:
     """Read a whole public file, and record the result until the file changes."""
-    before = stamp(path)  # a file that changes while it is being read is read again next time
+    before = stamp(path)  # if the file changes during reading, it is read again next time
     content = read_content(path)
-    first = _record(path).get("first", content.sha256)  # of when this file was first read
+    first = _record(path).get("first", content.sha256)  # the checksum when this file was first read
     record = asdict(content) | {"path": str(path.resolve()), "stamp": before, "first": first}
     if not cache.WRITES.get():
         return content
-    with suppress(OSError):  # then it is computed again next time
+    with suppress(OSError):  # without a record, the checksum is computed again next time
         _record_path(path).parent.mkdir(parents=True, exist_ok=True)
         write_atomically(_record_path(path), seal(json.dumps(record)))
     return content

@@ -1,8 +1,8 @@
-"""Exact discrete noise for releases that are sums of integers: no floating point between the integers and the release.
+"""Exact discrete noise for sums of integers, without floating-point operations between the integers and the release.
 
-A row becomes a vector of integers (`rounding`) and gets noise with an exact law (`gaussian`, `laplace`). Proofs:
-docs/privacy/discrete_noise.md. Other samplers, such as OpenDP's, draw one number at a time; this one draws arrays, from
-the same law.
+`rounding` turns rows into vectors of integers, and `sampler` draws noise with an exact distribution. Proofs:
+docs/privacy/discrete_noise.md. Other samplers, such as OpenDP's, draw one number at a time; this one draws arrays from
+the same distribution.
 """
 
 from dpml.privacy.discrete.rounding import divide, integer_radius, to_integers, wrap_probability

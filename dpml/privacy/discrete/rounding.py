@@ -1,7 +1,7 @@
-"""Rows as integers of bounded length: sums of them are exact, and a sensitivity is a whole number.
+"""Round rows to integer vectors of bounded length, so that sums are exact and sensitivities are integers.
 
-A row's integers are a function of that row and of public numbers, so floating-point errors before the rounding do not
-matter for privacy. Accounting and rounding: docs/privacy/discrete_noise.md, Theorems 1 and 2.
+A row's integers depend only on that row and on public numbers, so floating-point errors before the rounding do not
+affect privacy. Accounting and rounding: docs/privacy/discrete_noise.md, Theorems 1 and 2.
 """
 
 import math
@@ -17,25 +17,25 @@ Integers = NDArray[np.int64]
 
 
 def integer_radius(clip: float, bits: int) -> int:
-    """Return the largest whole length that is at most `clip` in steps of 2^-bits."""
+    """Return R, the largest integer that is at most `clip` in steps of 2^-bits."""
     return math.floor(Fraction(clip) * 2**bits)
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Return vectors (..., k) in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
+    """Round vectors (..., k) to integers in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
 
-    Every entry is rounded to the nearest integer. A vector longer than `clip` is first shortened to it, in floating
-    point. A vector that is still too long after rounding is multiplied by R/n, n the least whole number that is not
-    below its length, and rounded towards 0 in integers. Neighbours' vectors are at most 2 R apart.
+    A vector longer than `clip` is first shortened to `clip`, in floating point. Then every entry is rounded to the
+    nearest integer. If the result is still too long, it is multiplied by R/n, where n is its length rounded up to an
+    integer, and rounded towards 0 in integer arithmetic. The vectors of neighbours are at most 2 R apart.
     """
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
         raise UserError(
             f"vectors of {values.shape[-1]} entries and length {clip:g} in steps of 2^-{bits} do not fit into 64-bit "
-            f"integers, or are shorter than a step: choose other fractional bits."
+            f"integers, or are shorter than one step: choose another number of fractional bits."
         )
     if not np.isfinite(values).all():
-        raise UserError("a value to be rounded is not a finite number.")  # naming the row would reveal it
+        raise UserError("a value to be rounded is not a finite number.")  # the message must not reveal which row
     whole = np.empty(values.shape, np.int64)
     from_, to = values.reshape(-1, values.shape[-1]), whole.reshape(-1, values.shape[-1])
     for some in blocks(len(from_), values.shape[-1]):
@@ -44,7 +44,7 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
 
 
 def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
-    with np.errstate(over="ignore"):  # a length of infinity is shortened to 0
+    with np.errstate(over="ignore"):  # a vector of infinite length becomes 0
         length = np.linalg.norm(values, axis=-1, keepdims=True)
     inside = values * (clip / np.maximum(length, clip))
     whole = np.rint(np.clip(np.ldexp(inside, bits), -radius, radius)).astype(np.int64)
@@ -56,40 +56,40 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
 
 
 def divide(total: Integers, count: int) -> Integers:
-    """Return ``total / count`` rounded to the nearest whole number, exactly; entries of `total` are below 2^61."""
+    """Return ``total / count`` rounded to the nearest integer, exactly; entries of `total` must be below 2^61."""
     return (2 * total + count) // (2 * count)
 
 
 def _root_above(squares: Integers) -> Integers:
-    """Return the least whole numbers whose squares are at least `squares` (n,), below 2^62."""
-    root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # from one below, as the float may be off by one
+    """Return the least integers whose squares are at least `squares` (n,), below 2^62."""
+    root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # start below, as the float may be off by one
     for _ in range(3):
         root += root * root < squares
     return root
 
 
 REST = 1e-25
-"""An upper bound on the excess of mu over that of the continuous Gaussian, 54 d h e^(-2 pi^2 r^2)."""
+"""An upper bound on how much mu exceeds the mu of the continuous Gaussian, 54 d h e^(-2 pi^2 r^2)."""
 
 _RING = 64  # bits of the secure sum's ring
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return r^2 with ``2 pi^2 r^2 >= 64 + log(honest * coordinates)``: 13/4 and 1/28 for each binary digit."""
+    """Return an r^2 with ``2 pi^2 r^2 >= 64 + log(honest * coordinates)``: 13/4 plus 1/28 per binary digit."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
 
 
 def wrap_probability(bound: int, variance: Fraction, parties: int, coordinates: int) -> float:
     """Bound the probability that a coordinate of the noisy sum leaves [-2^63, 2^63) and wraps around modulo 2^64.
 
-    Wrapping costs accuracy, not privacy: it is post-processing of the sum. The bound: docs/privacy/discrete_noise.md,
-    "The ring of the secure sum".
+    Wrapping is post-processing of the sum, so it costs accuracy but not privacy. The bound is derived in
+    docs/privacy/discrete_noise.md, "The ring of the secure sum".
 
     Args:
-        bound: on the size of every coordinate of the sum without noise.
-        variance: of one party's noise.
-        parties: the number of parties that add noise.
-        coordinates: of the vector.
+        bound: A bound on the size of every coordinate of the sum without noise.
+        variance: The variance of one party's noise.
+        parties: The number of parties that add noise.
+        coordinates: The number of coordinates of the vector.
     """
     room = (1 << _RING - 1) - bound
     if room <= 0:

@@ -1,7 +1,7 @@
-"""Exact sampling of many integers whose law is given by blocks, for the discrete Gaussian and Laplace laws.
+"""Draw arrays of integers from the exact discrete Gaussian and Laplace distributions.
 
-64-bit integers decide almost all comparisons; `settle` decides the rest with more digits. No floating-point number is
-used. Algorithm and proof that the law is exact: docs/privacy/discrete_noise.md, "Sampling".
+64-bit integers decide almost all comparisons; `settle` decides the others with more digits. No floating-point number is
+used. Algorithm and proof that the distribution is exact: docs/privacy/discrete_noise.md, "Sampling".
 """
 
 import os
@@ -20,22 +20,22 @@ from dpml.errors import UserError
 from dpml.privacy.discrete.rounding import Integers
 
 Bounds = tuple[list[int], list[int]]
-"""Ascending real numbers c, each as lower <= 2^bits c <= upper."""
+"""Bounds lower <= 2^bits c <= upper on ascending real numbers c."""
 
 _GUARD = 64  # additional bits of intermediate results
 
 
 def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
-    """Return integers ``lower <= 2^bits e^-gamma <= upper`` for gamma >= 0, at most two apart."""
+    """Return integers with ``lower <= 2^bits e^-gamma <= upper``, at most two apart, for gamma >= 0."""
     return _exp_minus(gamma.numerator, gamma.denominator, bits)
 
 
 def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
-    """Return the same for ``gamma = above / below``, which need not be in lowest terms.
+    """Return the bounds of `exp_minus` for ``gamma = above / below``, which need not be in lowest terms.
 
-    e^-x for ``x = gamma / 2^halvings <= 1/2`` by its series, then squared as often. In units of 2^-w, a term is at most
-    4 below the truth, because e' <= e/2 + 2. The first term that is 0 is then at most 4, and the later ones, of
-    alternating sign, are smaller. x is cut to a multiple of the unit, which shifts e^-x by at most 1.
+    The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, which is then squared `halvings` times. Errors in units
+    of 2^-w: each term is at most 4 too small, because e' <= e/2 + 2. The first term that becomes 0 is therefore at most
+    4, and later terms alternate in sign and are smaller. Cutting x to a multiple of the unit shifts e^-x by at most 1.
     """
     if above >= bits * below:  # e^-gamma < 2^-bits
         return 0, 1
@@ -57,12 +57,12 @@ def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
 def cumulative(variance: Fraction, bits: int) -> Bounds:
     """Bound ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``, k >= 0.
 
-    It ends where less than 2^-bits is left: weights above k fall by ``e^-y``, ``y = (2k + 1)/2 variance``, or faster,
-    and ``1/(1 - e^-y) <= 1 + 1/y``.
+    The list ends where the remaining probability is below 2^-bits: each weight after k is at most ``e^-y`` times the
+    one before, with ``y = (2k + 1)/2 variance``, and ``1/(1 - e^-y) <= 1 + 1/y``.
     """
     w = bits + _GUARD
     weights: list[tuple[int, int]] = []
-    twice, per = 2 * variance.numerator, variance.denominator  # whole numbers take half the time of fractions
+    twice, per = 2 * variance.numerator, variance.denominator  # integers take half the time of fractions
     while True:
         k = len(weights)
         lower, upper = _exp_minus(k * k * per, twice, w)
@@ -80,7 +80,8 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
 def geometric(rate: Fraction, bits: int) -> Bounds:
     """Bound ``Pr[V <= k] = 1 - e^(-rate (k + 1))``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to e^(-rate k).
 
-    It ends where less than 2^-bits is left. A product of two bounds is off by at most one unit of 2^-(bits + 64) more.
+    The list ends where the remaining probability is below 2^-bits. A product of two bounds adds an error of at most one
+    unit of 2^-(bits + 64).
     """
     w = bits + _GUARD
     least, most = exp_minus(rate, w)
@@ -95,10 +96,10 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the real `numbers` are at most U, whose first `bits` binary digits are `prefix`.
+    """Return how many of the real `numbers` are at most a uniform U whose first `bits` binary digits are `prefix`.
 
-    The last upper bound is at least 2^bits, so that a U above the last lower bound is undecided. Where bounds at this
-    precision do not decide, `more` gives the next 64 digits of U. U is uniform, so this ends with probability 1.
+    The last upper bound must be at least 2^bits. If the bounds at one precision do not decide, `more` returns the next
+    64 digits of U. As U is uniform, this ends with probability 1.
     """
     while True:
         lower, upper = numbers(bits)
@@ -112,16 +113,16 @@ Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
 """A source of n uniform random bytes: `os.urandom`, or a NumPy generator's `bytes` for reproducible noise."""
 
-_BLOCK = 1 << 17  # candidates at once: 1 MiB an array
+_BLOCK = 1 << 17  # candidates at once: arrays of 1 MiB
 _INDEX = 63  # digits of U for v; the 64th bit is the sign
-UNIT = 30  # digits of U for e^-gamma, and of e^-gamma
+UNIT = 30  # digits of e^-gamma, and of the U that is compared with it
 FRACTION = 24  # digits of u/t
 _MARGIN = 1 << UNIT - 20  # a bound on the error of `_chance`
 _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """A sampler of independent integers; a subclass is a frozen dataclass that defines how blocks are weighted."""
+    """Draw independent integers; a subclass is a frozen dataclass that defines the weights of blocks."""
 
     @property
     @abstractmethod
@@ -130,18 +131,18 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Bounds:
-        """Bound ``Pr[v <= k]``; the last upper bound is 1."""
+        """Return bounds on ``Pr[v <= k]``; the last upper bound is 1."""
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """Return the exact gamma of one candidate."""
+        """Return the exact gamma of one candidate, which is accepted with probability e^-gamma."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma in units of 2^-30, off by less than 2^-21, and where this holds and gamma is below 1/2."""
+        """Return gamma in units of 2^-30 with an error below 2^-21, and where this holds and gamma is below 1/2."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
-        """Draw independent entries, a function of the bytes of `source` alone."""
+        """Draw an array of independent integers; the result depends only on the bytes of `source`."""
         samples = np.empty(shape, dtype=np.int64)
         flat, filled = samples.reshape(-1), 0
         while filled < flat.size:
@@ -175,16 +176,16 @@ class BlockSampler(ABC):
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
             numbers = partial(_accept, self._gamma(int(v[i]), int(u[i])))
-            # the comparison below then has the exact outcome
+            # `above` makes the comparison below exact
             above = settle(int(digits[i]), UNIT, numbers, partial(_word, source))
             chance[i] = -1 if above else 1 << UNIT
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return e^-gamma in units of 2^-30, off by less than 2^-20, and where this holds.
+        """Return e^-gamma in units of 2^-30 with an error below 2^-20, and where this holds.
 
-        The series for gamma < 1/2 + 2^-21 ends with an error below 2^-8/8! < 2^-23, and each of its steps rounds by
-        less than two units, halved by the next.
+        For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
+        two units, and the next step halves that error.
         """
         gamma, covered = self._near_gamma(v, u)
         gamma = np.where(covered, gamma, 0)
@@ -197,7 +198,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return the lower bounds (k,), and for every count of them the least U with certainly this count (k + 1,)."""
+    """Return the lower bounds (k,), and the least U from which each count of them is certain (k + 1,)."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -217,7 +218,7 @@ def _accept(gamma: Fraction, bits: int) -> Bounds:
     return [lower, 1 << bits], [upper, 1 << bits]
 
 
-_WIDEST_VARIANCE = 112  # log2 of the variance: beyond, samples might not fit into 64 bits
+_WIDEST_VARIANCE = 112  # log2 of the largest variance whose samples fit into 64 bits
 _FAR = 1 << 12  # the least v that `_near_gamma` does not cover
 
 _cumulative = lru_cache(maxsize=64)(cumulative)
@@ -225,10 +226,10 @@ _cumulative = lru_cache(maxsize=64)(cumulative)
 
 @dataclass(frozen=True)
 class DiscreteGaussian(BlockSampler):
-    """Noise of the law ``Pr[x] ~ e^(-x^2/2 variance)`` for integers x; its variance is at most `variance`.
+    """Integer noise with ``Pr[x] ~ e^(-x^2/2 variance)``; its true variance is at most `variance`.
 
     Args:
-        variance: sigma^2, a positive rational number below 2^112.
+        variance: The parameter sigma^2, a positive rational number below 2^112.
 
     >>> DiscreteGaussian(Fraction(137, 10)).sample((2, 3), np.random.default_rng(1).bytes).shape
     (2, 3)
@@ -240,13 +241,13 @@ class DiscreteGaussian(BlockSampler):
         if not 0 < self.variance < 1 << _WIDEST_VARIANCE:
             raise UserError(
                 f"discrete noise needs a variance above 0 and below 2^{_WIDEST_VARIANCE}, in squared steps of the "
-                f"grid, got {float(self.variance):g}: choose other fractional bits."
+                f"grid, got {float(self.variance):g}: choose another number of fractional bits."
             )
-        object.__setattr__(self, "variance", Fraction(self.variance))  # an int, divided, would become a float
+        object.__setattr__(self, "variance", Fraction(self.variance))  # dividing an int would give a float
 
     @property
     def block_bits(self) -> int:
-        """b: the largest whole number >= 0 with ``32 * 2^b <= sqrt(variance)``."""
+        """The largest integer b >= 0 with ``32 * 2^b <= sqrt(variance)``."""
         return max((int(self.variance) >> 10).bit_length() - 1, 0) // 2
 
     def _cumulative(self, bits: int) -> Bounds:
@@ -258,9 +259,9 @@ class DiscreteGaussian(BlockSampler):
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Bound gamma as `BlockSampler` requires.
 
-        With f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down: f by 2^-24, which
-        lowers gamma by ``2^-24 k (2v + 2)`` < 2^-21.9 for v < 2^12; f (2v + f) by 2^-20, which lowers gamma by 2^-31;
-        k by 2^-40, by ``2^-40 * 2^13``; gamma by 2^-30. No product exceeds 2^63. For v in the table gamma is below 1/3.
+        With f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma loses
+        ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
+        ``2^-40 * 2^13`` by rounding k by 2^-40, and 2^-30. No product exceeds 2^63. In the table, gamma is below 1/3.
         """
         b = self.block_bits
         f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b
@@ -271,17 +272,17 @@ class DiscreteGaussian(BlockSampler):
         return gamma, (v < _FAR) & (gamma < 1 << UNIT - 1)
 
 
-_WIDEST_SCALE = 56  # log2 of the scale: beyond, samples might not fit into 64 bits
+_WIDEST_SCALE = 56  # log2 of the largest scale whose samples fit into 64 bits
 
 _geometric = lru_cache(maxsize=64)(geometric)
 
 
 @dataclass(frozen=True)
 class DiscreteLaplace(BlockSampler):
-    """Noise of the law ``Pr[x] ~ e^(-|x|/scale)`` for integers x; its variance is below ``2 scale^2``.
+    """Integer noise with ``Pr[x] ~ e^(-|x|/scale)``; its variance is below ``2 scale^2``.
 
     Args:
-        scale: in steps of the grid, a positive rational number below 2^56.
+        scale: The scale in steps of the grid, a positive rational number below 2^56.
 
     >>> DiscreteLaplace(Fraction(137, 10)).sample((2, 3), np.random.default_rng(1).bytes).shape
     (2, 3)
@@ -293,13 +294,13 @@ class DiscreteLaplace(BlockSampler):
         if not 0 < self.scale < 1 << _WIDEST_SCALE:
             raise UserError(
                 f"discrete noise needs a scale above 0 and below 2^{_WIDEST_SCALE}, in steps of the grid, got "
-                f"{float(self.scale):g}: choose other fractional bits."
+                f"{float(self.scale):g}: choose another number of fractional bits."
             )
-        object.__setattr__(self, "scale", Fraction(self.scale))  # an int, divided, would become a float
+        object.__setattr__(self, "scale", Fraction(self.scale))  # dividing an int would give a float
 
     @property
     def block_bits(self) -> int:
-        """b: the largest whole number >= 0 with ``32 * 2^b <= scale``."""
+        """The largest integer b >= 0 with ``32 * 2^b <= scale``."""
         return max((int(self.scale) >> 5).bit_length() - 1, 0)
 
     def _cumulative(self, bits: int) -> Bounds:
@@ -311,8 +312,8 @@ class DiscreteLaplace(BlockSampler):
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Bound gamma as `BlockSampler` requires.
 
-        With f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down: f by 2^-24, which lowers gamma by
-        2^-29; k by 2^-40; gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
+        With f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers gamma by
+        2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
         """
         b = self.block_bits
         f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b

@@ -1,10 +1,10 @@
-"""The exact privacy loss of a sum of L2-Laplace vectors with sensitivity 2, of which only the sum is seen.
+"""The exact privacy loss of a sum of L2-Laplace vectors with sensitivity 2, if only the sum is seen.
 
 The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, beta = eps/2, has the density
 
     f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
 
-times beta^d. A shift by 2 dominates every shorter one, and its loss is put on a grid from above:
+times beta^d. A shift by 2 dominates every shorter shift. Its loss is bounded from above on a grid:
 docs/privacy/rajkumar2012.md, Theorem 3, proof of bound 2.
 """
 
@@ -18,11 +18,11 @@ from scipy.special import gammainccinv, gammaincinv, gammaln, k0e, k1e
 from dpml.arrays import Array
 from dpml.privacy.pld import FADED, Losses
 
-_RATIO = 1.06  # of neighbouring distances from the centre of P
-_BELTS = 120  # values of rho
-_SLACK = 1e-12  # relative error of a density, and the error of a loss per unit of v
-_FAR = 45.0  # e^-45 is beyond the last t
-_BLOCK = 1 << 13  # numbers at once
+_RATIO = 1.06  # ratio of neighbouring distances from the centre of P
+_BELTS = 120  # number of values of rho
+_SLACK = 1e-12  # relative error of a density, and error of a loss per unit of v
+_FAR = 45.0  # the mass beyond the last t is e^-45
+_BLOCK = 1 << 13  # numbers per block
 
 
 @lru_cache(maxsize=16)
@@ -36,18 +36,18 @@ def losses(eps: float, parties: int, d: int) -> Losses:
         """Return the logarithm of the density under P, and the loss."""
         to_p, to_q = np.hypot(t + eps / 2, rho), np.hypot(t - eps / 2, rho)
         log_p, log_q = _log_profile(v, to_p), _log_profile(v, to_q)
-        # the distances' difference without cancellation
+        # the difference of the distances, computed without cancellation
         return log_p - to_p, log_p - log_q - 2 * t * eps / (to_p + to_q)
 
     log_scale = (1 - v) * math.log(2) - d / 2 * math.log(4 * math.pi) - gammaln(shape)
-    if d > 1:  # the surface of a sphere around the axis
+    if d > 1:  # add the surface of a sphere around the axis
         log_scale += math.log(2) + (d - 1) / 2 * math.log(math.pi) - gammaln((d - 1) / 2)
     corners = loss(t[:, None], rho)[1][..., None, None]
     error = _SLACK * (v + 1) * min(eps, 1.0) + 1e-15 * (v + 1)
     belts = max(len(rho) - 1, 1)
     high, low = corners[:-1, :belts] + error, np.maximum(corners[1:, -belts:] - error, 0.0)
     gap = high - low
-    flat = gap < 1e3 * error  # all to the upper end, where rounding would decide
+    flat = gap < 1e3 * error  # rounding would decide, so all mass goes to the upper end
 
     masses = []
     for order in (3, 4):
@@ -72,7 +72,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
 
 
 def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
-    """Return the cells' edges in t, from far to 0, and in rho."""
+    """Return the edges of the grid's cells: in t, from the farthest to 0, and in rho."""
     shape = parties * (d + 1) / 2
     theta = np.linspace(0.01, 0.99, 99)
     far = float(np.min((_FAR - shape * np.log1p(-(theta**2))) / theta))  # Chernoff
@@ -82,7 +82,7 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
     t = np.concatenate([-eps / 2 - outward[::-1], [-eps / 2], -eps / 2 + inward, [0.0]])
     if d == 1:
         return t, np.zeros(1)
-    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; the proof holds for any edges
+    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; any edges are valid
     freedom = (d - 1) / 2
     highest = 2 * math.sqrt(gammainccinv(shape, 1e-17) * gammainccinv(freedom, 1e-17))
     lowest = 2 * math.sqrt(gammaincinv(shape, 1e-6) * gammaincinv(freedom, 1e-6))
@@ -90,20 +90,20 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
 
 
 def _nodes(edges: Array, order: int) -> tuple[Array, Array]:
-    """Return Gauss's nodes and weights in the cells between `edges` (k + 1,): (k, order) each."""
+    """Return Gauss's nodes and weights, (k, order) each, in the cells between `edges` (k + 1,)."""
     nodes, weights = leggauss(order)
     half = np.diff(edges)[:, None] / 2
     return edges[:-1, None] + half * (1 + nodes), half * weights
 
 
 def _log_profile(v: float, r: Array) -> Array:
-    """Return ``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow, in blocks that stay in cache."""
+    """Return ``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow, in blocks for the CPU cache."""
     blocks = np.array_split(r.ravel(), math.ceil(r.size / _BLOCK))
     return np.concatenate([_log_profile_of(v, block) for block in blocks]).reshape(r.shape)
 
 
 def _log_profile_of(v: float, r: Array) -> Array:
-    """Return `_log_profile` by the recursion of the ratios ``r K_(v+1)/K_v``, a sum of positive terms."""
+    """Return `_log_profile` by recursion over the ratios ``r K_(v+1)/K_v``, which adds only positive terms."""
     if v % 1:
         total, ratio, order = np.full_like(r, math.log(math.pi / 2) / 2), r + 1, 0.5
     else:

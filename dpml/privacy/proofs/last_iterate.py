@@ -1,8 +1,8 @@
-"""Privacy of the last of many noisy rounds, where none of the rounds before is seen.
+"""Privacy of the last of many noisy rounds, if no earlier round is seen.
 
-Round t is ``w <- phi_t(w) + N(0, s_t^2 I)``: for fixed data phi_t is c_t-Lipschitz in w, and a replaced row moves
-phi_t(w) by at most m_t, whatever w is. Shifted interpolation gives the mu of the last model (Bok, Su & Altschuler
-2024): docs/privacy/kang2019.md, Theorem 2.
+Round t is ``w <- phi_t(w) + N(0, s_t^2 I)``: for fixed data phi_t is c_t-Lipschitz in w, and replacing a row shifts
+phi_t(w) by at most m_t for every w. Shifted interpolation gives the mu of the last model (Bok, Su & Altschuler 2024):
+docs/privacy/kang2019.md, Theorem 2.
 """
 
 import math
@@ -14,12 +14,12 @@ from dpml.arrays import Array
 
 
 def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
-    """Return the mu of the last of T rounds, rounded up; inf where a shift meets no noise, 0 without rounds.
+    """Return the mu of the last of T rounds, rounded up; inf if a shift meets no noise, 0 without rounds.
 
     Args:
-        contractions: the Lipschitz constant c_t of every round's map, (T,), 1 or more allowed.
-        moves: the sensitivity m_t of every round's map to a replaced row, (T,).
-        noises: the standard deviation s_t of the Gaussian noise that is then added, (T,), 0 allowed.
+        contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
+        moves: The sensitivity m_t of every round's map to a replaced row, (T,).
+        noises: The standard deviation s_t of every round's Gaussian noise, (T,); it may be 0.
 
     Raises:
         ValueError: a number is negative or NaN, a contraction or a move is infinite, or the lengths differ.
@@ -35,7 +35,7 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     with np.errstate(divide="ignore"):
         later = np.concatenate([np.cumsum(np.log(c[:0:-1]))[::-1], [0.0]]) if len(c) else c
         moved, noised = np.log(m), np.log(s)
-    # relative errors of T sums of logarithms; those of tiny products are negligible
+    # relative error of T sums of logarithms; errors of tiny products are negligible
     rounding = 8 * np.finfo(float).eps * len(c)
     pieces = _convex_minorant(later + moved, 2 * (later + noised))
     shifted = _root_of_sum(2 * pieces[0], pieces[1]) * (1 + rounding * (1 + float(later.max(initial=0.0))))
@@ -43,9 +43,9 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """Return the pieces of the greatest convex minorant of the path with these steps (T,), both as logarithms.
+    """Return the pieces of the greatest convex minorant of the path with these steps (T,), in logarithms.
 
-    Falling runs of slopes are pooled at once (constant rounds with c <= 1 are one such run), the rest one by one.
+    Runs of decreasing slopes are pooled at once, such as constant rounds with c <= 1; other steps one by one.
     """
     slopes = _slope(heights, widths)
     first = np.concatenate([[0], 1 + np.flatnonzero(slopes[1:] > slopes[:-1])]) if len(slopes) else np.zeros(0, int)
@@ -66,7 +66,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """Return the log slope; inf for a step of zero width, so that it is pooled with the next step."""
+    """Return the log slopes; a step of zero width has slope inf, so that it is pooled with the next step."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 
@@ -76,7 +76,7 @@ def _log_add(a: float, b: float) -> float:
 
 
 def _root_of_sum(tops: Array, bottoms: Array) -> float:
-    """Return sqrt(sum e^(top - bottom)) without overflow: 0 if every top is -inf, else inf where there is no noise."""
+    """Return sqrt(sum e^(top - bottom)) without overflow: 0 if all tops are -inf, else inf if a bottom is -inf."""
     silent = tops == -math.inf
     logs = np.where(silent, -math.inf, tops - np.where(silent, 0.0, bottoms))
     highest = float(logs.max(initial=-math.inf))

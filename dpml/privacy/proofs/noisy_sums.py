@@ -1,8 +1,8 @@
-"""Privacy of many rounds of noisy sums, each with fresh L2-Laplace noise, with or without a Gaussian that stays.
+"""Privacy of many noisy sums, each with fresh L2-Laplace noise, and optionally with one constant Gaussian vector.
 
-In every round each of h parties adds a vector of density proportional to exp(-beta ||rho||), beta = eps/2, to a sum of
-sensitivity 2; eta ~ N(0, common^2 I) is drawn once and is in every round's sum. Of four upper bounds on the privacy
-curve of T adaptive rounds the best is returned: docs/privacy/rajkumar2012.md, the four proofs of Theorem 3.
+In every round each of h parties adds a vector with density proportional to exp(-beta ||rho||), beta = eps/2, to a sum
+of sensitivity 2. A vector eta ~ N(0, common^2 I) is drawn once and added in every round. The result is the best of four
+upper bounds on the privacy curve of T adaptive rounds: docs/privacy/rajkumar2012.md, the four proofs of Theorem 3.
 """
 
 import math
@@ -19,7 +19,7 @@ from dpml.privacy.proofs import laplace_sums
 
 PURE, EXACT, SCALES, ETA = "pure rounds", "exact sums", "Gaussians of known scales", "Gaussians of known scales and eta"
 
-_EXACT_SHAPE = 64.0  # beyond, a sum is so nearly Gaussian that revealing its scale costs less than 1 % of mu^2
+_EXACT_SHAPE = 64.0  # above, a sum is so nearly Gaussian that revealing its scale costs less than 1 % of mu^2
 _EXACT_EPS = (1e-7, 100.0)
 _TAIL = 1e-4  # the share of delta that goes to unlikely scales
 _EDGES = 100
@@ -31,24 +31,24 @@ def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: 
     """Return the least eps that is proven at `delta` for all `rounds` together, and the name of the proof.
 
     Args:
-        rounds: T.
-        eps: of one party's noise in one round; inf for none.
-        parties: h, the number of parties whose noise is in a sum.
-        d: features.
-        common: the standard deviation of eta, 0 for none.
-        delta: in (0, 1).
+        rounds: The number of rounds T.
+        eps: The eps of one party's noise in one round; inf without noise.
+        parties: The number h of parties whose noise is in a sum.
+        d: The number of features.
+        common: The standard deviation of eta; 0 without eta.
+        delta: The delta, in (0, 1).
     """
     plain = Accountant().spend(eps, times=rounds).eps(delta)
     bounds = [(plain, PURE)]
     shape = parties * (d + 1) / 2
-    if plain in (0.0, math.inf) or eps > 16 * shape:  # so little noise that mu^2/2 of a round is above its eps
+    if plain in (0.0, math.inf) or eps > 16 * shape:  # with so little noise, mu^2/2 of a round exceeds its eps
         return bounds[0]
     if shape <= _EXACT_SHAPE and _EXACT_EPS[0] <= eps <= _EXACT_EPS[1]:
         losses = laplace_sums.losses(eps, parties, d)
         bounds.append((_composed([(losses, rounds)], delta), EXACT))
     else:
         bounds.append((_composed([(_scales(2 * eps, shape, rounds, delta, plain), rounds)], delta), SCALES))
-    # eta helps where 1/common^2 is below 3 S, give or take a factor
+    # eta helps if 1/common^2 is below about 3 S
     if 6 * (common * eps) ** 2 * rounds > 8 * (shape - 1):
         parts = [(_scales(eps, shape, rounds, delta, plain), rounds), (pld.gaussian(1 / common), 1)]
         bounds.append((_composed(parts, delta), ETA))
@@ -62,10 +62,10 @@ def _composed(parts: list[tuple[pld.Losses, int]], delta: float) -> float:
 
 
 def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
-    """Return the loss of a round, a Gaussian release of ``mu = sensitivity / sqrt(8 g)`` with a g ~ Gamma(shape) seen.
+    """Return the loss of a round: a Gaussian release of ``mu = sensitivity / sqrt(8 g)``, observed g ~ Gamma(shape).
 
-    A loss above `most`, which is proven otherwise, and a g below one that has a probability of ``1e-4 delta / rounds``
-    (Chernoff) count as an infinite loss.
+    Losses above `most`, an eps that is proven otherwise, count as infinite. So do values of g whose lower tail has a
+    probability below ``1e-4 delta / rounds`` (Chernoff).
     """
     unlikely = math.log(_TAIL * delta / rounds)
     # with u = log(g/shape), Pr[u below] and Pr[u above] are at most exp(-shape (e^u - 1 - u))
@@ -83,7 +83,7 @@ def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: f
     mass = np.exp(log_scale - shape * _rate(u)) * weights * half * (1 + _SLACK)
     mus, mu = (sensitivity / np.sqrt(8 * shape * np.exp(at)) for at in (edges, u))
     high, low = mus[:-1, None], mus[1:, None]
-    # with the curvature of erf(mu / sqrt 8) at the upper end everywhere, which gives that end more mass
+    # the curvature of erf(mu / sqrt 8) at the upper end is used everywhere, which gives that end more mass
     share = np.expm1(-high / 4 * (mu - low)) / np.expm1(-high / 4 * (high - low))
     masses = np.zeros(len(edges))
     masses[:-1] += (mass * share).sum(axis=1)

@@ -1,8 +1,8 @@
-r"""Privacy of objective perturbation, replacing one row of norm at most 1: Gaussian noise, and pure (L2-Laplace) noise.
+r"""Privacy of objective perturbation with Gaussian or L2-Laplace noise, if one row of norm at most 1 is replaced.
 
-Released is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w``, b random, R > 0 and shift >=
-0. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md, Theorem 1 (with a
-shift). b of density proportional to exp(-beta ||b||): docs/privacy/imtiaz2019.md, Theorem 5.
+The release is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w`` with a random b, R > 0 and
+shift >= 0. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md, Theorem 1
+(with a shift). b with density proportional to exp(-beta ||b||): docs/privacy/imtiaz2019.md, Theorem 5.
 """
 
 import math
@@ -17,33 +17,33 @@ from dpml.privacy import gdp, pld
 from dpml.privacy.safe import ROUNDING, round_down, round_up, with_slack
 
 SMOOTHNESS = 0.25  # the largest s (1 - s)
-_CELLS = 256  # of the integral over s: an upper sum, 1 % above it where delta is 1e-8 or more
-_SPLITS = 13  # splits of eps in each round of the search for the best one
+_CELLS = 256  # cells of an upper sum for the integral over s, 1 % above the integral for delta >= 1e-8
+_SPLITS = 13  # splits of eps that each round of the search compares
 _ROUNDS = 5
-_POINTS = 1 << 10  # points of a curve; chords bound it between them
-_PAID_POINTS = 32  # of these points, where the curvature is accounted for
-_NEGLIGIBLE = 40.0  # e^-40 of a curve bounds the part that the integral leaves out
+_POINTS = 1 << 10  # points of a curve; chords bound the curve between them
+_PAID_POINTS = 32  # how many of these points account for the curvature
+_NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return the least eps at which the curvature costs nothing: ``2/R - 2/sigma^2``, R = `ridge`; rounded up."""
+    """Return the least eps at which the curvature costs no privacy: ``2/R - 2/sigma^2``, R = `ridge`; rounded up."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return rho, the same eps for the removal of a row."""
+    """Return rho, the value of `paid` for removing a row instead of replacing it."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
-    """Return the least R with which the curvature costs nothing at this eps; 0 if every R suffices."""
+    """Return the least R with which the curvature costs no privacy at this eps; 0 if every R suffices."""
     precision = 1 / sigma / sigma
-    # slightly above the R at which `paid` is eps, so that rounding cannot undo it
+    # slightly above the R at which `paid` equals eps, to cover rounding
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
 
 
 def delta_of(eps: float, sigma: float, ridge: float) -> float:
-    """Bound delta at eps >= 0 from above. `ridge` is R, N times the coefficient of ||w||^2 / 2 next to a mean loss."""
+    """Return an upper bound on delta at eps >= 0; `ridge` is R: N lam if ``lam/2 ||w||^2`` is added to a mean loss."""
     return math.exp(log_delta_of(eps, sigma, ridge))
 
 
@@ -52,7 +52,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
     mu, precision = round_up(1 / sigma), round_down(1 / sigma / sigma)
     if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
-    # delta never rises with eps, and any split of eps is a proof
+    # delta never increases with eps, and every split of eps gives a valid bound
     least = gdp.log_delta_of(2 * mu, precision)
     rho = _paid_removal(sigma, ridge)
     low, high = 0.0, eps
@@ -70,7 +70,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return log of a bound on H_t(with a row, without it), for t (k,) >= 0: (k,)."""
+    """Return log of a bound on H_t(with a row, without it), (k,), for t (k,) >= 0."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
@@ -84,12 +84,12 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     """Return log of an upper bound on ``D(1) - d_mu(t) = int (M - phi(a_s)) ds``, t (k,) > 0, log d_mu(t) = `plain`.
 
-    A sum over cells of s. In a cell, M is at most its value at the right end with the largest curvature in the cell
-    (``e^t phi(A + s) - phi(A) >= 0`` and 1/k fall), and phi(a_s) at least its value at the left end. As
-    ``e^t phi(A + s)/phi(A) = (1 + k) e^-v`` for A = (t - log(1 + k) + v)/r - r/2, r = s/sigma, log M is the largest
-    value of a concave function of v in (0, log(1 + k)]: a tangent bounds it. (Lengths below are in units of sigma.)
+    The bound is a sum over cells of s. In a cell, M is at most its value at the right end with the largest curvature in
+    the cell (``e^t phi(A + s) - phi(A) >= 0`` and 1/k decrease), and phi(a_s) is at least its value at the left end. As
+    ``e^t phi(A + s)/phi(A) = (1 + k) e^-v`` for A = (t - log(1 + k) + v)/r - r/2, r = s/sigma, log M is the maximum of
+    a concave function of v in (0, log(1 + k)], which a tangent bounds. (Lengths below are in units of sigma.)
     """
-    # below `low` phi is e^-40 of the curve wherever curvature could pay; above `high` a_s is negative, or too small
+    # below `low`, phi is e^-40 of the curve where curvature matters; above `high`, a_s is negative or too small
     reach = np.sqrt(2 * (_NEGLIGIBLE - plain))
     high = np.minimum(1 / (1 + ridge / t / sigma / sigma), sigma * np.sqrt(2 * t))
     low = np.minimum(t * sigma / (reach + sigma / ridge + np.sqrt(t / 2)), high)
@@ -100,19 +100,19 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     most = np.log1p(k)
     base = (t[:, None] - most) / right - right / 2
 
-    start = np.maximum(-base * right, 0.0)  # where A >= 0; and A grows by at most 1 from there
+    start = np.maximum(-base * right, 0.0)  # A >= 0 from here on, and grows by at most 1
     end = np.minimum(start + right, most)
     following = end
     for _ in range(20):
         v = following
         grown, steep = np.expm1(v), (base + v / right) / right
-        level = 1 - grown * steep  # of the sign of the slope, and concave: Newton's steps come down to its root
+        level = 1 - grown * steep  # concave, with the sign of the slope: Newton's method descends to its root
         slope = level / grown
-        rest = np.maximum(slope * (end - v), slope * (start - v))  # the tangent's rise, to either side
+        rest = np.maximum(slope * (end - v), slope * (start - v))  # the tangent's increase to either end
         if rest.max() < 1e-4:
             break
         step = level / (steep + grown * steep + grown / right / right)
-        following = np.clip(v + step, np.maximum(start, v / 1024), end)  # where more is lost, rounding would decide
+        following = np.clip(v + step, np.maximum(start, v / 1024), end)  # a larger decrease is rounding error
     log_most = -((base + v / right) ** 2) / 2 + np.log(-np.expm1(-v)) + np.log1p(1 / k) + rest
     least = -(np.maximum(t[:, None] / left - left / 2, 0.0) ** 2) / 2
     ratio = np.minimum(least - log_most, 0.0)
@@ -122,14 +122,14 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 
 @lru_cache(maxsize=1 << 8)
 def losses(sigma: float, ridge: float) -> pld.Losses:
-    """Return the privacy loss of a release, from its whole curve, for composition."""
+    """Return the privacy loss of a release, from its whole privacy curve, for composition."""
     low, high = 1 / sigma / sigma, max(paid(sigma, ridge), 1 / sigma / sigma)
     top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 12 standard deviations of a Gaussian release's loss
     plain = np.linspace(0.0, top, _POINTS)
     plain = plain[(plain <= low) | (plain >= high)]
     eps = np.unique(np.concatenate([plain, np.linspace(low, high, _PAID_POINTS)]))
     delta = np.exp([log_delta_of(float(each), sigma, ridge) for each in eps]) * (1 + 1e-9)
-    # replace-one adjacency is symmetric: the curve below 0 follows from that above
+    # replace-one adjacency is symmetric: the curve at -eps follows from the curve at eps
     below = -eps[:0:-1]
     return pld.from_curve(
         np.concatenate([below, eps]), np.concatenate([-np.expm1(below) + np.exp(below) * delta[:0:-1], delta])
@@ -146,7 +146,7 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
     low, high = max(plain, precision), paid(sigma, ridge)
     if plain <= precision or plain >= high:
         return plain
-    apart = math.log1p(SMOOTHNESS / ridge)  # the price of the whole Jacobian, accounted for separately from the noise
+    apart = math.log1p(SMOOTHNESS / ridge)  # the eps of the Jacobian, if it is accounted for separately from the noise
     if math.exp(-apart) * delta > 0:
         high = min(high, round_up(apart + gdp.eps_of(mu, round_down(math.exp(-apart) * delta))))
     return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
@@ -169,14 +169,14 @@ def sigma_of(eps: float, ridge: float, delta: float) -> float:
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of the falling function `excess` in [low, high], low > 0; rounded up, so that it is not positive.
+    """Return the root of the decreasing function `excess` in [low, high], low > 0, rounded up so that `excess` <= 0.
 
-    Values take milliseconds, and both ends and the root are used more than once.
+    Values take milliseconds and are used more than once, so they are cached.
     """
     excess = cache(excess)
     if excess(low) <= 0:
         return low
-    if excess(high) > 0:  # only by rounding
+    if excess(high) > 0:  # can only happen by rounding
         return high
     bottom, top = math.log(low), math.log(high)
     ends = {bottom: low, top: high}
@@ -189,7 +189,7 @@ def _crossing(excess: Callable[[float], float], low: float, high: float) -> floa
 
 
 def pure_eps_of(beta: float, ridge: float) -> float:
-    """Return the eps of noise of density proportional to exp(-beta ||b||), delta = 0; inf without noise or ridge."""
+    """Return the eps (delta = 0) of noise with density proportional to exp(-beta ||b||); inf without noise or ridge."""
     if ridge == 0 or math.isinf(beta):
         return math.inf
     if round_down(beta * ridge) >= 1:
@@ -202,16 +202,16 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 
 
 def jacobian_eps_of(slope: float, curvature: float) -> float:
-    """Return the eps, delta = 0, of any loss: `slope` is beta times a bound on its gradients, `curvature` c/R.
+    """Return the eps, at delta = 0, for any loss: `slope` is beta times a bound on its gradients, `curvature` is c/R.
 
-    Two rows' gradients are at most twice the bound apart. The Jacobians of b <-> w differ by the exchange of one
-    rank-one term of at most c in a matrix that stays above R: a factor ``1 + c/R``, once.
+    The gradients of two rows differ by at most twice the bound. The Jacobians of b <-> w differ in one rank-one term of
+    at most c, in a matrix that is at least R, which costs one factor ``1 + c/R``.
     """
     return round_up(2 * slope + math.log1p(curvature))
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest beta, so the least noise, with a `pure_eps_of` of at most eps; 0 if there is none."""
+    """Return the largest beta, which is the least noise, with `pure_eps_of` at most eps; 0 if there is none."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)

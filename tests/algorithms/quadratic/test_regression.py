@@ -1,16 +1,19 @@
 """Linear regression with intervals: what the sums guarantee, and how often intervals cover the truth."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
 import dpml
-from dpml.algorithms.quadratic.regression import Moments, Regression
+from dpml.algorithms.quadratic.moments import Moments, noise_of
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
-from dpml.release.inference import hidden_directions
+from dpml.release.inference import expected, hidden_directions
 
 TRUE = np.array([0.3, -0.2, 0.0, 0.1])
 
@@ -57,7 +60,7 @@ def covered(repetitions, n, square_noise, linear_noise, labels_noise, scaled_up=
             scaled_up * y @ y + rng.standard_normal() * labels_noise, square_noise, linear_noise, n, scaled_up,
         )  # fmt: skip
         fitted = moments.estimated()
-        off = (fitted.coefficients - TRUE) / np.sqrt(np.diag(fitted.covariance))
+        off = (fitted.coefficients - TRUE) / fitted.errors(np.eye(d))
         found.append(np.abs(off) < 1.96)
     return np.mean(found, axis=0)
 
@@ -77,7 +80,7 @@ def test_without_noise_the_coefficients_and_errors_are_those_of_least_squares():
     fitted = Moments(X.T @ X, X.T @ y, y @ y, 0.0, 0.0, 500).estimated()
     beta, squares, _, _ = np.linalg.lstsq(X, y, rcond=None)
     np.testing.assert_allclose(fitted.coefficients, beta)
-    np.testing.assert_allclose(fitted.covariance, squares[0] / 497 * np.linalg.inv(X.T @ X))
+    np.testing.assert_allclose(fitted.covariances[0], squares[0] / 497 * np.linalg.inv(X.T @ X))
 
 
 @pytest.mark.parametrize("options", [{}, {"noise": "discrete"}, {"protocol": "secagg"}])
@@ -95,6 +98,31 @@ def test_a_release_has_the_sums_of_its_rows_with_the_noise_that_it_says(options)
     assert np.std(lines) == pytest.approx(1, abs=0.2)
     (message,) = prepared.algorithm.messages(budget, parties.problem)
     assert np.std([m.labels - y @ y for m in found]) == pytest.approx(message.units[0], rel=0.25)
+
+
+@pytest.mark.parametrize(("n", "numbers", "values", "eps"), [(6000, 3, 3, 2.0), (20_000, 6, 4, 1.0)])
+def test_a_value_as_frequent_as_a_release_says_has_a_coefficient(n, numbers, values, eps):
+    """Rows of uniform numbers and a category, whose last value has the stated share, or a fifth of it."""
+    algorithm, d, rng = Regression(LOSSES["squared"]), numbers + values, np.random.default_rng(0)
+    budget, problem = Budget(eps, 1e-6), Problem(N=n, d=d, M=1)
+    square, linear = noise_of(algorithm.messages(budget, problem)[0], 1.0)
+    share = float(re.search(r"([\d.]+) %", *expected(algorithm, budget, problem))[1]) / 100
+
+    def hidden(p):
+        found = 0
+        for _ in range(100):
+            category = rng.choice(values, n, p=[*[(1 - p) / (values - 1)] * (values - 1), p])
+            X = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, numbers)), category[:, None] == range(1, values)])
+            X /= np.sqrt(2 + numbers)
+            y = X @ rng.uniform(-0.2, 0.2, d)
+            E = np.triu(rng.standard_normal((d, d)), 1) / np.sqrt(2)
+            E = square * (E + E.T + np.diag(rng.standard_normal(d)))
+            sums = X.T @ X + E, X.T @ y + linear * rng.standard_normal(d), y @ y
+            found += hidden_directions(np.eye(d)[-1:], Moments(*sums, square, linear, n).estimated())[0]
+        return found
+
+    assert hidden(share) <= 5
+    assert hidden(share / 5) >= 25
 
 
 def design(name):
@@ -132,7 +160,7 @@ def test_intervals_cover_the_coefficients_of_real_tables(name, n, eps):
         fitted = Moments(sums[:d, :d] + E, sums[:d, d] + noise[0], sums[d, d] + noise[1], square, linear, n).estimated()
         hidden = hidden_directions(np.eye(d), fitted)
         if 2 * hidden.sum() <= d:
-            off = np.abs(fitted.coefficients - true) / np.sqrt(np.diag(fitted.covariance))
+            off = np.abs(fitted.coefficients - true) / fitted.errors(np.eye(d))
             covered += (off[~hidden] < 1.96).tolist()
     # coefficients of one sample are dependent: 400 or more independent ones leave this range once in a thousand
     assert 0.915 < np.mean(covered) < 0.985

@@ -1,0 +1,255 @@
+"""Coefficients and their covariances from the noisy sums that `regression` publishes.
+
+Nothing here reads a row: all of it is post-processing. The derivations: docs/privacy/inference.md, Theorems 2 and 4.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.stats import chi2
+
+from dpml.algorithms.quadratic.coefficients import spectral_edge
+from dpml.arrays import Array
+from dpml.mechanism.message import Sum
+
+_HIDDEN = 0.5  # the least curvature that is inverted, in units of the noise's spectral edge
+_UNLIKELY = 1e-4  # the p-value of the last gradient below which the rounds have not converged
+_FARTHEST = 1.0  # the largest root mean square difference of logits between the coefficients and the last models
+_SEPARATED = 0.15  # the least curvature that a direction may keep since round 0, relative to the mean of all directions
+_NO_NOISE = 1e-12  # replaces a noise_std of 0 in the weights of rounds
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """Coefficients and their covariances.
+
+    Attributes:
+        coefficients: (d,).
+        covariances: Over samples and noise, by k formulas, (k, d, d). The largest variance counts.
+        hidden: The projection on directions that the noise hides, (d, d).
+        refusal: The reason why there are no intervals; "" if there are.
+    """
+
+    coefficients: Array
+    covariances: Array
+    hidden: Array
+    refusal: str = ""
+
+    def errors(self, directions: Array) -> Array:
+        """Return the standard errors of the coefficients along directions (m, d): (m,)."""
+        return np.sqrt(np.einsum("mi,kij,mj->km", directions, self.covariances, directions).max(axis=0))
+
+
+def least_curvature(d: int, noise: float) -> float:
+    """Return the smallest eigenvalue that is used of a matrix (d, d) with this noise_std on its diagonal."""
+    return _HIDDEN * spectral_edge(d) * noise
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """A noisy matrix, whose eigenvalues below half of the noise's spectral edge are raised to it."""
+
+    values: Array
+    raised: Array
+    vectors: Array
+
+    @classmethod
+    def of(cls, matrix: Array, noise: float) -> "Curvature":
+        """Return the decomposed matrix (d, d) for noise of this standard deviation on the diagonal."""
+        d = len(matrix)
+        values, vectors = np.linalg.eigh(matrix)
+        floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
+        return cls(values, np.maximum(values, floor), vectors)
+
+    @property
+    def matrix(self) -> Array:
+        """The matrix with raised eigenvalues."""
+        return (self.vectors * self.raised) @ self.vectors.T
+
+    @property
+    def inverse(self) -> Array:
+        """Its inverse."""
+        return (self.vectors / self.raised) @ self.vectors.T
+
+    @property
+    def hidden(self) -> Array:
+        """Its projection on the directions whose eigenvalues were raised, by how much they were."""
+        lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
+        return (self.vectors * lost) @ self.vectors.T
+
+
+def _longest(d: int) -> float:
+    """Return the norm of the longest model that a round goes on from."""
+    return 20.0 * math.sqrt(d)
+
+
+def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
+    """Return the covariance of ``e - E a`` (Theorem 2).
+
+    Args:
+        vector: The noise_std of the vector e.
+        matrix: The noise_std on the diagonal of the symmetric matrix E.
+        along: The vector a, (d,).
+    """
+    isotropic = vector**2 + matrix**2 * (along @ along) / 2
+    return isotropic * np.eye(len(along)) + matrix**2 / 2 * np.outer(along, along)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """The noisy sums of a least squares release over rows x in the unit ball with labels y in [-1, 1].
+
+    Attributes:
+        square: X'X, (d, d).
+        linear: X'y, (d,).
+        labels: y'y.
+        square_noise: The noise_std on the diagonal of X'X; off the diagonal it is divided by sqrt 2.
+        linear_noise: The noise_std on X'y.
+        rows: The number of rows.
+        scaled_up: The factor that rescaled the sums of the present rows to all rows.
+    """
+
+    square: Array
+    linear: Array
+    labels: float
+    square_noise: float
+    linear_noise: float
+    rows: int
+    scaled_up: float = 1.0
+
+    @property
+    def present(self) -> int:
+        """Return how many rows were there."""
+        return round(self.rows / self.scaled_up)
+
+    def has_noise(self, message: Sum, widening: float) -> bool:
+        """Return whether the noise is that of a message, times `widening`."""
+        return noise_of(message, widening) == (self.square_noise, self.linear_noise)
+
+    def plain(self) -> dict[str, Any]:
+        """Return the sums as plain values for a model's file."""
+        return _plain(self)
+
+    def estimated(self) -> Estimated:
+        """Return the least squares coefficients and their covariance over samples and noise (Theorem 2)."""
+        S, v = Curvature.of(self.square, self.square_noise), self.linear
+        b = S.inverse @ v
+        noise = noise_in_scores(self.linear_noise, self.square_noise, b)
+        squares = self.labels - 2 * b @ v + b @ self.square @ b + np.trace(S.inverse @ noise)
+        variance = np.clip(squares / (self.rows - self.scaled_up * len(v)), 0.0, 1.0)
+        scores = self.scaled_up * variance * S.matrix + noise
+        return Estimated(b, (S.inverse @ scores @ S.inverse)[None], S.hidden)
+
+
+def noise_of(message: Sum, widening: float) -> tuple[float, float]:
+    """Return the standard deviations of the noise on X'X (on its diagonal) and on X'y."""
+    _, linear, square, _ = message.block_widths()
+    return square * widening, linear / 2 * widening
+
+
+@dataclass(frozen=True)
+class Round:
+    """The noisy sums of a Newton round over rows x in the unit ball, at a public model.
+
+    Attributes:
+        at: The model w, (d,).
+        gradient: The sum of s x for slopes s of the logistic loss, (d,).
+        hessian: The sum of |s| (1 - |s|) xx', (d, d).
+        meat: The sum of s^2 xx', (d, d).
+        noise: The noise_std t on the gradient. It is t/4 on the diagonal of the Hessian and sqrt 2 t on that of the
+            meat; off the diagonals these are divided by sqrt 2.
+        scaled_up: The factor that rescaled the sums of the present rows to all rows.
+    """
+
+    at: Array
+    gradient: Array
+    hessian: Array
+    meat: Array
+    noise: float
+    scaled_up: float = 1.0
+
+    def has_noise(self, message: Sum, widening: float) -> bool:
+        """Return whether the noise is that of a message, times `widening`."""
+        return message.noise * widening == self.noise
+
+    def next_model(self) -> Array:
+        """Return the model after a Newton step."""
+        w: Array = self.at - Curvature.of(self.hessian, self.noise / 4).inverse @ self.gradient
+        return w / max(1.0, float(np.linalg.norm(w)) / _longest(len(w)))
+
+
+@dataclass(frozen=True)
+class NewtonMoments:
+    """The noisy sums of a logistic release: of the round at 0, and of the last two rounds.
+
+    Attributes:
+        first, before, last: The rounds.
+        rows: The number of rows.
+    """
+
+    first: Round
+    before: Round
+    last: Round
+    rows: int
+
+    @property
+    def present(self) -> int:
+        """Return how many rows were there in the round with the fewest."""
+        return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
+
+    def plain(self) -> dict[str, Any]:
+        """Return the sums as plain values for a model's file."""
+        return {name: _plain(of) if isinstance(of, Round) else of for name, of in vars(self).items()}
+
+    def estimated(self) -> Estimated:
+        """Return the coefficients, and their covariances by the model and by the squared slopes (Theorem 4)."""
+        rounds = (self.before, self.last)
+        precisions = np.array([max(each.noise, _NO_NOISE) ** -2 for each in rounds])
+        weights, t = precisions / precisions.sum(), precisions.sum() ** -0.5
+
+        def mean(name: str) -> Array:
+            return np.asarray(sum(w * getattr(each, name) for w, each in zip(weights, rounds, strict=True)))
+
+        H = Curvature.of(mean("hessian"), t / 4)
+        step = H.inverse @ mean("gradient")
+        b = mean("at") - step
+        scores = max(each.scaled_up for each in rounds) * np.array([H.matrix, mean("meat")])
+        covariances = H.inverse @ (scores + noise_in_scores(t, t / 4, step)) @ H.inverse
+        return Estimated(b, covariances, H.hidden, self._refusal(b, H))
+
+    def _refusal(self, b: Array, H: Curvature) -> str:
+        t, before = self.last.noise, self.before.noise
+        step = self.last.at - self.before.at
+        left_out = self.before.scaled_up + self.last.scaled_up - 2
+        variances = t**2 + before**2 * (1 + step @ step / 32) + left_out * H.values
+        known = H.values >= H.raised
+        left = (H.vectors.T @ self.last.gradient)[known]
+        stopped = max(np.linalg.norm(self.before.at), np.linalg.norm(self.last.at)) > 0.999 * _longest(len(b))
+        if stopped or (t and known.any() and chi2.sf(np.sum(left**2 / variances[known]), known.sum()) < _UNLIKELY):
+            return "the rounds have not converged"
+        away = [b - each.at for each in (self.before, self.last)]
+        if max(4 * v @ self.first.hessian @ v for v in away) > _FARTHEST**2 * self.rows:
+            return "the last rounds are too far from the best model"
+        at_first = np.einsum("ij,ik,kj->j", H.vectors, self.first.hessian, H.vectors)
+        fallen = H.values * np.trace(self.first.hessian) < _SEPARATED * at_first * np.trace(H.matrix)
+        return "some columns almost separate the classes" if np.any(fallen & known) else ""
+
+
+def _plain(sums: Any) -> dict[str, Any]:
+    return {name: of.tolist() if isinstance(of, np.ndarray) else of for name, of in vars(sums).items()}
+
+
+def moments_of(content: Mapping[str, Any]) -> Moments | NewtonMoments:
+    """Return the sums in a model's file."""
+
+    def arrays(sums: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: np.array(of, dtype=float) if isinstance(of, list) else float(of) for name, of in sums.items()}
+
+    rows = int(content["rows"])
+    if "first" not in content:
+        return Moments(**{**arrays(content), "rows": rows})
+    first, before, last = (Round(**arrays(content[name])) for name in ("first", "before", "last"))
+    return NewtonMoments(first, before, last, rows)

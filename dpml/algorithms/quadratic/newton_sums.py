@@ -1,0 +1,163 @@
+"""Logistic regression by Newton's method on joint noisy sums: the gradient, the Hessian, and the squared slopes.
+
+A row x with the slope s of its loss adds s x to the gradient, |s| (1 - |s|) xx' to the Hessian and s^2 xx' to the meat
+of the sandwich covariance. With a quarter of the gradient's noise on the Hessian, and sqrt 2 times as much on the meat,
+both cost nothing: docs/privacy/inference.md, Theorem 3.
+
+*On a grid.* A row becomes integers z of length at most R = 2^bits, and its slope an integer q of at most Q = 2^9. Its
+terms are q z, |q| (Q - |q|) zz' and q^2 zz': those of a row z/R with the slope q/Q, so that the theorem holds for them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+
+from dpml.algorithms.quadratic.coefficients import entries, polynomial
+from dpml.algorithms.quadratic.moments import NewtonMoments, Round
+from dpml.arrays import Array, Index, blocks
+from dpml.mechanism.algorithm import Release
+from dpml.mechanism.carriers import Carrier
+from dpml.mechanism.discrete import checked, whole_steps
+from dpml.mechanism.message import Statistic, Sum, Terms
+from dpml.privacy import Problem
+from dpml.privacy.discrete import to_integers
+from dpml.privacy.discrete.rounding import Integers
+from dpml.sums import TALL, PairwiseSum
+
+SHARES = (0.04, 0.04, 0.04, 0.05, 0.08, 0.35, 0.4)
+"""The part of mu^2 that each round gets. The table uses the last two; the others find a model close to the best."""
+LAST = (len(SHARES) - 2, len(SHARES) - 1)
+"""The numbers of these two."""
+UNITS = (1.0, 1 / 4, 1 / 4 / math.sqrt(2), math.sqrt(2), 1.0)
+"""Of the gradient, the Hessian on and above its diagonal, and the meat on and above its diagonal."""
+
+_SUMS = 1 << 61  # the largest sum of integers
+_ROW_BITS, _SLOPE_BITS = 13, 9  # with which 512 products are summed exactly in double precision
+_GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples are equally spread modulo 1
+
+
+@dataclass(frozen=True)
+class NewtonTerms(Terms["NewtonSums"]):
+    """The gradients, Hessians and meats of some parties' rows."""
+
+    def total(self, *at: Array) -> Array:
+        return self._real(slice(None), *at)
+
+    def each(self, *at: Array) -> Array:
+        return np.array([self._real(self.parties.of(k), *at) for k in range(self.parties.problem.M)])
+
+    def _real(self, own: slice, models: Array) -> Array:
+        X, y, total = self.parties.X[own], self.parties.y[own], PairwiseSum()
+        for some in blocks(len(y), most=TALL):
+            slopes = _slopes(X[some], y[some], models)
+            total.add(np.array([_packed(X[some], s, 1.0) for s in slopes]))
+        return total.result()
+
+    def integers(self, resolutions: Index, secure: bool, *at: Array) -> Integers:
+        (models,), parties = at, self.parties
+        owners = [parties.of(k) for k in range(parties.problem.M)] if secure else [slice(None)]
+        spread = self._in_parties if secure else self._together
+        Q, answers = 1 << _SLOPE_BITS, []
+        for bits, w in zip(resolutions.tolist(), models, strict=True):
+            z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
+            (slopes,) = _slopes(parties.X, parties.y, w[None])
+            q = np.clip(np.floor(Q * slopes + spread), -Q, Q)
+            answers.append([_whole(z[own], q[own], bits) for own in owners])
+        return np.stack(answers, axis=1)
+
+    @cached_property
+    def _together(self) -> Array:
+        return _spread(self.parties.X, self.parties.y)
+
+    @cached_property
+    def _in_parties(self) -> Array:
+        X, y = self.parties.X, self.parties.y
+        return np.concatenate([_spread(X[own], y[own]) for own in map(self.parties.of, range(self.parties.problem.M))])
+
+
+def _spread(X: Array, y: Array) -> Array:
+    """Return what is added to slopes before they are rounded down: 1/2, or for further copies of a row other parts.
+
+    The sum of all copies of a row depends on their number only, so neighbours still differ in one term.
+    """
+    rows, numbers = np.column_stack([X, y]), np.arange(len(y))
+    order = np.lexsort(rows.T)
+    new = np.any(np.diff(rows[order], axis=0, prepend=np.nan) != 0, axis=1)
+    copies = np.empty(len(y))
+    copies[order] = numbers - np.maximum.accumulate(np.where(new, numbers, 0))
+    return (0.5 + copies * _GOLDEN) % 1
+
+
+def _slopes(X: Array, y: Array, models: Array) -> Array:
+    """Return the derivatives of the rows' losses in their scores: (B, n)."""
+    return -y * expit(-y * (models @ X.T))
+
+
+def _packed(X: Array, s: Array, most: float) -> Array:
+    """Return the three sums of rows (n, d) with slopes (n,) of size at most `most`, in one vector."""
+    size, where = np.abs(s), entries(X.shape[1])
+    hessian, meat = (((weights[:, None] * X).T @ X)[where] for weights in (size * (most - size), s * s))
+    return np.concatenate([s @ X, hessian, meat])
+
+
+def _whole(z: Integers, q: Array, bits: int) -> Integers:
+    """Return the sums of integers, exactly: no block of rows has a sum above 2^53."""
+    d = z.shape[1]
+    total = np.zeros(d + d * (d + 1), np.int64)
+    for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):
+        total += _packed(z[some].astype(float), q[some], 1 << _SLOPE_BITS).astype(np.int64)
+    return total
+
+
+@dataclass(frozen=True)
+class NewtonSums(Statistic):
+    """The blocks of `UNITS`, at models w (B, d)."""
+
+    terms = NewtonTerms
+
+    def lengths(self, d: int) -> tuple[int, ...]:
+        above = d * (d - 1) // 2
+        return (d, d, above, d, above)
+
+    def largest(self, problem: Problem) -> float:
+        return problem.N
+
+    def resolution(self, widths: Sequence[float], problem: Problem) -> int:
+        """The fractional bits of rows: 13 where the sums of N rows and the noise fit into 64 bits."""
+        slope = 4**_SLOPE_BITS
+        finest = min(4**_ROW_BITS, _SUMS // (problem.N * slope))
+        return (whole_steps(finest, max(widths) * slope).bit_length() - 1) // 2
+
+    def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
+        step = 0.5 ** (resolution + _SLOPE_BITS)
+        return (step, *(step**2,) * 4)
+
+    def state(self, d: int) -> tuple[str, tuple[int, ...]]:
+        return "<f8", (d,)
+
+
+def newton_messages(mu: float) -> tuple[Sum, ...]:
+    """Return the sums of all rounds. Neighbours move one by at most 2 in these units (Theorem 3)."""
+    return tuple(Sum(NewtonSums(), 2.0, 2.0 / (math.sqrt(share) * mu), UNITS) for share in SHARES)
+
+
+def newton_release(carrier: Carrier) -> Release:
+    """Take a Newton step from the noisy sums of every round, and estimate the coefficients from the last two."""
+    d, rows = carrier.problem.d, carrier.problem.N
+    half = d + d * (d + 1) // 2
+    w, rounds = np.zeros((len(carrier.budgets) * carrier.draws, d)), []
+    for number in range(len(SHARES)):
+        sums = carrier.ask(number, w)
+        gradient, hessian = polynomial(sums[:, :half], d, 1, 0.0)
+        _, meat = polynomial(sums[:, half:], d, 1, 0.0)
+        noises = carrier.per_run([float(messages[number].noise * carrier.widening) for messages in carrier.messages])
+        parts = zip(w, gradient, hessian, meat, noises.tolist(), strict=True)
+        rounds.append([Round(*sums_of_run, carrier.scaled_up) for sums_of_run in parts])
+        w = np.array([each.next_model() for each in rounds[-1]])
+    runs = [NewtonMoments(*each, rows) for each in zip(rounds[0], rounds[-2], rounds[-1], strict=True)]
+    weights = np.array([moments.estimated().coefficients for moments in runs])
+    return Release(carrier.by_budget(weights), {}, runs[0] if len(runs) == 1 else None)
