@@ -32,6 +32,10 @@ def cells() -> list[Path]:
     return list(Path("results/.cells").glob("*/*.json"))
 
 
+def partial_files() -> set[Path]:
+    return {path for path in Path.cwd().rglob(".*-*") if path.is_file()}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_it_goes_on_from_what_is_finished(run_command, workers):
@@ -42,12 +46,12 @@ def test_killed_it_goes_on_from_what_is_finished(run_command, workers):
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    kept = len(cells())
+    kept, interrupted = len(cells()), partial_files()
+    assert len(interrupted) <= workers  # those that the kill interrupted: dpml.files.write_atomically
     assert f"run: {kept} cached, {200 - kept} to run" in run_command("dpml-run", *words).out
     assert run_command("dpml-run", *MANY, "results_dir=other", "hydra.run.dir=whole").code == 0
     assert Path("killed/rows.csv").read_bytes() == Path("whole/rows.csv").read_bytes()
-    partial = [path for path in Path.cwd().rglob(".*-*") if path.is_file()]
-    assert len(partial) <= workers  # those that the kill interrupted: dpml.files.write_atomically
+    assert partial_files() == interrupted
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ ROOMS = {
     "api and cli": ("dpml/api dpml/cli", 3479, 2900),
     "experiments": ("experiments", 2751, 2900),
     "scripts": ("scripts", 2200, 1500),
-    "tests": ("tests", 33218, 28000),
+    "tests": ("tests", 33222, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",
