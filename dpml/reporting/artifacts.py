@@ -1,6 +1,5 @@
 """Write everything that is made from an experiment's rows, and from nothing else: tables, figures and verdicts."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import process_time
@@ -14,9 +13,8 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import charts_of, read_published, titled
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
-from dpml.reporting.pages import figure_page, not_computed, papers_of, start_page, which_page
+from dpml.reporting.pages import figure_page, overviews
 from dpml.reporting.ranking import rankings
-from dpml.reporting.render import page
 from dpml.reporting.sections import sections
 from dpml.reporting.statistics import rows_of, with_differences
 from dpml.reporting.tables import shortened
@@ -132,15 +130,3 @@ def write_claims(folder: Path) -> list[Path]:
     for path in changed:
         write_atomically(path, pages[path])
     return changed
-
-
-def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the start page and the pages of papers by their paths in a results folder. `known` are the manifests."""
-    papers = papers_of([*known, *not_computed(known)])
-    ranked: dict[str, list[Mapping[str, Any]]] = {}
-    for about in known:
-        if about.get("rankings"):
-            ranked.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
-    pages = {"claims.md": start_page(papers, known)}
-    pages |= {f"{paper['key']}/claims.md": page("paper.md", p=paper) for paper in papers}
-    return pages | {f"{paper}/which.md": which_page(own) for paper, own in ranked.items()}

@@ -92,8 +92,8 @@ def test_a_band_of_a_share_stays_between_0_and_1():
     table = summary(*points)
     for metric, ends in (("accuracy", (0.0, 1.0)), ("rmse", (-0.2, 1.2))):
         chart = Chart(Panel("", "eps", metric), table)
-        (line,) = chart.lines([("a", chart.curves()[0])], False)
-        assert (line.low.min(), line.high.max()) == pytest.approx(ends)
+        points = chart.lines({}, log=False)
+        assert (points["low"].min(), points["high"].max()) == pytest.approx(ends)
 
 
 def test_a_curve_is_told_by_what_varies_and_only_by_that():
@@ -347,7 +347,8 @@ def test_of_programs_of_others_the_best_private_one_is_shown():
     figure = drawn(chart)
     (hollow,) = (line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none")
     assert hollow.get_xydata().tolist() == [[0.1, 0.7], [1.0, 0.8]]
-    errors = replace(chart, panel=Panel("", "eps", "rmse")).points(peer=True)
+    errors = replace(chart, panel=Panel("", "eps", "rmse")).lines({}, log=False)
+    errors = errors[errors["kind"] == "peer"]
     assert errors.set_index("x")["mean"].to_dict() == {0.1: 0.1, 1.0: 0.6}
 
 
