@@ -47,36 +47,39 @@ def write(plan: Plan, base: Path) -> list[Path]:
     files.append(evidence.rows_file(base))
     write_atomically(files[1], evidence.packed(results.rows))
     facts = _facts(results, len(plan.cells))
-    twins = experiment.twins
-    for calibration in results.rows["calibration"].unique() if twins else ["published"]:
-        twin = None if calibration == "published" else str(calibration)
-        part = results
-        if twins:  # runs without noise have no calibration: they are in the figure of each calibration
-            own = results.guarantees[results.guarantees["calibration"] == calibration]
-            part = replace(results, rows=rows_of(results.rows, str(calibration)), guarantees=own)
-        files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
+    calibrations = results.rows["calibration"].unique() if experiment.twins else ["published"]
+    for twin in (None if calibration == "published" else str(calibration) for calibration in calibrations):
+        target = base.with_name(f"{base.name}_{twin}") if twin else base
+        figure, own = draw(results, twin, target)
+        facts["figures"].append(figure)
+        files += [*own, target.with_name(f"{target.name}.md")]
+        write_atomically(files[-1], figure_page(facts, figure))
     drawing = float(f"{process_time() - start:.3g}")
     facts["cost"] = {"seconds": plan.seconds(), "drawing": drawing, "matrix_rate": matrix_rate()}
     manifest.write(made_from, files, facts, plan.versions())
     return [*files, manifest.path]
 
 
-def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[str, Any]) -> list[Path]:
-    """Write the files of one figure, and add it to `facts`. Only the published calibration shows published points."""
+def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path]]:
+    """Write the table and the pictures of one figure; return the content of its page, and the files.
+
+    `twin` is a calibration whose figure is separate from that of the published one. It shows no published points.
+    """
     experiment = results.experiment
-    computed = [block.block for block in experiment.computed]
-    summary = with_differences(results.rows, experiment.reference, computed)
+    rows, guarantees = results.rows, results.guarantees
+    if experiment.twins:  # runs without noise have no calibration: they are in the figure of each calibration
+        rows = rows_of(rows, twin or "published")
+        guarantees = guarantees[guarantees["calibration"] == (twin or "published")]
+    summary = with_differences(rows, experiment.reference, [block.block for block in experiment.computed])
     charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
-    content = sections(results, charts, summary)
-    figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
-    facts["figures"].append(figure)
     for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels, which pages would show
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
-    files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md")]
-    write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
-    write_atomically(files[-1], figure_page(facts, facts["figures"][-1]))
-    return files
+    table = target.with_name(f"{target.name}.csv")
+    write_atomically(table, shortened(summary).to_csv(index=False, float_format="%.6g"))
+    content = sections(replace(results, rows=rows, guarantees=guarantees), charts, summary)
+    figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
+    return figure, [*files, table]
 
 
 def _facts(results: Results, cells: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.privacy.guarantee import DECLARED
-from dpml.reporting.curves import algorithms, text
+from dpml.reporting.curves import text
 from dpml.reporting.numerals import ZERO
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table
@@ -63,21 +63,18 @@ def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | 
 
 
 def _span(numbers: pd.Series) -> str:
-    low, high = numbers.min(), numbers.max()
-    return f"{low:.15g}" if low == high else f"{low:.15g} to {high:.15g}"
+    return " to ".join(dict.fromkeys(f"{end:.15g}" for end in (numbers.min(), numbers.max())))
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
     """Return a sentence for every reason why nothing is proven although an eps is claimed."""
     keys = ["algo", "variant", "view", "budget_eps"]
-    claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])]
-    open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])]
-    open_ = open_[pd.MultiIndex.from_frame(open_[keys]).isin(pd.MultiIndex.from_frame(claimed[keys]))]
-    open_ = pd.concat([open_, guarantees[guarantees["basis"] == DECLARED]])
-    return [
-        f"No ε is proven for {', '.join(algorithms(rows))}: {reason}."
-        for reason, rows in open_.groupby("source", sort=False)
-    ]
+    claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])][keys].drop_duplicates()
+    open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])].merge(claimed, on=keys)
+    open_ = pd.concat([open_, guarantees[guarantees["basis"] == DECLARED]], ignore_index=True)
+    names = open_["algo"].where(open_["variant"] == "paper", open_["algo"] + " " + open_["variant"])
+    reasons = names.groupby(open_["source"], sort=False).unique()
+    return [f"No ε is proven for {', '.join(own)}: {reason}." for reason, own in reasons.items()]
 
 
 def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
@@ -112,16 +109,15 @@ def _published(charts: Sequence[Chart]) -> list[Texts]:
     pairs = []
     for chart in charts:
         if chart.published is not None:
-            theirs = chart.published[["algo", "x", "mean"]].assign(x=chart.published["x"].map(text))
-            ours = chart.summary[["algo", chart.panel.x, "mean"]].rename(columns={chart.panel.x: "x", "mean": "ours"})
-            pairs.append(theirs.merge(ours.assign(x=ours["x"].map(text)), on=["algo", "x"]))
-    if not pairs:
-        return []
-    both = pd.concat(pairs)
+            ours = chart.summary.assign(x=chart.summary[chart.panel.x].map(text), ours=chart.summary["mean"])
+            theirs = chart.published.assign(x=chart.published["x"].map(text))[["algo", "x", "mean"]]
+            pairs.append(theirs.merge(ours[["algo", "x", "ours"]], on=["algo", "x"]))
+    both = pd.concat(pairs) if pairs else pd.DataFrame(columns=["algo", "mean", "ours"])
     both = both[(both["mean"].abs() > ZERO) & (both["ours"].abs() > ZERO)]
     ratios = (both["ours"] / both["mean"]).abs().groupby(both["algo"], sort=False)
     near = ratios.agg(lambda own: f"{own.between(0.5, 2).sum()} of {len(own)}")
+    medians = ratios.median().map("{:.3g}".format)
     table = pd.DataFrame(
-        {"within a factor of 2 of ours": near, "median ours / theirs": ratios.median().map("{:.3g}".format)}
+        {"algorithm": near.index, "within a factor of 2 of ours": near, "median ours / theirs": medians}
     )
-    return [texts(table.rename_axis("algorithm").reset_index())] if len(table) else []
+    return [texts(table)] if len(table) else []
