@@ -7,8 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
-from dpml.errors import UserError, nearest, refuse_unknown
+from dpml.errors import UserError, refuse_unknown
 from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
 from dpml.reporting.numerals import scientific
@@ -32,41 +33,30 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
             command line that has more than one value.
         metrics: by default the optimality gap, or else the loss, and accuracy or RMSE.
     """
-    x = _known_axis(summary, x)
+    own = [key for key in settings(summary) if key not in _AXES]
+    if x is None:
+        numbers = [key for key in own if is_numeric_dtype(summary[key])]
+        varying = (axis for axis in (*_AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
+        x = next(varying, "eps")
+    refuse_unknown("setting", [x], [*_AXES, *own], "these rows")
     present = list(dict.fromkeys(summary["metric"]))
     gap = "optimality_gap" if "optimality_gap" in present else "loss"
     metrics = metrics or [name for name in (gap, "accuracy", "rmse") if name in present] or present[:1]
-    for name in metrics:
-        if name not in present:
-            raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
+    refuse_unknown("metric", metrics, present, "these rows")
     summary = with_axis(summary, x)
     return [Chart(Panel("", x, name), summary[summary["metric"] == name]) for name in metrics]
-
-
-def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
-    """Return the requested x axis, or the first setting that has more than one value."""
-    own = [key for key in settings(summary) if key not in _AXES]
-    if x is None:
-        numbers = [key for key in own if pd.api.types.is_numeric_dtype(summary[key])]
-        varying = (axis for axis in (*_AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
-        return next(varying, "eps")
-    if x not in (*_AXES, *own):
-        raise UserError(f"these rows have no setting {x!r} for the x axis: {nearest(x, [*_AXES, *own])}")
-    return x
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """Return the rows of a summary that a panel draws. Rows that lack the setting x appear at every x."""
     rows = with_axis(_part(summary, panel), panel.x)
-    refuse_unknown("key", [panel.x], rows.columns, f"a panel of block {panel.block}")
+    where = f"a panel of block {panel.block}"
+    refuse_unknown("key", [panel.x], rows.columns, where)
     rows = _level(rows, panel.x)
     if panel.y in EPS:
         return _eps_rows(rows, panel)
     name = panel.y.rpartition(".")[2]
-    if len(rows) and name not in set(rows["metric"]):
-        raise UserError(
-            f"unknown metric {panel.y!r} in a panel of block {panel.block}: {nearest(name, set(rows['metric']))}"
-        )
+    refuse_unknown("metric", [name] if len(rows) else [], set(rows["metric"]), where)
     return rows[rows["metric"] == name]
 
 

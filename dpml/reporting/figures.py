@@ -18,7 +18,7 @@ from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import moving, named, same_axis, shared
 from dpml.reporting.panels import PEER_LOOK, Chart
-from dpml.reporting.scales import y_axis
+from dpml.reporting.scales import y_axis, y_ends
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import THIN, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
@@ -128,7 +128,7 @@ def _ends(
     """
     ends, groups = [], {}
     for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):
-        ends.append(chart.ends(points[points["panel"] == number], log))
+        ends.append(y_ends(points[points["panel"] == number], chart.panel, log))
         panel, data = chart.panel, frozenset(chart.summary["dataset"].map(str))
         own = panel.ylim and number, number // columns, panel.x, panel.y, data, log
         groups.setdefault(own, []).append(number)

@@ -13,8 +13,8 @@ from pandas.api.types import is_numeric_dtype
 from dpml.reporting.criteria import scale as criterion
 from dpml.reporting.curves import Curve, curves, label, text
 from dpml.reporting.numerals import SIGNED, ZERO
-from dpml.reporting.scales import x_axis, y_ends
-from dpml.reporting.style import DIGITS, FLOORS, LINEAR, MOST_DIGITS, SHARES, THIN, Look, base_look
+from dpml.reporting.scales import x_axis
+from dpml.reporting.style import DIGITS, FLOORS, LINEAR, SHARES, THIN, Look, base_look
 from dpml.reporting.words import REFERENCES
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
@@ -101,20 +101,6 @@ class Chart:
         peers = points[points["peer"] & ~points["algo"].str.contains("not private")].groupby("x")["mean"]
         best = peers.idxmax() if criterion(self.panel.y).up else peers.idxmin()
         return [points[~points["peer"]].assign(kind="published"), points.loc[best].assign(kind="peer", algo=PEER)]
-
-    def ends(self, lines: pd.DataFrame, log: bool) -> tuple[float, float]:
-        """Return the ends of the y axis (`scales.y_ends`), which the experiment's file can set."""
-        if self.panel.ylim:
-            low, high = map(float, np.log(self.panel.ylim) if log else self.panel.ylim)
-            return low, high
-        kinds = ("curve", "published") if (lines["kind"] == "curve").any() else ("thin", "published")
-        own, floors = lines[lines["kind"].isin(kinds)], lines[lines["kind"] == "floor"]
-        # curves of rounding errors alone would stretch a log axis until all others were flat
-        means = own["mean"][own["mean"] > ZERO] if log else own["mean"]
-        others = pd.concat([own["low"], own["high"], floors["mean"]])
-        low, high = y_ends(means.to_numpy(float), others.to_numpy(float), log)
-        # a delta above 1 guarantees nothing, however large it is
-        return (max(low, -0.5), min(high, MOST_DIGITS)) if self.panel.y == DIGITS else (low, high)
 
     def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look]) -> None:
         """Draw `lines`, their bands, and the published points; the y axis of `axes` is set already."""

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpml.errors import UserError, nearest
+from dpml.errors import refuse_unknown
 from dpml.files import write_atomically
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
@@ -102,9 +102,7 @@ def run_table(
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))
-    for name in metrics or ():
-        if name not in present:
-            raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
+    refuse_unknown("metric", metrics or (), present, "these rows")
     shown = list(metrics or [name for name in MAIN if name in present] or present)
     number = summary.groupby([*keys, *PRIVACY], sort=False, dropna=False).ngroup()
     first = summary[~number.duplicated()].set_index(number[~number.duplicated()])

@@ -11,18 +11,25 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from dpml.arrays import Array
-from dpml.reporting.numerals import scientific
-from dpml.reporting.style import DIGITS
+from dpml.reporting.numerals import ZERO, scientific
+from dpml.reporting.style import DIGITS, MOST_DIGITS
 from dpml.running.spec import Panel
 
 
-def y_ends(means: Array, others: Array, log: bool) -> tuple[float, float]:
-    """Return the ends of a y axis; those of a logarithmic axis as logarithms.
+def y_ends(points: pd.DataFrame, panel: Panel, log: bool) -> tuple[float, float]:
+    """Return the ends of the y axis for the points of a panel (`Chart.lines`); as logarithms if it is logarithmic.
 
-    The axis covers all means. Of the `others` (ends of bands, baselines) it covers those that are at most its own
-    height, a factor of three, or the usual width of a band away.
+    The axis covers all means, but thin curves only if there are no others. It covers the end of a band, or a mean of
+    the constant baseline, if that is at most its own height, a factor of three, or the usual width of a band away.
     """
-    means, others = (_places(values, log) for values in (means, others))
+    if panel.ylim:
+        low, high = map(float, np.log(panel.ylim) if log else panel.ylim)
+        return low, high
+    main = "curve" if (points["kind"] == "curve").any() else "thin"
+    own, floors = points[points["kind"].isin((main, "published"))], points[points["kind"] == "floor"]
+    # curves of rounding errors alone would stretch a log axis until all others were flat
+    means = own["mean"][own["mean"] > ZERO] if log else own["mean"]
+    means, others = (_places(values, log) for values in (means, pd.concat([own["low"], own["high"], floors["mean"]])))
     means = means if len(means) else others if len(others) else np.zeros(1)
     low, high = means.min(), means.max()
     usual = np.log(3) if log else np.median(np.abs(others - np.median(means))) if len(others) else 0.0
@@ -30,11 +37,14 @@ def y_ends(means: Array, others: Array, log: bool) -> tuple[float, float]:
     covered = [low, high, *others[(others >= low - reach) & (others <= high + reach)]]
     low, high = min(covered), max(covered)
     margin = 0.05 * (high - low) or (np.log(1.5) if log else 0.05 * abs(high) or 0.05)
-    return low - margin, high + margin
+    low, high = low - margin, high + margin
+    # a delta above 1 guarantees nothing, however large it is
+    return (max(low, -0.5), min(high, MOST_DIGITS)) if panel.y == DIGITS else (low, high)
 
 
-def _places(values: Array, log: bool) -> Array:
-    known = values[np.isfinite(values) & ((values > 0) | (not log))]
+def _places(values: pd.Series, log: bool) -> Array:
+    known = values.to_numpy(float)
+    known = known[np.isfinite(known) & ((known > 0) | (not log))]
     return np.log(known) if log else known
 
 

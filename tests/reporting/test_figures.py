@@ -288,7 +288,7 @@ def test_no_entry_of_a_legend_stands_there_twice():
 
 
 def test_an_unknown_axis_is_one_sentence():
-    with pytest.raises(UserError, match=r"no setting 'algo\.lamb'"):
+    with pytest.raises(UserError, match=r"setting 'algo\.lamb'"):
         run_charts(summarise(rows().assign(**{"algo.lam": 1.0})), "algo.lamb", None)
 
 
