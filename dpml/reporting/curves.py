@@ -4,7 +4,6 @@ Settings are named as on the command line (``algo.lam``). A difference between t
 label of the curve, or (if it changes along with the axis) in `moving`. `shared` describes all other settings.
 """
 
-import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,14 +96,12 @@ def _labels(panel: Sequence[Curve], keys: Sequence[str]) -> int:
 
 def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
     """Return an algorithm's name and its settings among its `keys`; columns of a computed block are already words."""
-    pairs = [(key, text(curve.settings.get(key))) for key in keys.get(curve.algo, ())]
-    pairs = [(key, value) for key, value in pairs if value and (key[-7:], value) != ("variant", "paper")]
-    words = [value for key, value in pairs if _is_word(key)]
-    return " ".join([", ".join([curve.algo, *words]), *(assignment(*pair) for pair in pairs if not _is_word(pair[0]))])
-
-
-def _is_word(key: str) -> bool:
-    return key not in SETTING and "." not in key
+    name = curve.algo
+    for key in keys.get(curve.algo, ()):
+        value = text(curve.settings.get(key))
+        if value and (key.rpartition(".")[2], value) != ("variant", "paper"):
+            name += f" {key}={value}" if key in SETTING or "." in key else f", {value}"
+    return name
 
 
 def assignment(key: str, value: Any) -> str:
@@ -147,18 +144,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 def text(value: Any) -> str:
     """Return a setting's value in the shortest form that reads back exactly; empty if there is none."""
-    if isinstance(value, str) and value[:1] in "[{":
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {text(v)}" for key, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(text, value)) + "]"
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, float):
-        short = f"{value:g}"
-        return short if float(short) == value else repr(float(value))
-    return str(value)
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(float(value))

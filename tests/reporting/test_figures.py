@@ -144,10 +144,10 @@ def test_what_moves_along_the_axis_splits_no_curve_and_is_said():
 
 
 def test_an_axis_can_be_a_setting_of_the_command_line():
-    lines = ({"algo": "wddp", "partition.u": u, "algo.steps": '["pca:50", "norm"]', "mean": u} for u in (1, 3, 9))
+    lines = ({"algo": "wddp", "partition.u": u, "algo.steps": "[pca:50,norm]", "mean": u} for u in (1, 3, 9))
     figure = drawn(Chart(Panel("", "partition.u", "loss"), summary(*lines)))
     np.testing.assert_allclose(lines_of(figure.axes[0])["wddp"].get_xdata(), [1, 3, 9])
-    assert "steps = [pca:50, norm]" in figure.caption
+    assert "steps = [pca:50,norm]" in figure.caption
 
 
 def test_panels_of_a_figure_share_labels_looks_and_scales():
