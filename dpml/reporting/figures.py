@@ -65,8 +65,9 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
     with in_style():
         figure = Figure(figsize=(width, 1.0), layout="constrained")
         panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
-        labels = points.dropna(subset="label").groupby("algo", sort=False)["label"]
-        styles = looks(labels.agg(lambda own: [*own.unique()]).to_dict())
+        labels = points.dropna(subset="label").groupby("algo", sort=False)["label"].unique()
+        # the paper's own variant is the first
+        styles = looks({algo: sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
         titles = [_title(number, charts, width / columns) for number in range(len(charts))]
         for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=False)):
             y_axis(axes, ends[number], logs[number], chart.panel.y)
@@ -145,16 +146,16 @@ def _ends(
 
 def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2D]:
     """Return one entry per curve, in the order of words.yaml, then the thin curves and the published points."""
-    lines = points[points["kind"].isin(("curve", "floor"))].drop_duplicates("label")
-    lines = lines.sort_values("algo", key=lambda algos: algos.map(place), kind="stable")
-    entries = {curve_name(name): _entry(styles[name]) for name in lines["label"]}
+    lines = points[points["kind"].isin(("curve", "floor"))].drop_duplicates("label").set_index("label")["algo"]
+    names = sorted((name for name in styles if name in lines), key=lambda name: place(lines[name]))
+    entries = {curve_name(name): _entry(styles[name]) for name in names}
     if thin := _named(points, "thin"):
         entries["others" if len(thin) > 1 else thin[0]] = _entry(THIN)
     published = {*points["algo"][points["kind"] == "published"]}
     if published:
         entries["published (hollow)"] = _entry(Look("#555555", "o", ""))
     # algorithms with published points but no curve: not run, or 0, which has no place on a log axis
-    for algo in sorted(published - {*lines["algo"]}):
+    for algo in sorted(published - {*lines}):
         entries[f"{algorithm(algo)}, published"] = _entry(Look(*base_look(algo), ""))
     return entries | dict.fromkeys(_named(points, "peer"), _entry(PEER_LOOK))
 
@@ -174,10 +175,12 @@ def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:
     """Put the legend above the panels; return the inches that it needs."""
     if not entries:
         return 0.1
-    columns = max(1, int(figure.get_figwidth() / (0.55 + 0.06 * max(map(len, entries)))))
-    rows = -(-len(entries) // columns)
-    columns = -(-len(entries) // rows)
-    figure.legend([*entries.values()], [*entries], loc="outside upper left", ncols=columns, borderpad=0)
+    names = list(entries)
+    for rows in range(1, len(names) + 1):
+        columns = [names[start : start + rows] for start in range(0, len(names), rows)]
+        if sum(0.55 + 0.06 * max(map(len, column)) for column in columns) < figure.get_figwidth():
+            break
+    figure.legend([*entries.values()], names, loc="outside upper left", ncols=len(columns), borderpad=0)
     return 0.15 * rows + 0.1
 
 

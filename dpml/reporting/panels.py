@@ -34,8 +34,9 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """Return the rows of each curve."""
-        return curves(self.summary, self.panel.x, self.panel.curve)
+        """Return its curves, without those that have no position on the x axis (a proven eps of infinity)."""
+        found = curves(self.summary, self.panel.x, self.panel.curve)
+        return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
     @property
     def names(self) -> list[str]:
@@ -75,7 +76,7 @@ class Chart:
             curve.rows[columns].assign(curve=number, label=label(curve, keys)).sort_values(panel.x)
             for number, curve in enumerate(self.curves)
         ]
-        table = pd.concat(parts, ignore_index=True)
+        table = pd.concat([self.summary.iloc[:0][columns].assign(curve=0, label=""), *parts], ignore_index=True)
         names = self.names
         table["x"] = table[panel.x].map(lambda value: names.index(text(value)) if names else value).astype(float)
         # a proven eps of 0 has no position on a log axis

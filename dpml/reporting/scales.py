@@ -53,7 +53,7 @@ def y_axis(axes: Axes, ends: Sequence[float], log: bool, metric: str) -> None:
     axes.set_ylim(*(np.exp(ends) if log else ends))
     if log:
         axes.set_yscale("log")
-        _log_ticks(axes.yaxis, (1, 2, 5), 5)
+        _log_ticks(axes.yaxis, (1, 2, 5), 100)
     elif metric == DIGITS:  # digits of 1/delta are labelled with the delta that they mean, the smallest at the bottom
         axes.invert_yaxis()
         axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
@@ -82,7 +82,7 @@ def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) ->
         axes.xaxis.set_minor_locator(NullLocator())
     elif scale == "log":
         axes.set_xscale("log")
-        _log_ticks(axes.xaxis, (1, 3), 4)  # more labels would touch in a narrow panel
+        _log_ticks(axes.xaxis, (1, 3), 30)  # more labels would touch in a narrow panel
     elif (values % 1 == 0).all():
         axes.xaxis.set_major_formatter("{x:,.0f}")
         places = sorted(values.unique())
@@ -95,16 +95,16 @@ def _range(name: str) -> str:
     return "–".join(dict.fromkeys((shares[0], shares[-1])))
 
 
-def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: int) -> None:
-    """Set the ticks of a log axis: at `most` powers of ten, at `steps` of each, or as on a linear axis.
+def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
+    """Set the ticks of a log axis: at powers of ten, or at `steps` of each if its ends are less than `most` apart.
 
-    Numbers are written out unless they are very small or very large.
+    If they are less than five apart, ticks are as on a linear axis. Numbers are written out unless they are
+    very small or very large.
     """
     low, high = sorted(axis.get_view_interval())
-    wide = high >= 100 * low
-    at_steps = LogLocator(subs=steps) if high >= 10 * low else MaxNLocator(4)
-    axis.set_major_locator(LogLocator(numticks=most) if wide else at_steps)
-    axis.set_minor_locator(LogLocator(subs=(1,) if wide else range(2, 10), numticks=50))
+    at_steps = LogLocator(subs=steps) if high >= 5 * low else MaxNLocator(4)
+    axis.set_major_locator(LogLocator() if high >= most * low else at_steps)
+    axis.set_minor_locator(LogLocator(subs=(1,) if high >= 1000 * low else range(2, 10), numticks=50))
     write = scientific if low < 5e-4 or high > 2e5 else _plain
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_formatter(NullFormatter())
