@@ -44,9 +44,9 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         for figure in about["figures"]:  # guarantees do not follow from rows
             kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
             results = Results(experiment, rows, pd.DataFrame(columns=["calibration"]), published=points)
-            new, files = draw(results, figure["twin"], base.with_name(figure["name"]))
+            new, drawn = draw(results, figure["twin"], base.with_name(figure["name"]))
             figure |= new | {"sections": [*kept, *new["sections"]]}
-            written += files
+            written += drawn
     verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # also of new claims
     about = about | {"claims": [asdict(verdict) for verdict in verdicts]}
     for figure in about["figures"]:

@@ -67,7 +67,7 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
         panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
         labels = points.dropna(subset="label").groupby("algo", sort=False)["label"].unique()
         # the paper's own variant is the first
-        styles = looks({algo: sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
+        styles = looks({str(algo): sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
         titles = [_title(number, charts, width / columns) for number in range(len(charts))]
         for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=False)):
             y_axis(axes, ends[number], logs[number], chart.panel.y)
@@ -127,7 +127,8 @@ def _ends(
     Panels of a row share them if they show the same metric of the same data against the same x, unless a panel would be
     less than a third filled.
     """
-    ends, groups = [], {}
+    ends: list[tuple[float, float]] = []
+    groups: dict[object, list[int]] = {}
     for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):
         ends.append(y_ends(points[points["panel"] == number], chart.panel, log))
         panel, data = chart.panel, frozenset(chart.summary["dataset"].map(str))

@@ -125,7 +125,7 @@ class Chart:
                 alpha = min(0.18, 0.8 / len(curves))
                 axes.fill_between(line["x"], line["low"], line["high"], color=look.colour, alpha=alpha, linewidth=0)
         for (kind, algo), points in lines[lines["kind"].isin(("published", "peer"))].groupby(["kind", "algo"]):
-            colour, marker = (PEER_LOOK.colour, PEER_LOOK.marker) if kind == "peer" else base_look(algo)
+            colour, marker = (PEER_LOOK.colour, PEER_LOOK.marker) if kind == "peer" else base_look(str(algo))
             x, y = points["x"].astype(float), points["mean"]  # no line through them: only points were published
             axes.plot(x, y, ls="", marker=marker or "d", color=colour, mfc="none", markersize=4.8, zorder=3)
         x_axis(axes, self.summary[self.panel.x], self.panel, self.names)

@@ -28,8 +28,8 @@ def y_ends(points: pd.DataFrame, panel: Panel, log: bool) -> tuple[float, float]
     main = "curve" if (points["kind"] == "curve").any() else "thin"
     own, floors = points[points["kind"].isin((main, "published"))], points[points["kind"] == "floor"]
     # curves of rounding errors alone would stretch a log axis until all others were flat
-    means = own["mean"][own["mean"] > ZERO] if log else own["mean"]
-    means, others = (_places(values, log) for values in (means, pd.concat([own["low"], own["high"], floors["mean"]])))
+    means = _places(own["mean"][own["mean"] > ZERO] if log else own["mean"], log)
+    others = _places(pd.concat([own["low"], own["high"], floors["mean"]]), log)
     means = means if len(means) else others if len(others) else np.zeros(1)
     low, high = means.min(), means.max()
     usual = np.log(3) if log else np.median(np.abs(others - np.median(means))) if len(others) else 0.0
