@@ -14,6 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
+from dpml.arrays import Array
 from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import moving, named, same_axis, shared
@@ -79,7 +80,7 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
         lines = max(title.count("\n") + bool(title) for title in titles)
         height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * lines)
         figure.set_figheight(height + _place_legend(figure, _legend(points, styles)))
-    lows, highs = (np.where(logs, np.exp(end), end) for end in np.transpose(ends))
+    lows, highs = (np.where(logs, np.exp(end), end) for end in ends.T)
     inside = points["mean"].between(lows[points["panel"]], highs[points["panel"]])
     return figure, " ".join(_caption(charts, points.assign(inside=inside)))
 
@@ -119,27 +120,22 @@ def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
     return pd.concat([own.assign(panel=number) for number, own in enumerate(points)], ignore_index=True), logs
 
 
-def _ends(
-    charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int
-) -> list[tuple[float, float]]:
-    """Return the ends of all y axes.
+def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int) -> Array:
+    """Return the ends of all y axes, (panels, 2).
 
     Panels of a row share them if they show the same metric of the same data against the same x, unless a panel would be
     less than a third filled.
     """
-    ends: list[tuple[float, float]] = []
-    groups: dict[object, list[int]] = {}
+    ends, kinds = [], []
     for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):
-        ends.append(y_ends(points[points["panel"] == number], chart.panel, log))
-        panel, data = chart.panel, frozenset(chart.summary["dataset"].map(str))
-        own = panel.ylim and number, number // columns, panel.x, panel.y, data, log
-        groups.setdefault(own, []).append(number)
-    for group in groups.values():
-        low, high = min(ends[number][0] for number in group), max(ends[number][1] for number in group)
-        if all(ends[number][1] - ends[number][0] >= (high - low) / 3 for number in group):
-            for number in group:
-                ends[number] = low, high
-    return ends
+        panel, data = chart.panel, sorted(map(str, chart.summary["dataset"].unique()))
+        ends.append(y_ends(points[points["panel"] == number], panel, log))
+        kinds.append(repr([panel.ylim and number, number // columns, panel.x, panel.y, data, log]))
+    table = pd.DataFrame(ends, columns=["low", "high"])
+    table = table.assign(height=table["high"] - table["low"])
+    group = table.groupby(pd.Series(kinds))
+    low, high, least = group["low"].transform("min"), group["high"].transform("max"), group["height"].transform("min")
+    return np.where((least >= (high - low) / 3).to_numpy()[:, None], np.stack([low, high], axis=1), ends)
 
 
 # ---- the legend

@@ -153,14 +153,16 @@ def _subject(one: Mapping[str, str]) -> str:
 
 
 def _figures(names: Iterable[str]) -> str:
-    """Return the names of figures as papers write them: ``Figs. 1, 3``."""
+    """Return the names of figures as papers write them: ``Figs. 1, 3–11``."""
     own = sorted(dict.fromkeys(names), key=natural)
-    numbers = [name.removeprefix("fig") for name in own]
-    if all(map(str.isdigit, numbers)):
-        return f"Fig{'s' if len(own) > 1 else ''}. {', '.join(numbers)}"
-    return ", ".join(
-        re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)).replace("_", " ") for name in own
-    )
+    if all(re.fullmatch(r"fig\d+", name) for name in own):
+        numbers = [int(name[3:]) for name in own]
+        starts = [number for number in numbers if number - 1 not in numbers]
+        ends = [number for number in numbers if number + 1 not in numbers]
+        spans = [f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True)]
+        return f"Fig{'s' if len(own) > 1 else ''}. {', '.join(spans)}"
+    spelt = [re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in own]
+    return ", ".join(name.replace("_", " ") for name in spelt)
 
 
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:

@@ -48,7 +48,7 @@ def _places(values: pd.Series, log: bool) -> Array:
     return np.log(known) if log else known
 
 
-def y_axis(axes: Axes, ends: Sequence[float], log: bool, metric: str) -> None:
+def y_axis(axes: Axes, ends: Array, log: bool, metric: str) -> None:
     """Set the scale of a panel's y axis, its ends (`y_ends`) and its ticks."""
     axes.set_ylim(*(np.exp(ends) if log else ends))
     if log:
