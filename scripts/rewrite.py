@@ -44,7 +44,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         for figure in about["figures"]:  # guarantees do not follow from rows
             kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
             results = Results(experiment, rows, pd.DataFrame(columns=["calibration"]), published=points)
-            new, drawn = draw(results, figure["twin"], base.with_name(figure["name"]))
+            new, drawn, _ = draw(results, figure["twin"], base.with_name(figure["name"]))
             figure |= new | {"sections": [*kept, *new["sections"]]}
             written += drawn
     verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # also of new claims

@@ -58,9 +58,10 @@ def write(plan: Plan, base: Path) -> list[Path]:
     calibrations = results.rows["calibration"].unique() if experiment.twins else ["published"]
     for twin in (None if calibration == "published" else str(calibration) for calibration in calibrations):
         target = base.with_name(f"{base.name}_{twin}") if twin else base
-        figure, own = draw(results, twin, target)
+        figure, pictures, summary = draw(results, twin, target)
         facts["figures"].append(figure)
-        files += [*own, target.with_name(f"{target.name}.md")]
+        files += [*pictures, *(target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md"))]
+        write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
         write_atomically(files[-1], figure_page(facts, figure))
     drawing = float(f"{process_time() - start:.3g}")
     facts["cost"] = {"seconds": plan.seconds(), "drawing": drawing, "matrix_rate": matrix_rate()}
@@ -68,8 +69,8 @@ def write(plan: Plan, base: Path) -> list[Path]:
     return [*files, manifest.path]
 
 
-def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path]]:
-    """Write the table and the pictures of one figure; return the content of its page, and the files.
+def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
+    """Write the pictures of one figure; return the content of its page, the pictures, and the summary of its rows.
 
     `twin` is a calibration whose figure is separate from that of the published one. It shows no published points.
     """
@@ -83,11 +84,9 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels, which pages would show
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
-    table = target.with_name(f"{target.name}.csv")
-    write_atomically(table, shortened(summary).to_csv(index=False, float_format="%.6g"))
     content = _sections(replace(results, rows=rows, guarantees=guarantees), charts, summary)
     figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
-    return figure, [*files, table]
+    return figure, files, summary
 
 
 def _facts(results: Results, cells: int) -> dict[str, Any]:
