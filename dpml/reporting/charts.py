@@ -1,6 +1,7 @@
 """The content of an experiment's panels, their rows and their published points, and what could have none."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pandas.api.types import is_numeric_dtype
 from dpml.errors import UserError, refuse_unknown
 from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
-from dpml.reporting.numerals import scientific
+from dpml.reporting.numerals import plain
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
 from dpml.reporting.words import METRICS, REFERENCES, SYMBOLS, dataset
@@ -86,15 +87,10 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
         numbers = values[np.isfinite(values.astype(float))]
         if key == "M" and (numbers > 1).any():
             numbers = numbers[numbers > 1]  # other algorithms have all rows at one place
-        ends = dict.fromkeys(map(_number, (numbers.min(), numbers.max()))) if len(numbers) else ["not set"]
+        ends = dict.fromkeys(map(plain, (numbers.min(), numbers.max()))) if len(numbers) else ["not set"]
         return f"{SYMBOLS.get(key, key)} = {' to '.join(ends)}"
 
     return re.sub(r"\{([\w.]+)\}", setting, title)
-
-
-def _number(value: float) -> str:
-    written = f"{value:,.0f}" if value >= 1 and float(value).is_integer() else f"{value:g}"
-    return scientific(value) if "e" in written else written
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
@@ -172,12 +168,11 @@ def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFra
         points: its combinations of settings.
         published: the paper's points.
     """
-    settings: dict[str, set[str]] = {}
-    metrics: dict[str, set[str]] = {}
+    settings: dict[str, set[str]] = defaultdict(set)
+    metrics: dict[str, set[str]] = defaultdict(set)
     for point in points:
-        settings.setdefault(point.block, set()).update(key for key in point.settings if "." in key)
-        own = getattr(point.cell.algorithm, "metrics", ()) if point.cell else ()
-        metrics.setdefault(point.block, set()).update(own)
+        settings[point.block] |= {key for key in point.settings if "." in key}
+        metrics[point.block] |= {*(getattr(point.cell.algorithm, "metrics", ()) if point.cell else ())}
     for panel in experiment.panels:
         where = f"a panel of experiment={experiment.name}"
         if panel.published is not None:

@@ -53,6 +53,12 @@ def scientific(number: float) -> str:
     return f"{float(digits):g}{_times(int(exponent))}".removeprefix("1·")
 
 
+def plain(number: float) -> str:
+    """Return a number as in titles and on axes: a whole number has separators of thousands."""
+    written = f"{number:,.0f}" if number >= 1 and float(number).is_integer() else f"{number:g}"
+    return scientific(number) if "e" in written else written
+
+
 def tex_number(text: str) -> str | None:
     r"""Return a number of a table for LaTeX's package siunitx; None if the text is not a number.
 

@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict
 from textwrap import shorten
 from typing import Any
 
@@ -266,9 +265,11 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         command, _, needs = first.removeprefix("# To run: ").partition("(")
         lacks = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
         reading = {"name": "all", "metric": "", "outcome": UNTESTED, "lacks": [lacks], "groups": []}
-        verdict = Verdict(claim.id, claim.text, claim.criterion, UNTESTED, [reading])
+        verdict = {"id": claim.id, "text": claim.text, "criterion": claim.criterion, "decision": UNTESTED}
         about: dict[str, Any] = {"experiment": claim.figure, "title": "not computed here", "command": command.strip()}
-        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(asdict(verdict))
+        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(
+            verdict | {"readings": [reading]}
+        )
     return list(missing.values())
 
 

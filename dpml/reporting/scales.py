@@ -11,7 +11,7 @@ from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
 
 from dpml.arrays import Array
-from dpml.reporting.numerals import ZERO, scientific
+from dpml.reporting.numerals import ZERO, plain, scientific
 from dpml.reporting.style import DIGITS, MOST_DIGITS
 from dpml.running.spec import Panel
 
@@ -105,10 +105,6 @@ def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
     at_steps = LogLocator(subs=steps) if high >= 5 * low else MaxNLocator(4)
     axis.set_major_locator(LogLocator() if high >= most * low else at_steps)
     axis.set_minor_locator(LogLocator(subs=(1,) if high >= 1000 * low else range(2, 10), numticks=50))
-    write = scientific if low < 5e-4 or high > 2e5 else _plain
+    write = scientific if low < 5e-4 or high > 2e5 else plain
     axis.set_major_formatter(FuncFormatter(lambda value, _: write(value)))
     axis.set_minor_formatter(NullFormatter())
-
-
-def _plain(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:g}"
