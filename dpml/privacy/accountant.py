@@ -1,14 +1,14 @@
-"""Compose several releases about the same sample; each release may depend on the results of earlier ones.
+"""Compute the total guarantee of several releases about the same rows, each of which may depend on earlier results.
 
-The kinds and budgets of the releases must be fixed in advance; otherwise the total over different kinds is not proven
+The types and budgets of the releases must be fixed in advance; otherwise no total over different types is proven
 (Rogers, Roth, Ullman & Vadhan 2016). One exception: Gaussian releases whose budgets depend on results are mu-GDP
 together if their total stays below a mu that was fixed in advance (Smith & Thakurta 2022).
 
 >>> from dpml.privacy.accountant import Accountant
->>> spent = Accountant().spend(0.1, times=100)  # 100 answers, each 0.1-DP
->>> round(spent.eps(1e-5), 3)  # basic composition: 10
+>>> spent = Accountant().spend(0.1, times=100) # 100 answers, each 0.1-DP
+>>> round(spent.eps(1e-5), 3) # basic composition: 10
 4.307
->>> round(spent.gaussian(1.0).eps(1e-5), 3)  # with an additional Gaussian release of mu = 1
+>>> round(spent.gaussian(1.0).eps(1e-5), 3) # with an additional Gaussian release of mu = 1
 6.539
 """
 
@@ -27,17 +27,19 @@ _PLAIN = 40.0  # a larger eps is added: basic composition is tight, as randomise
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy budget spent on one sample (or on one party, if every release is accounted for parties).
+    """The privacy budget that has been spent on one row (or on one party, if all guarantees protect parties).
 
     Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is accounted as the worst such
-    mechanism: with probability delta it reveals everything, otherwise it is a randomised response (Kairouz, Oh &
-    Viswanath 2015, Thm 3.3). The minimiser of a perturbed objective is accounted by its whole privacy curve. Equal
-    releases compose in closed form, different ones by privacy loss distributions (`pld`). Their order does not matter.
+    mechanism: with probability delta it reveals everything, otherwise it is randomised response (Kairouz, Oh &
+    Viswanath 2015, Thm 3.3). For the minimiser of a perturbed objective, the whole privacy curve delta(eps) is
+    composed. Equal releases compose in closed form, different ones by privacy loss distributions (`pld`). Their order
+    does not matter.
 
     Args:
         mu: The mu of all Gaussian releases together.
         spent: (eps, delta, number of times) of all other releases.
-        objectives: (sigma, ridge, number of times) of minimisers of objectives with a Gaussian linear term.
+        objectives: (sigma, ridge, number of times) of minimisers of objectives with a random Gaussian linear term
+            (`objective`).
     """
 
     mu: float = 0.0
@@ -120,7 +122,7 @@ class Accountant:
 
     @property
     def _plain(self) -> float:
-        """The sum of all other eps, rounded up."""
+        """The sum of all eps up to `_PLAIN`, rounded up."""
         return total(self._pure.items())
 
     @property
@@ -133,12 +135,12 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether to compose by privacy losses: not for Gaussian releases alone, and not with too little noise."""
+        """Whether privacy loss distributions are composed: not if all releases are Gaussian, or if mu is huge."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of the Gaussian releases and of all objectives, at equal shares of `delta`."""
+        """Return the sum of the eps of the Gaussian releases and of each objective, at equal shares of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

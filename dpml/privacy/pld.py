@@ -1,8 +1,8 @@
-"""Privacy loss distributions: upper bounds on delta for the composition of releases of any kind.
+"""Compose releases by privacy loss distributions, rounded so that delta is never too small.
 
-docs/privacy.md ("Several releases") has the definitions, and the proof that errors only raise delta. Replace-one
-adjacency is symmetric: a pair whose two directions differ is composed once in each direction. dp-accounting, with which
-tests compare, has a fixed grid of 1e-4 in eps, and does not bound the error of its FFTs at a delta below 1e-9.
+docs/privacy.md ("Several releases") has the definitions, and the proof that errors only raise delta. If neighbours have
+different losses in their two orders, each order is composed separately. The library dp-accounting has a fixed grid of
+1e-4 in eps, and does not bound the error of its FFTs at a delta below 1e-9.
 """
 
 import math
@@ -30,7 +30,10 @@ FADED = -700.0  # log of a negligible mass; exp takes twenty times as long where
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss: ascending atoms `at` (n,) with `mass` (n,), and the mass at infinity."""
+    """An upper bound on a privacy loss distribution: ascending losses `at` (n,), with probabilities `mass` (n,).
+
+    The loss is infinite with probability `infinite`.
+    """
 
     at: Array
     mass: Array
@@ -38,13 +41,13 @@ class Losses:
 
     @cached_property
     def centred(self) -> tuple[float, Array, Array]:
-        """The most likely loss, the differences of all losses from it, and the logarithms of the masses."""
+        """The most likely loss, the other losses relative to it, and the logarithms of the probabilities."""
         middle = float(self.at[np.argmax(self.mass)])
         with np.errstate(divide="ignore"):
             return middle, self.at - middle, np.log(self.mass)
 
     def delta(self, eps: float) -> float:
-        """Return the delta at `eps`: ``E[(1 - e^(eps - loss))+]``, at most 1."""
+        """Return ``E[(1 - e^(eps - loss))+]``, the delta at `eps`."""
         first = int(np.searchsorted(self.at, eps, side="right"))
         return min(self.infinite + self._finite_delta(first, eps), 1.0)
 
@@ -53,7 +56,7 @@ class Losses:
         return total * (1 + (len(self.at) + 8) * _ULP)  # the largest rounding error of a sum of n numbers
 
     def eps(self, delta: float) -> float:
-        """Return the least eps >= 0 at this `delta`; inf if the infinite loss has a larger probability."""
+        """Return the least eps >= 0 at this `delta`; inf if an infinite loss is more likely than `delta`."""
         if self.infinite >= delta:
             return math.inf
         if self.delta(0.0) <= delta:
@@ -77,10 +80,11 @@ class Losses:
 
 
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
-    """Return the loss of a Gaussian release with a random, observed mu: `mus` (k,) with probabilities `weights` (k,).
+    """Return the losses of a Gaussian release whose random mu is seen: `mus` (k,) with probabilities `weights` (k,).
 
-    The loss is ``mu^2/2 + mu z``. Gauss's rule with 6 nodes splits the mass of a panel of z between its ends, with a
-    relative error below 1e-14 for |z| <= 12. If mu times the panel's width exceeds 1, all mass goes to the upper end.
+    The loss is ``mu^2/2 + mu z``. The probability of each interval of z is split between its ends by Gauss's rule, with
+    a relative error below 1e-14 for |z| <= 12. If mu times the interval's length exceeds 1, the upper end gets all of
+    it.
     """
     nodes, node_weights = leggauss(6)
     edges = np.linspace(-_REACH, _REACH, panels + 1)
@@ -105,14 +109,13 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
 
 
 def gaussian(mu: float) -> Losses:
-    """Return the loss of a release that is mu-GDP."""
+    """Return the losses of a mu-GDP release."""
     return gaussians(np.array([mu]), np.ones(1), 1 << 12)
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """Return the loss of `times` eps-DP releases, rounded up: a binomial number of them have loss -eps instead of eps.
-
-    Randomised response dominates every eps-DP release (Kairouz, Oh & Viswanath 2015, Thm 3.1 and 3.3).
+    """Return the losses of `times` eps-DP releases, all randomised response (Kairouz, Oh & Viswanath 2015, Thm 3.1,
+    3.3).
     """
     lies = np.arange(times, -1, -1.0)
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
@@ -130,10 +133,11 @@ def pure(eps: float, times: int = 1) -> Losses:
 
 
 def from_curve(eps: Array, delta: Array) -> Losses:
-    """Return the loss of a release whose ``delta(eps)`` is at most `delta` (n,) at the ascending points `eps` (n,).
+    """Return the losses of a release with ``delta(eps)`` at most `delta` (n,) at the ascending points `eps` (n,).
 
-    The points are connected by lines in e^eps, where every curve is convex; points above their lower convex hull are
-    dropped. Below the first point, the line to 1 at e^eps = 0 bounds the curve; beyond the last, that point's delta.
+    Between points, delta is interpolated linearly in e^eps, which is an upper bound because privacy curves are convex
+    in e^eps. Below the first point, the line to delta = 1 at e^eps = 0 is the bound, and beyond the last point its
+    delta.
     """
     eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the other points is negligible
     x = np.exp(eps - eps[-1])  # relative to the last point
@@ -156,7 +160,9 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Compose the losses of `parts`, each with its number of times, most precisely near `delta` or else `eps`."""
+    """Return the losses of `parts`, each so many times, together; they are most precise near `delta`, or else near
+    `eps`.
+    """
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -184,7 +190,7 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """Return ``log E[e^(tilt (loss - mean))]``, and the mean and variance after the tilt, of the sum of finite losses.
+    """Return ``log E[e^(tilt (loss - mean))]`` of the sum of finite losses, and its mean and variance after the tilt.
 
     The moment is relative to the mean, because losses may be large compared with their standard deviation.
     """
@@ -245,7 +251,7 @@ def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, fl
 
 
 def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
-    """Move the losses to multiples of `step`, from above: return the first multiple and the masses (k,)."""
+    """Round losses to multiples of `step` on the safe side; return the first multiple and the probabilities (k,)."""
     at = part.at + 4 * _ULP * np.abs(part.at)
     below = np.floor(at / step)
     inside = np.clip(at - below * step, 0.0, step)
