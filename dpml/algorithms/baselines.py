@@ -95,9 +95,7 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
     """The coefficients of lam/2 ||w||^2 that are tried, for rows of norm at most 1."""
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Fit each ridge to a random four fifths of the rows; refit the ridge that is best on the other fifth to all
-        rows.
-        """
+        """Fit each ridge to a random four fifths of the rows, and the one that is best on the others to all rows."""
         order = rng.permutation(len(parties.y))
         kept, held = np.split(order, [len(order) - len(order) // 5])
         X, y = parties.X[kept], parties.y[kept]

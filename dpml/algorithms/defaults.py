@@ -15,8 +15,7 @@ Chosen without data, except for softmax: 1 was as good, 4 and 8 were worse, on A
 label, wine and synthetic rows."""
 
 SPECTRAL_FLOOR = 0.42
-"""Eigenvalues of a noisy Hessian are raised to this multiple of about the largest eigenvalue of its noise. Chosen on
-Adult."""
+"""The least eigenvalue of a noisy Hessian, relative to about the largest eigenvalue of its noise. Chosen on Adult."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,9 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
 class WhitenedRule:
     """Hyper-parameters of `wdgd`: the rounds T, the least clip, `noise_step` as in `DescentRule`, and limits.
 
-    If n mu/d exceeds `enough`, the clip grows in proportion to n mu/d, up to `longest`; for a rare class it is larger,
-    up to `rare`. A step is at most `largest`, or more if the curvature allows it, and grows over the rounds from 1 -
-    `growth` to 1 + `growth` times its average. The share of mu^2 for X'X is `share`, or `unseen` if noise would hide
-    X'X anyway.
+    If n mu/d exceeds `enough`, the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A
+    step is at most `largest`, or more if the curvature allows it, and grows from 1 - `growth` to 1 + `growth` times its
+    average. X'X gets the share `share` of mu^2, or `unseen` if noise would hide it anyway.
     """
 
     rounds: int
@@ -97,8 +95,7 @@ WHITENED_RULES: dict[tuple[str, Unit], WhitenedRule] = {
 Default. Softmax has twice the clip of the logistic loss; its other constants were chosen on 1,500 rows of Adult and of
 Bank with another column as label, on wine, and on synthetic rows."""
 HIDDEN = 0.5
-"""X'X/n counts as hidden if the largest eigenvalue of its noise exceeds this. The eigenvalues of X'X/n sum to at most
-1. Chosen on the same data."""
+"""X'X/n is hidden if the largest eigenvalue of its noise exceeds this. (X'X/n has trace at most 1.) Same data."""
 FLAT = 0.1
 """Classifiers raise the eigenvalues of noisy X'X/n to this multiple of 1/d, the mean eigenvalue of unit rows, before
 they whiten. Chosen on Adult."""

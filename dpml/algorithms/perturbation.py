@@ -66,9 +66,7 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the norm of the true minimiser for which the ridge is chosen: `TYPICAL_NORM`, or the largest possible
-    norm.
-    """
+    """Return the norm of the minimiser for which the ridge is chosen: `TYPICAL_NORM`, or the largest possible one."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
@@ -81,9 +79,7 @@ class Perturbation:
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the ridge Delta to add, and the eps that remains for the noise after the loss's curvature c is accounted
-    for.
-    """
+    """Return the ridge Delta to add, and the eps that remains for the noise, for a loss of curvature c."""
     left = eps - 2 * math.log1p(c / (N * lam))
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
@@ -108,8 +104,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """Return the ridge with the least expected excess risk at `typical_norm`, and the least noise that is proven with
-    it.
+    """Return the ridge with the least expected excess risk at `typical_norm`, and the least proven noise for it.
 
     A ridge above `free_ridge` would not reduce the noise.
     """
@@ -245,9 +240,7 @@ class ObjectivePerturbation(
         return replace(made, slope=self.zeta, curvature=self.loss.smoothness)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release minimisers of the perturbed objectives. The proof needs exact ones; `solver_tolerance` is their
-        error.
-        """
+        """Release minimisers of the perturbed objectives, exact up to `solver_tolerance`."""
         problem, parties = carrier.problem, carrier.mechanism.parties
         X, y = parties.X, parties.y
         if self.variant == "authors":
@@ -321,11 +314,10 @@ class GaussianObjectivePerturbation(
         return (PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release minimisers of the perturbed objectives. The proof needs exact ones; `solver_tolerance` is their
-        error.
+        """Release minimisers of the perturbed objectives, exact up to `solver_tolerance`.
 
-        The metric `gap_bound` is Theorem 5.1's bound on the optimality gap, which holds for 95 % of the noise draws; it
-        is computed if lam > 0 and there is no shift.
+        The metric `gap_bound` is Theorem 5.1's bound on the optimality gap, which holds for 95 % of the noise draws, if
+        lam > 0 and without a shift.
         """
         problem = carrier.problem
         sent: list[Any] = [message for (message,) in carrier.messages]

@@ -1,8 +1,8 @@
 """Compute the noisy sums that an algorithm requests; this module simulates them in one process.
 
-An algorithm's loop asks a `Carrier` for one sum after another. All budgets and noise draws run at once: the first axis
-of an array has B = budgets * draws entries, first all draws of the first budget. With continuous noise, all budgets get
-the same noise, multiplied by different factors. `dpml.mechanism.ways` has real secure sums and discrete noise.
+An algorithm's loop asks a `Carrier` for one sum after another. All budgets and noise draws run at once: axis 0 has B =
+budgets * draws entries, first all draws of the first budget. Continuous noise is the same for all budgets, multiplied
+by different factors. `dpml.mechanism.ways` has real secure sums and discrete noise.
 """
 
 from abc import ABC, abstractmethod
@@ -87,8 +87,7 @@ class Carrier:
         budgets, draws: The budgets, and the number of noise draws per budget.
         messages: The messages of every budget, which differ only in their noise.
         start: The result of `Program.begin`, which is drawn before any noise.
-        constant: Noise of scale 1 that is drawn once and added to every sum, of each party or of all together: (P,
-            draws, k), or None.
+        constant: Noise of scale 1 that is added to every sum, of each party or of all together: (P, draws, k), or None.
         widening: The noise_std of the last sum divided by the declared one; it differs from 1 if parties dropped out.
         scaled_up: The factor that rescaled the last sum of the surviving parties to all parties.
     """

@@ -44,9 +44,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return the number of steps per unit, at most `most`, with which noise of noise_std `width` units fits into 64
-    bits.
-    """
+    """Return the number of steps per unit, at most `most`, for which noise_std `width` fits into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -57,15 +55,13 @@ def whole_steps(most: int, width: float) -> int:
 
 
 class Grid(NamedTuple):
-    """The grid on which a message's numbers are integers, and the noise; tuples have an entry for every block of
-    numbers.
+    """The grid on which a message's numbers are integers, and the noise, for every block of numbers.
 
     Attributes:
         resolution: The fineness of the grid, as `Statistic.resolution` defines it.
         steps: The size of a step.
-        widths: The scale of the equally private continuous noise in the sum of all parties, in steps.
-        variances: The variance of every party's discrete Gaussian noise, in squared steps. (): a curator draws Laplace
-            noise of scales `widths` instead.
+        widths: The scale that continuous noise would have in the sum of all parties, in steps.
+        variances: The variance of each party's discrete Gaussian noise, in squared steps; (): Laplace noise.
     """
 
     resolution: int

@@ -43,8 +43,7 @@ def stated(
 ) -> list[Guarantee]:
     """Return the proven guarantee against every observer, and the claimed guarantee where the paper claims one.
 
-    If `uncounted` names something that the proof does not account for, nothing is proven, and `proofs` give conditional
-    guarantees.
+    If something is `uncounted` (not accounted for), nothing is proven, and `proofs` become conditional guarantees.
     """
     guarantees = []
     for view, (eps, source, mu, curve) in proofs.items():

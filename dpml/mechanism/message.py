@@ -54,9 +54,7 @@ class Terms(ABC, Generic[Of]):
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return exact sums in steps of the grids of B runs, (P, B, k): of each party if `secure`, else of all
-        together.
-        """
+        """Return exact sums in steps of B runs' grids, (P, B, k), for each party if `secure`, else for all together."""
         raise UserError(_NO_GRID)
 
 

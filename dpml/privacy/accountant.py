@@ -29,17 +29,15 @@ _PLAIN = 40.0  # a larger eps is added: basic composition is tight, as randomise
 class Accountant:
     """The privacy budget that has been spent on one row (or on one party, if all guarantees protect parties).
 
-    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is accounted as the worst such
-    mechanism: with probability delta it reveals everything, otherwise it is randomised response (Kairouz, Oh &
-    Viswanath 2015, Thm 3.3). For the minimiser of a perturbed objective, the whole privacy curve delta(eps) is
-    composed. Equal releases compose in closed form, different ones by privacy loss distributions (`pld`). Their order
-    does not matter.
+    For Gaussian releases, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is treated as the worst one: with
+    probability delta it reveals everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015, Thm
+    3.3). Of the minimiser of a perturbed objective, the whole privacy curve is used. Equal releases compose in closed
+    form, different ones by privacy loss distributions (`pld`). The order of releases does not matter.
 
     Args:
         mu: The mu of all Gaussian releases together.
         spent: (eps, delta, number of times) of all other releases.
-        objectives: (sigma, ridge, number of times) of minimisers of objectives with a random Gaussian linear term
-            (`objective`).
+        objectives: (sigma, ridge, number of times) of minimisers of objectives with a Gaussian linear term.
     """
 
     mu: float = 0.0

@@ -28,8 +28,7 @@ _NODES, _WEIGHTS = leggauss(12)  # nodes ascend
 _ROOT, _SQRT2 = math.sqrt(math.pi / 2), math.sqrt(2)
 _LOG_ROOT = math.log(2 * math.pi) / 2
 _ERROR = 2.0**-46
-"""A bound on the relative error of Mills' ratio (2^-49, compared with 40 digits) and of sums and products that contain
-it."""
+"""A bound on the relative error of Mills' ratio (2^-49, against 40 digits), and of sums and products with it."""
 
 
 def log_delta_of(mu: float, eps: float) -> float:

@@ -14,9 +14,8 @@ Calibration = Literal["published", "tight"]
 CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
 
 View = Literal["release", "aggregate", "client", "transcript", "colluders"]
-"""The observers. `release` sees the released model, `aggregate` the sum or average of every round, `client` the
-messages of one party, `transcript` all messages that the aggregator receives, `colluders` all that the aggregator and
-the colluding parties (`Adversary`) see."""
+"""An observer. `release` sees the released model, `aggregate` all sums or averages, `client` one party's messages,
+`transcript` all messages to the aggregator, `colluders` what aggregator and colluding parties (`Adversary`) see."""
 
 
 @dataclass(frozen=True)

@@ -34,10 +34,9 @@ def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
 
 
 def radial(rng: Generator, draws: int, d: int) -> Array:
-    """Draw `draws` vectors in R^d with an Exponential(1) length and a uniform direction.
+    """Draw `draws` vectors in R^d with an Exponential(1) length and a uniform direction; not private for d > 1.
 
-    Unlike `l2_laplace`, this gives no privacy for d > 1: the density, proportional to exp(-||x||) / ||x||^(d - 1), is
-    infinite at 0.
+    Unlike `l2_laplace`, the density is infinite at 0: it is proportional to exp(-||x||) / ||x||^(d - 1).
     """
     vectors, lengths = _normals(rng, draws, d)
     vectors *= rng.exponential(size=(draws, 1)) / lengths

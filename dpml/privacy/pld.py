@@ -30,10 +30,7 @@ FADED = -700.0  # log of a negligible mass; exp takes twenty times as long where
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss distribution: ascending losses `at` (n,), with probabilities `mass` (n,).
-
-    The loss is infinite with probability `infinite`.
-    """
+    """An upper bound on a privacy loss: ascending values `at` with probabilities `mass` (n,), or `infinite`."""
 
     at: Array
     mass: Array
@@ -82,9 +79,8 @@ class Losses:
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
     """Return the losses of a Gaussian release whose random mu is seen: `mus` (k,) with probabilities `weights` (k,).
 
-    The loss is ``mu^2/2 + mu z``. The probability of each interval of z is split between its ends by Gauss's rule, with
-    a relative error below 1e-14 for |z| <= 12. If mu times the interval's length exceeds 1, the upper end gets all of
-    it.
+    The loss is ``mu^2/2 + mu z``. Gauss's rule splits the probability of each interval of z between its ends, with a
+    relative error below 1e-14 for |z| <= 12. If mu times the interval's length exceeds 1, the upper end gets all.
     """
     nodes, node_weights = leggauss(6)
     edges = np.linspace(-_REACH, _REACH, panels + 1)
@@ -135,9 +131,8 @@ def pure(eps: float, times: int = 1) -> Losses:
 def from_curve(eps: Array, delta: Array) -> Losses:
     """Return the losses of a release with ``delta(eps)`` at most `delta` (n,) at the ascending points `eps` (n,).
 
-    Between points, delta is interpolated linearly in e^eps, which is an upper bound because privacy curves are convex
-    in e^eps. Below the first point, the line to delta = 1 at e^eps = 0 is the bound, and beyond the last point its
-    delta.
+    Every privacy curve is convex in e^eps, so lines between the points are an upper bound. Below the first point it is
+    the line to delta = 1 at e^eps = 0, and beyond the last point its delta.
     """
     eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the other points is negligible
     x = np.exp(eps - eps[-1])  # relative to the last point
@@ -160,9 +155,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Return the losses of `parts`, each so many times, together; they are most precise near `delta`, or else near
-    `eps`.
-    """
+    """Return the losses of `parts` together, each so many times; they are most precise near `delta`, or else `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)

@@ -33,8 +33,7 @@ class SampledGaussian:
         noise: The noise_std, relative to the largest norm of a unit's contribution; positive.
         rounds: The number of rounds.
         neighbours: `replace` a unit's contribution by any other, `add_remove` it, or `zero_out` (set it to zero).
-        sampling: How the units of a sum are sampled; the observer does not see the sample. `fixed` (size) needs another
-            `neighbours` than `add_remove`.
+        sampling: How the units of a sum are sampled, unseen by the observer; `fixed` (size) excludes `add_remove`.
         rate: The probability that a unit is in a sum of a round in which its client takes part.
         present: The probability that the unit's client takes part in a round; the observer sees whether it does.
         steps: The number of sums per round, each over its own sample.
@@ -66,8 +65,7 @@ class SampledGaussian:
         return _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
-        """Return a lower bound on the true eps of the final model: the eps of a threshold test on the sum of all
-        rounds.
+        """Return a lower bound on the final model's true eps: the eps of a threshold test on the sum of all rounds.
 
         If losses are linear and steps equal, the final model is such a sum. For one round, and without sampling, no
         test is better. None if a client's participation is seen, and for several sums of fixed size.
@@ -118,9 +116,7 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
 
 
 def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
-    """Return ascending eps, and their delta, for two mixtures of N(a, 1), pairs (weight, a), with a monotone likelihood
-    ratio.
-    """
+    """Return ascending eps and their delta for two mixtures of N(a, 1), (weight, a), with a monotone ratio."""
     far = reach + max(abs(a) for _, a in (*first, *second))
     z = np.linspace(-far, far, _POINTS)
     eps = _log_ratio(first, z) - _log_ratio(second, z)

@@ -65,8 +65,7 @@ class Server:
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Accept a party's message and return its sender, which must be `expected` if the connection identifies the
-        party.
+        """Accept a party's message and return its sender, which must be `expected` if the connection identifies it.
 
         Raises:
             RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.

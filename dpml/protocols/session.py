@@ -30,11 +30,9 @@ FAILURE = 2.0**-30
 
 @dataclass(frozen=True)
 class Topology:
-    """Which parties share masks: each with k = `degree` others (M - 1: all), of which `threshold` can reconstruct a
-    secret.
+    """Which parties share masks: each with `degree` others, of which `threshold` can reconstruct a secret.
 
-    A run ends without a sum if fewer than `quorum` parties survive. Up to `colluders` parties may collude with the
-    server.
+    A run with fewer than `quorum` survivors has no sum. Up to `colluders` parties may collude with the server.
     """
 
     degree: int
@@ -104,9 +102,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return the topology for so many parties and colluders: complete, or a ring if it needs at most half as many
-    masks.
-    """
+    """Return the topology that protects against so many colluders: complete, or a ring if that halves the masks."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring

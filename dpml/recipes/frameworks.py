@@ -1,8 +1,7 @@
-"""Read recipes from files and KEY=VALUE words: in dpml's keys, or as arguments of Flower's and Opacus's classes.
+"""Read training recipes from files and KEY=VALUE words, in dpml's keys or as arguments of classes of Flower or Opacus.
 
 The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), and
-of Opacus's PrivacyEngine.make_private (1.5). The configuration files of Flower and Opacus have no keys for privacy, so
-a recipe has the arguments under the name of the class.
+of Opacus's PrivacyEngine.make_private (1.5).
 """
 
 import math
@@ -23,9 +22,9 @@ _FLOWER = {
     "DifferentialPrivacyServerSideFixedClipping": _CENTRAL,
     "DifferentialPrivacyClientSideFixedClipping": _CENTRAL,
 }
-_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # and with defaults:
+_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # those without defaults
 _OPACUS_ALSO = ("poisson_sampling", "clipping", "drop_last")
-_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # of Opacus
+_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # for Opacus
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
@@ -54,7 +53,7 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
 
 
 def is_word(text: str) -> bool:
-    """Return whether a word of the command line is KEY=VALUE, not a file."""
+    """Return whether a word of the command line is KEY=VALUE, and not the name of a file."""
     return re.match(r"[A-Za-z_]+=", text) is not None
 
 
@@ -73,7 +72,7 @@ def _positive(where: str, said: Any) -> float:
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
-    """Return the recipe; raise UserError if it differs from a value that the framework implies (`said`)."""
+    """Return the recipe; raise UserError if a value differs from the one that the framework implies (`said`)."""
     due = typed({"rounds": 1, "delta": recipe.delta, **said})
     for key in said:
         means = getattr(due, key)
@@ -114,7 +113,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Return the recipe, unproven for records: Flower clips a client's update, which one record can change fully."""
+    """Return the recipe; nothing is proven for records, because Flower clips the update of a whole client."""
     why = "not proven: clip is of a client's whole update, not of a record's part: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 

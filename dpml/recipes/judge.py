@@ -1,6 +1,6 @@
-"""Judge a recipe in every view: the eps that is claimed, the eps that is proven, and the eps that an attack reaches.
+"""Compute the claimed, proven and attacked eps of a training recipe against every observer.
 
-docs/privacy.md ("Views of a training recipe") says which noise counts in a view, and when sampling amplifies.
+docs/privacy.md ("Views of a training recipe") says which noise protects against whom, and when sampling amplifies.
 """
 
 import json
@@ -16,7 +16,7 @@ from dpml.privacy.sampled import SampledGaussian, Sampling
 from dpml.recipes.recipe import TrainingRecipe
 from dpml.release.verify import CERTIFICATE
 
-_LEAST = 1e-8  # the least noise per clip; with less, privacy losses overflow
+_LEAST = 1e-8  # the least noise per clip for which privacy losses do not overflow
 SEES = {
     "release": "whoever sees the final model",
     "aggregate": "whoever sees every round's model",
@@ -29,7 +29,7 @@ _NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zer
 
 @dataclass(frozen=True)
 class Judged:
-    """The privacy of one view of a recipe.
+    """The privacy of a training recipe against one observer (`view`).
 
     Attributes:
         view, unit: the view, and the protected unit.
@@ -38,7 +38,7 @@ class Judged:
         proven: the eps that is proven if the training follows the recipe; inf: nothing is proven.
         attacked: an eps that an attack reaches; None: no attack is computed.
         source: the proof, or the reason why nothing is proven.
-        pair: the noisy sums that the view sees.
+        pair: the noisy sums that the observer sees.
     """
 
     view: View
@@ -52,7 +52,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """The verdict on the claim: holds, false, or not proven; a dash without a claim."""
+        """The verdict on the claimed eps: holds, false, or not proven; a dash if nothing is claimed."""
         if self.claimed is None:
             return "-"
         if self.proven <= self.claimed:
@@ -61,12 +61,11 @@ class Judged:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The values for JSON."""
         return {key: value for key, value in vars(self).items() if key != "pair"} | {"verdict": self.verdict}
 
 
 def judge(recipe: TrainingRecipe) -> list[Judged]:
-    """Judge every view of a recipe, from the one that sees least to the one that sees most."""
+    """Return the privacy of a recipe against every observer, in ascending order of what they see."""
     views: list[View] = ["release", "aggregate"]
     if recipe.clients > 1 or recipe.noise_by != "server":  # else one curator has all records
         views += [] if recipe.secure_sum else ["client"]
@@ -97,7 +96,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return the noise per clip that is certain to be added and that the view does not know."""
+    """Return the noise per clip that is certain to be added and that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
@@ -108,7 +107,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Return whether only the noise of the unit's own client counts in a sum."""
+    """Return whether only the noise of the protected unit's own client is certain to be in a sum."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
@@ -172,19 +171,19 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """Return the share of clients in a round; for a fixed number of clients, this number is rounded up."""
+    """Return the share of clients in a round. If the number of clients is fixed, it is rounded up."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return the largest number of batches that contain one unit, which is in one batch of every epoch."""
+    """Return the largest number of batches with a given unit, which is in one batch of every epoch."""
     return math.ceil(batches / math.floor(1 / rate * (1 + 1e-12)))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Return whether the recipe itself can produce the worst-case pair, so that a test of it attacks the view.
+    """Return whether some data attain the worst case of the proof, so that attacks on it are attacks on the recipe.
 
     A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """
@@ -195,7 +194,7 @@ def _attained(recipe: TrainingRecipe, view: View) -> bool:
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:
-    """Return the claimed eps, or the eps of the formula; None if nothing is claimed."""
+    """Return the claimed eps, or the eps of the claimed formula; None if nothing is claimed."""
     if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
         return recipe.claimed_eps
     moved = 2 if recipe.neighbours == "replace" else 1
@@ -210,7 +209,7 @@ def claimed_eps(recipe: TrainingRecipe) -> float | None:
 
 
 def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return one sentence for a paper's section on privacy."""
+    """Return one sentence that states the guarantees, for a paper's section on privacy."""
     by_eps: dict[str, list[str]] = {}
     for each in found:
         key = "" if math.isinf(each.proven) else written(each.proven)
@@ -227,7 +226,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return the file content of a certificate for `dpml verify`, of all views that are Gaussian releases."""
+    """Return the content of a certificate for `dpml verify`, for observers of Gaussian releases without sampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:

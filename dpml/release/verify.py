@@ -4,9 +4,9 @@
 This file needs only Python's standard library. dpml reads models with it, but computes no privacy number with it.
 
 A model has a certificate, which is its publisher's word. For every message it states the sensitivity (how far one unit
-can change the message), the law and size of the noise, how often the message was sent, and who drew the noise. From it,
-this program computes an eps for every view, that is, for every kind of observer. It rejects a model that says more
-about privacy than its certificate proves. It also rejects what it does not know, which may weaken the guarantee. All
+can change the message), the law and size of the noise, how often the message was sent, and who drew the noise. From
+these numbers, this program computes an eps against every kind of observer (view). It rejects a model that says more
+about privacy than its certificate proves, and everything that it does not know, which may weaken the guarantee. All
 numbers are rational or enclosed by two rational bounds, so no rounding favours the publisher. These theorems are used:
 
 1. *Gaussian noise* of standard deviation s makes a message of L2 sensitivity D mu-GDP with mu = D/s. Messages compose
@@ -98,7 +98,7 @@ def exp_minus(x: Q) -> Pair:
 
 
 def mills(z: Q) -> Pair:
-    """Return bounds on Mills' ratio Q(z)/phi(z), z >= 0, in integers times 2^-BITS: fractions are ten times slower."""
+    """Return bounds on Mills' ratio Q(z)/phi(z) for z >= 0, computed with integers, which are fast."""
     one, p, q = 1 << BITS, z.numerator, z.denominator
     if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest after n lies between z and z + n/z
         low, high = (p << BITS) // q, -(-((p * p + 200 * q * q) << BITS) // (p * q))
@@ -137,7 +137,7 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
 
 
 class RejectedError(Exception):
-    """A file is not a model or certificate, contradicts itself, or has something unknown."""
+    """Raised if a file is not a model or certificate, contradicts itself, or has something unknown."""
 
 
 def require(holds: object, why: str) -> None:
@@ -147,7 +147,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return the number of a key exactly as written; raise RejectedError unless it is above 0, or at least `least`."""
+    """Return the exact number of a key; raise RejectedError unless it is positive, or at least `least`."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
@@ -162,13 +162,13 @@ def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
 
 
 def require_only(content: dict[str, Any], keys: str) -> None:
-    """Raise RejectedError if there are other `keys`, because they may weaken the guarantee."""
+    """Raise RejectedError if there are keys other than `keys`, because they may weaken the guarantee."""
     if more := set(content) - set(keys.split()):
         raise RejectedError(f"the key {min(more)[:40]!r} is unknown")
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return h, n and f for a view: it does not know the noise of h of n parties, f h/n of the total variance."""
+    """Return h, n and f: an observer does not know the noise of h of n parties, f h/n of the total variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -187,7 +187,7 @@ def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
 
 
 def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
-    """An upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
+    """Return an upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
     h, n, factor = heads
     moved = number(message, "sensitivity")
     if message["law"] == "gaussian":
@@ -203,7 +203,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """A joint guarantee of messages: their mu, their Laplace noise's eps, and an objective's deviation and ridge."""
+    """The guarantee of several messages together: mu, the eps of Laplace noise, and a perturbed objective."""
 
     mu: Q
     pure: Q
@@ -219,7 +219,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against a view with the unknown noise `heads` (`unknown_noise`)."""
+    """Return the guarantee of messages together, for the unknown noise `heads` (`unknown_noise`)."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -241,7 +241,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return the joint guarantee of a certificate's messages in every view that it names."""
+    """Return the guarantee of a certificate's messages together, for every view that it names."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")
@@ -260,7 +260,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps, and proven eps: the stated one if that holds; None if none is found."""
+    """Return each view's name, stated eps and proven eps (the stated one if it holds; None if none is found)."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -299,13 +299,13 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; reject a key that occurs twice, because another reader may take the other value."""
+    """Return a JSON object; raise RejectedError if a key occurs twice, as readers may take different values."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 
 
 def flat(value: Any, depth: int = 2) -> list[Any]:
-    """Return the entries of a matrix, a vector or a number."""
+    """Return the numbers in a matrix or vector as one list."""
     return [x for each in value for x in flat(each, depth - 1)] if depth and isinstance(value, list) else [value]
 
 
@@ -375,7 +375,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Print which eps hold; return 0 if all stated eps do, 1 if one does not, and 2 if the file is rejected."""
+    """Print which stated eps hold; return 0 if all do, 1 if one does not, and 2 if the file is rejected."""
     try:
         content = read(path)
         certificate = content.get("certificate", content)

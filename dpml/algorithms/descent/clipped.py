@@ -77,8 +77,7 @@ def take_rounds(
     clips: Single | None = None,
     *more: Single,
 ) -> tuple[Single, Single]:
-    """Run all rounds from the models `start` (B, d); return the averages of the last models (B, d), and the last clips
-    (B,).
+    """Run all rounds from models `start` (B, d); return averages of the last models (B, d), and the last clips (B,).
 
     Every round requests the noisy sum `number` at the current models. If it has no fixed clip, a further argument is
     the adaptive clip, or the round's clip in `clips` (T, B). The arguments `more` are the same in all rounds. All

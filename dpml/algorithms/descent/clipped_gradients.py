@@ -62,8 +62,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add ``slopes_i vectors_i`` of some rows, the first of which has the number `start`, to their parties' sums (P, B,
-    K, d).
+    """Add ``slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's number.
 
     Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. Sums are below 2^53 of these steps, so they
     are exact in any order.
@@ -142,9 +141,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return self._cut(rows, clip).gradient(w) / clip[:, None]
 
     def _rows(self, maps: Array | None, secure: bool, rounded: bool = False) -> list[Rows]:
-        """Return a list with the rows of each party, or with all rows together; with `rounded`, rows on the integer
-        grid.
-        """
+        """Return the rows of each party, or all rows in a list of one; if `rounded`, on the grid of integers."""
         of, parties = self.statistic, self.parties
 
         def made(own: slice) -> Rows:
@@ -195,8 +192,7 @@ class ClippedGradients(Statistic):
         unit: Whether gradients of rows or mean gradients of parties are clipped and summed.
         clip: The largest norm of a gradient; None: an argument of the sum.
         classes: The number of classes K for softmax, else 1.
-        mapped: Whether each run multiplies rows by its own public matrix (d, d), and scales them to length 1
-            afterwards.
+        mapped: Whether each run multiplies rows by its own public matrix (d, d), and then scales them to length 1.
         single: Whether simulated noise is drawn in single precision.
     """
 
@@ -223,9 +219,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the largest integer slope Q: large for precision, but so small that sums are exact; 1 with
-        `unit=party`.
-        """
+        """Return the largest integer slope Q, as large as exact sums allow; 1 with `unit=party`."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))

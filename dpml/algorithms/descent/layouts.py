@@ -102,9 +102,7 @@ class ClientNoise(Sharing):
         return views if self.secure else views | {"client": 1 / float(weights[0])}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees: a client's message, or the sum, to which colluders add the first clients'
-        noise.
-        """
+        """Return what an observer sees: one message, or the sum, to which colluders add the first clients' noise."""
         weights = np.array(self.weights)
         each = np.diag(weights)
         known = problem.colluders if view == "colluders" else 0
@@ -124,8 +122,7 @@ class Pooled:
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
         visible: The observers against whom a guarantee is computed.
-        by_party: Whether the mean is taken over the parties' means, so that a row of the smallest party weighs 1/(M
-            n_min).
+        by_party: Whether the mean is over the parties' means, so that a row of the smallest party weighs 1/(M n_min).
     """
 
     lipschitz: float
@@ -140,9 +137,7 @@ class Pooled:
         return dict.fromkeys(self.visible, moved(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """For observers of the last model only: return the mu of a round, and the last round's noise relative to
-        others.
-        """
+        """Return, for observers of the last model, a round's mu and the last round's relative noise_std."""
         return {"release": (moved(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
@@ -167,12 +162,9 @@ class Clients:
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
-        published: Whether each client adds the noise that one curator with all rows would need; otherwise the clients
-            that `enough` names add this noise together.
-        enough: Whose noise must suffice: that of one `client`, of all clients (`aggregate`), or of the honest ones
-            (`colluders`).
-        synchronous: Whether all clients continue from the average after every round; otherwise a server averages their
-            last models.
+        published: Whether each client adds the noise that one curator with all rows would need.
+        enough: If not, who add this noise together: one `client`, all (`aggregate`), or the honest (`colluders`).
+        synchronous: Whether all clients continue from the average of every round; otherwise last models are averaged.
         secure: Whether secure sums hide the clients' messages.
     """
 

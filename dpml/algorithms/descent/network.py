@@ -101,8 +101,7 @@ class Start(NamedTuple):
 class Network(Program, losses=("logistic",), calibrations=("published", "tight"), variants=VARIANTS, **SIMULATED):
     """A neural network with one hidden layer, trained by noisy gradient descent (Imtiaz et al. 2019, Sec. 5.1).
 
-    In `nn_cape` the sites add correlated noise, in `nn_conv` independent noise; `nn_nonpriv` neither adds noise nor
-    clips.
+    In `nn_cape` the sites add correlated noise, in `nn_conv` independent noise; `nn_nonpriv` has no noise and no clip.
 
     Args:
         sites: Who draws the noise of a round's sum. `cape`: the sites, with correlated noise as in `capefm`.
@@ -192,8 +191,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Start(start, int(rng.integers(2**63)))
 
     def run(self, carrier: Carrier) -> Release:
-        """Train the networks of all budgets and noise draws together, and return their scores; networks are not
-        released.
+        """Train the networks of all budgets and noise draws together, and return their scores.
 
         `loss` and `train_accuracy` are measured on the private rows, and `accuracy` on the test rows. `path_loss` is
         the mean training loss at ten evenly spaced rounds; a smaller value means faster training.

@@ -120,14 +120,13 @@ class NoisyDescent(
     """Gradient descent with Gaussian noise in every round, at one curator, in an MPC, or at M clients.
 
     `wang`: a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). `jayaraman`: a multiparty
-    computation (MPC) adds noise that nobody knows to the mean of the parties' mean gradients (Jayaraman et al. 2018).
-    `wddp`: clients run gradient descent alone with their own noise, and a server averages their last models (Kang et
-    al. 2019, Alg. 1).
+    computation (MPC) adds noise that nobody knows to the mean of the parties' means (Jayaraman et al. 2018). `wddp`:
+    clients descend alone with their own noise, and a server averages their last models (Kang et al. 2019, Alg. 1).
 
     Args:
         loss: `logistic`; `sigmoid`, which is not convex; or `squared`, which has unbounded slopes and therefore needs
             `tight` noise with a clip.
-        calibration: `published` uses the paper's noise; `tight` the least noise that is proven against the observer
+        calibration: `published` uses the paper's noise; `tight` the least noise proven against the observer
             `calibrate_for`.
         sites: Where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
         variant: `paper`: clients run all rounds alone, as the paper's text says. `synchronous`: all clients continue
@@ -253,9 +252,7 @@ class NoisyDescent(
     # Accounting.
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for this step size and per_row = 1. For a step of 0 it covers the sum of all
-        rounds.
-        """
+        """Return every observer's mu for this step size and per_row = 1; for a step of 0, from all rounds' sums."""
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
             if view in mus:
@@ -321,9 +318,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return a sum for each step size that is tried, sent in every round; a row's gradient changes it by at most 2
-        G.
-        """
+        """Return a sum per step size that is tried, for all rounds; a row changes it by at most 2 G."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -446,9 +441,7 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: clients run alone with published noise; their last models are averaged (Kang et al. 2019, eq.
-    (2)).
-    """
+    """`jayaraman_local`: clients descend alone with published noise, then a server averages (Kang et al., eq. 2)."""
 
     sites: Sites = "clients"
 

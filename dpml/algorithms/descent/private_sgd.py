@@ -3,8 +3,7 @@
 The rounds approach the minimiser that `gop` computes at one curator. In round t party k contributes ``G_k = sum of its
 rows' gradients + rho_t^k + eta^k``, where rho has density proportional to exp(-eps/2 ||rho||), and eta^k ~ N(0,
 sigma^2/M) is drawn once. The server sees only the sum of all G_k. The paper does not define the first model w_0 and the
-steps z_t: here w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``, for which the distance to the limit decreases as
-T^-1/2.
+steps z_t: here w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``.
 
 The proven guarantees account for all rounds: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian
 noise in every round and no eta. The variant `halving` (Sec. 3.2 of the paper) has neither eta nor Delta, and spends
@@ -155,9 +154,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the sums. Their `noise` is the scale of one party's rho, or for `tight` the noise_std in the sum of
-        all.
-        """
+        """Return the sums; `noise` is the scale of one party's rho, or for `tight` the noise_std in the sum."""
         constant = self.perturbation(budget, problem).sigma
         if math.isinf(budget.eps):
             width = 0.0

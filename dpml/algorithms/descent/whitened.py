@@ -151,8 +151,8 @@ class WhitenedDescent(
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
-        """Return the whitening maps (B, d, d), and of mapped rows the largest mean square along a direction and a bound
-        on the root mean square norm.
+        """Return whitening maps (B, d, d), and bounds on the largest mean square of mapped rows along a direction and
+        on their root mean square norm.
         """
         d = carrier.problem.d
         squares = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
@@ -196,8 +196,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return a bound (B,) on the mean square norm of mapped rows, given the eigenvalues (B, d) and their factors
-    `seen`.
+    """Return a bound (B,) on the mean square norm of mapped rows with eigenvalues (B, d), which are scaled by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so those below `least` share what the others leave.
     """

@@ -355,11 +355,9 @@ _BLOCK = 1 << 18
 SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
-"""A function that minimises ``w'Aw + b'w`` for matrices A (budgets, draws, d, d) and vectors b (budgets, draws, d).
-
-Its third argument is about the largest eigenvalue of the noise in A, (budgets,). It returns the models, and whether
-there was no minimum (budgets, draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, K, d).
-"""
+"""A function that minimises ``w'Aw + b'w``, given A (budgets, draws, d, d), b (budgets, draws, d), and about the
+largest eigenvalue of the noise in A, (budgets,). It returns the models, and whether there was no minimum (budgets,
+draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, K, d)."""
 
 
 def draws_together(d: int) -> int:

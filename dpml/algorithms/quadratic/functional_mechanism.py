@@ -1,8 +1,7 @@
 """The functional mechanism at one curator or at M sites (Imtiaz, Mohammadi & Sarwate 2019).
 
 Site k sends N_k/N times its own coefficients (Remark 3), so that all sites' messages have the same sensitivity.
-docs/privacy/imtiaz2019.md, Theorem 2, proves the mu against every observer, and explains where the paper's Theorem 1
-fails.
+docs/privacy/imtiaz2019.md, Theorem 2, proves the guarantees, and explains where Theorem 1 of the paper fails.
 """
 
 import math

@@ -125,9 +125,7 @@ class LaplaceFunctionalMechanism(
         return Scales(constant, scale, scale)
 
     def _tight_scales(self, eps: float, d: int) -> Scales:
-        """Return the scales with the least noise energy ``2 d b1^2 + 8 d R^2 b2^2`` in the gradient at models of norm
-        R.
-        """
+        """Return the scales with the least noise energy, ``2 d b1^2 + 8 d R^2 b2^2``, in the gradient at norm R."""
         norm = QUADRATIC_NORM[self.loss.name] if self.radius is None else self.radius
 
         def stretched(log_ratio: float) -> tuple[float, float]:

@@ -28,8 +28,7 @@ class Estimated:
 
     Attributes:
         coefficients: (d,).
-        covariances: Their covariance over samples of rows and noise, by k formulas, (k, d, d). The largest variance is
-            used.
+        covariances: Over samples of rows and noise, by k formulas, (k, d, d). The largest variance is used.
         hidden: About the projection on the directions that the noise hides, (d, d).
         refusal: The reason why there are no intervals, or "".
     """
@@ -99,8 +98,7 @@ def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
 
 @dataclass(frozen=True)
 class Moments:
-    """The noisy sums that a least squares `regression` publishes, over rows x in the unit ball with labels y in [-1,
-    1].
+    """The noisy sums of a least squares `regression`, over rows x in the unit ball with labels y in [-1, 1].
 
     Attributes:
         square: X'X, (d, d).

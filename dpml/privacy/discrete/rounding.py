@@ -22,12 +22,11 @@ def integer_radius(clip: float, bits: int) -> int:
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Round vectors (..., k) to multiples of 2^-bits, given as integers, none longer than ``R = integer_radius(clip,
-    bits)``.
+    """Return vectors (..., k) in steps of 2^-bits, as integer vectors no longer than ``integer_radius(clip, bits)``.
 
     A vector longer than `clip` is first shortened to `clip`, in floating point. Then every entry is rounded to the
-    nearest integer. If the result is still too long, it is multiplied by R/n, where n is its length rounded up to an
-    integer, and rounded towards 0 in integer arithmetic.
+    nearest integer. If the result is still too long, it is multiplied by R/n, where R is the radius and n the length
+    rounded up to an integer, and rounded towards 0 in integer arithmetic.
     """
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:

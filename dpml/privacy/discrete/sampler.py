@@ -122,8 +122,7 @@ _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """A sampler of integers +-(2^b v + u), v from a table and u from b random bits, each kept with probability
-    e^-gamma.
+    """A sampler of integers +-(2^b v + u): v is from a table, u is b random bits, e^-gamma is the chance to keep it.
 
     A subclass is a frozen dataclass that defines b, the distribution of v, and gamma.
     """

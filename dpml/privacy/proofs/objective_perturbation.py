@@ -1,9 +1,9 @@
-r"""Compute the privacy of objective perturbation with Gaussian or L2-Laplace noise, if one row of norm <= 1 is
-replaced.
+r"""Compute the eps and delta of objective perturbation with Gaussian or L2-Laplace noise.
 
 The release is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w`` with a random b, R > 0 and
-shift >= 0. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md, Theorem 1
-(with a shift). b with density proportional to exp(-beta ||b||): docs/privacy/imtiaz2019.md, Theorem 5.
+shift >= 0; one row of norm at most 1 is replaced. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and
+docs/privacy/perturbed_minima.md, Theorem 1 (with a shift). b with density proportional to exp(-beta ||b||):
+docs/privacy/imtiaz2019.md, Theorem 5.
 """
 
 import math
