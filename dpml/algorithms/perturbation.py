@@ -57,7 +57,7 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
         R = math.exp(log_R)
         return math.log(R * norm**2 + noise_energy(R) / R)
 
-    # at the minimum, neither summand exceeds the sum at `start`
+    # at the minimum, neither summand exceeds the sum at `start`, which bounds R
     top = loss(math.log(start))
     low = max(low, noise_energy(start) * math.exp(-top))
     bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
@@ -114,7 +114,7 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
     norm = typical_norm(lam)
     ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, norm))
     sigma = proof.sigma_of(budget.eps, ridge, delta)
-    if ridge == 0:  # any ridge suffices, so take the best one for that norm
+    if ridge == 0:  # every ridge needs the same noise, so take the best one for `norm`
         ridge = math.sqrt(problem.d) * sigma / norm
     return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
 
@@ -124,7 +124,7 @@ def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
     """Return the best R = N (lam + extra) if lam is small enough; 0 if every R needs the same noise."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
-    if math.sqrt(d) * least >= free * norm:  # the excess risk decreases up to `free`
+    if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`
         return free
     return best_ridge(lambda R: d * proof.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
 

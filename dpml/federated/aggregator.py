@@ -118,9 +118,9 @@ class Kept:
         return content
 
 
-LEVEL, QUANTILE = 0.95, 1.9599639845400545  # of the interval for the error without noise
+LEVEL, QUANTILE = 0.95, 1.9599639845400545  # for the interval of the error without noise
 
-_SHOWN = 200  # bytes of a party's own error message
+_SHOWN = 200  # the most bytes that are shown of a party's error message
 
 Progress = Callable[[int, int], None]
 """A function that is called after every sum, with the number of finished sums and of parties in the last sum."""
@@ -162,7 +162,7 @@ class _Run:
     kept: Kept | None
     number: int = 0
     refused: list[str] = field(default_factory=list)
-    seen: set[int] = field(default_factory=set)  # the parties with rows in any sum
+    seen: set[int] = field(default_factory=set)  # the parties that were in any sum
     last: list[int] = field(default_factory=list)  # the parties in the last sum
 
     def ask(self, told: bytes) -> Outcome:
@@ -244,7 +244,7 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
         scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
         measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
-    scaled_up = N / rows  # from the parties in the sum to all parties
+    scaled_up = N / rows  # rescales the sum from its parties to all parties
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
         scaled_up = M / parties

@@ -28,11 +28,11 @@ from dpml.federated.sums import END
 
 _WHOLE = struct.Struct("<I")
 _CHALLENGE, _SIGNATURE = 32, 64
-_HELLO = b"dpml link "  # the start of what a party signs to prove its identity
-_GREETING = 5.0  # seconds to prove the identity
+_HELLO = b"dpml link "  # a party signs this, a challenge and the plan's checksum to prove its identity
+_GREETING = 5.0  # seconds in which a party must prove its identity
 _PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next message
 _PAUSE = 0.2  # seconds between two attempts to connect
-_LONGEST = 1 << 28  # bytes that a party accepts from the aggregator, or more if vectors are longer
+_LONGEST = 1 << 28  # the most bytes that a party accepts from the aggregator, unless vectors are longer
 _CHUNK = 1 << 16
 
 
@@ -114,7 +114,7 @@ class Callers:
         earlier, self._connections[number] = self._connections.get(number), connection
         if earlier is not None:
             _hang_up(earlier)
-        if self.over:  # it connected while all connections were being closed
+        if self.over:  # the party connected while all connections were being closed
             connection.close()
 
     def await_all(self, wait: float) -> None:
@@ -179,7 +179,7 @@ def listening(
             except OSError:
                 if parties.over:
                     return
-                time.sleep(_PAUSE)  # too many connections, or one that was closed at once
+                time.sleep(_PAUSE)  # too many connections, or a connection that was closed at once
                 continue
             threading.Thread(target=parties.greet, args=(plain, context), daemon=True).start()
 
@@ -221,7 +221,7 @@ def take_part(
                 f"the aggregator at {address[0]} has an invalid certificate: {error.verify_message.rstrip('.')}."
             ) from None
         except (_HungUpError, OSError):
-            if time.monotonic() > taken_in + _GREETING:  # not hung up at once: it may have waited for other parties
+            if time.monotonic() > taken_in + _GREETING:  # it may have waited for other parties
                 until = time.monotonic() + wait
             if time.monotonic() > until:
                 does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have a different plan"
@@ -241,7 +241,7 @@ def address_of(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     try:
-        host.encode("idna")  # a lookup encodes it, too
+        host.encode("idna")  # raises ValueError here instead of in the lookup
     except ValueError:
         host = ""
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:

@@ -109,7 +109,7 @@ class Member:
         check_writable(place)
         if text != self._own_text(text):
             raise UserError("the aggregator sent something that is not a model of this plan; nothing was written.")
-        if self._entry is not None:  # first, so that the ledger knows every model that exists
+        if self._entry is not None:  # before the file is written, so that the ledger knows every model that exists
             self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
         try:
             create_atomically(place, text)
@@ -149,7 +149,7 @@ class Member:
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
         """Return the noisy sums of a regression; raise ValueError if the plan's parties cannot have their noise."""
         problem, moments = self.plan.problem, moments_of(content)
-        program = replace(self.plan.sums.algorithm, protocol="secagg")  # as `Sums` runs it
+        program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
         parts: list[tuple[Moments | Round, int]] = [(moments, 0)] if isinstance(moments, Moments) else []
         if isinstance(moments, NewtonMoments):
@@ -186,7 +186,7 @@ class Member:
             raise RefusedError(f"the release has only {len(self.plan.sums.lengths)} secure sums.")
         if opening.number < self.reached:
             raise RefusedError("it has already sent its vector to this sum; for another release, start it again.")
-        self.plan.sums.read(opening.number, opening.told)  # before any privacy budget is spent on it
+        self.plan.sums.read(opening.number, opening.told)  # refuses invalid arguments before any budget is spent
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()

@@ -40,9 +40,9 @@ from dpml.release.inference import check_effects
 FORMAT = "dpml plan 2"
 
 _KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts", "signatures")
-_SIGNED = b"dpml plan signature "  # precedes the checksum
-_LONGEST = 1 << 24  # bytes of a plan or a card
-_MOST = 10_000  # parties
+_SIGNED = b"dpml plan signature "  # parties sign this and the plan's checksum
+_LONGEST = 1 << 24  # the most bytes of a plan or a card
+_MOST = 10_000  # the largest number of parties
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
@@ -307,7 +307,7 @@ def _json(path: Path, what: str) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
         content = from_json(text.decode("utf-8")) if len(text) <= _LONGEST else None
-    except (ValueError, RecursionError):  # also if it is not UTF-8
+    except (ValueError, RecursionError):  # also if the text is not UTF-8
         content = None
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a {what}: it is not a JSON object of at most {_LONGEST:,} bytes.")

@@ -186,7 +186,7 @@ class Sums:
         """Return the model, weights (1, 1, K d), and its metrics."""
         remote = Remote(ask)
         mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
-        return mechanism.release([self.budget], np.random.default_rng(0), 1)  # its noise is not used
+        return mechanism.release([self.budget], np.random.default_rng(0), 1)  # the noise of this process is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
         """Return the algorithm with one party's rows, or with none; every other party has one row of zeros."""

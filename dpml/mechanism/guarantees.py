@@ -69,7 +69,7 @@ def author(algorithm: Algorithm) -> str | None:
 
     A class that derives from a class of dpml counts, too, because it declares its own sensitivity.
     """
-    for part in (algorithm, getattr(algorithm, "loss", None)):  # a loss declares its own Lipschitz constant
+    for part in (algorithm, getattr(algorithm, "loss", None)):  # a loss declares its Lipschitz constant
         for kind in type(part).__mro__:
             if kind.__module__ not in _THEIRS and not packs.is_ours(kind.__module__):
                 return f"{kind.__module__}.{kind.__qualname__}"

@@ -21,8 +21,8 @@ from dpml.privacy.guarantee import Guarantee
 from dpml.privacy.proofs import objective_perturbation as minima
 from dpml.privacy.safe import round_down, round_up, total
 
-_HUGE = 1e4  # from this mu on, whose eps exceeds 4e7, the eps of all releases are added
-_PLAIN = 40.0  # a larger eps is added: basic composition is tight, as randomised response lies with probability e^-40
+_HUGE = 1e4  # from this mu on (eps > 4e7), the eps of all releases are added
+_PLAIN = 40.0  # larger eps are added, which is tight because randomised response then lies with probability e^-40
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Accountant:
         if self.objectives and not self._composed:
             return 1.0
         rest = -total([(-eps, 1), (self._added, 1), (0.0 if self._composed else self._plain, 1)])
-        # replace-one adjacency is symmetric: the curve at -eps follows from the curve at eps
+        # neighbours can be exchanged, so the curve at -eps follows from the curve at eps
         at = abs(rest)
         finite = self._losses(eps=at).delta(at) if self._composed else math.exp(gdp.log_delta_of(self.mu, at))
         if self.mu and not self._composed:

@@ -103,7 +103,7 @@ class Guarantee:
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
-        if self.curve is not None:  # from a file it is a list
+        if self.curve is not None:  # a curve that was read from a file is a list
             object.__setattr__(self, "curve", tuple(self.curve))
 
 
@@ -132,7 +132,7 @@ class Problem:
             raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
         if self.colluders < 0:
             object.__setattr__(self, "colluders", Adversary().count(self.M))
-        if self.sizes and (len(self.sizes), sum(self.sizes)) != (self.M, self.N):  # a copy with another N or M
+        if self.sizes and (len(self.sizes), sum(self.sizes)) != (self.M, self.N):  # after replace(problem, N=...)
             raise UserError(
                 f"sizes has {len(self.sizes)} parties with {sum(self.sizes)} rows, but M={self.M} and N={self.N}."
             )

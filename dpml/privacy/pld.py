@@ -17,15 +17,15 @@ from scipy.special import gammaln
 from dpml.arrays import Array
 
 _ULP = 2.0**-53
-_REACH, _OUTSIDE = 12.0, 2e-33  # a normal loss is cut at so many standard deviations; the probability beyond
-_LEAST = -140.0  # atoms with a smaller log mass are merged
-_TAIL = 40.0  # a window omits e^-40 of a tilted distribution
+_REACH, _OUTSIDE = 12.0, 2e-33  # a normal loss is cut off at so many standard deviations; the probability beyond them
+_LEAST = -140.0  # losses with a smaller log probability are merged
+_TAIL = 40.0  # the part of a tilted distribution outside a window is at most e^-40
 _DEEPEST = -75.0  # log of the least delta that is distinguished from 0
 _FEW, _MANY = 1 << 16, 1 << 20  # least and largest number of points of a window
 _WIDE = 1 << 21  # largest number of points of a single loss
 _SPREAD = 1e-4  # the share of the variance that a grid may add
-_SLACK = 1e-14  # relative error of a mass
-FADED = -700.0  # log of a negligible mass; exp takes twenty times as long where it underflows
+_SLACK = 1e-14  # relative error of a probability
+FADED = -700.0  # log of a negligible probability; exp takes twenty times as long where it underflows
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Losses:
             return 0.0
         left = (delta - self.infinite) * (1 - 1e-12)  # covers the rounding of the interpolation below
         low, high = int(np.searchsorted(self.at, 0.0, side="right")), len(self.at)
-        while low < high:  # find the first atom at which delta is small enough; it is 0 at the last atom
+        while low < high:  # find the first loss at which delta is small enough; delta is 0 at the last one
             middle = (low + high) // 2
             if self._finite_delta(middle + 1, float(self.at[middle])) <= left:
                 high = middle
@@ -68,7 +68,7 @@ class Losses:
                 low = middle + 1
         top = float(self.at[low])
         below = max(float(self.at[low - 1]) if low else 0.0, 0.0)
-        # delta is linear in e^eps between two atoms
+        # delta is linear in e^eps between two losses
         over, under = self._finite_delta(low, below), self._finite_delta(low + 1, top)
         share = min((over - left) / (over - under), 1.0) if over > under else 1.0
         gap = top - below
@@ -90,7 +90,7 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * node_weights * width / 2 * (1 + _SLACK)
     upper, whole = np.empty((len(mus), panels)), density.sum(axis=1)
     for j, m in enumerate(mus):
-        # the upper end's share is chosen so that the masses under both P and Q are preserved
+        # the upper end's share is chosen so that the probabilities under both P and Q are preserved
         flat = m * width < 1e-12
         share = inside / width if flat else np.expm1(-m * inside) / np.expm1(-m * width) if m * width < 1 else 1.0
         upper[j] = (density * share).sum(axis=1)
@@ -144,7 +144,7 @@ def from_curve(eps: Array, delta: Array) -> Losses:
             kept.pop()
         kept.append(i)
     slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
-    # the curve's end counts as an infinite loss, so the mass at the last point does not include it
+    # the delta at the curve's end counts as an infinite loss, not as a part of the last point's mass
     mass = np.maximum(np.diff(slopes), 0.0) * at[kept][1:] * (1 + _SLACK)
     return Losses(eps[np.array(kept[1:]) - 1], mass, float(heights[-1]))
 

@@ -40,7 +40,7 @@ class FixedPoint:
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
         """Return the encoding with the most bits for this number of parties and this bound."""
-        # parties (ceil(bound 2^bits) + 1) < 2^63 follows from bound 2^bits <= 2^63/parties - 2, tried from above
+        # begin slightly above the largest `bits` with bound 2^bits <= 2^63/parties - 2
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:
             bits -= 1

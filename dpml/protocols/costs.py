@@ -9,7 +9,7 @@ from dpml.errors import UserError
 from dpml.protocols import FixedPoint, Session, Stage, in_process
 from dpml.protocols.transports import Traffic
 
-_MOST_PARTIES = 2_000  # these take a minute and 0.6 GB in one process
+_MOST_PARTIES = 2_000  # so many parties take a minute and 0.6 GB in one process
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
@@ -25,7 +25,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     values = rng.uniform(-1, 1, (M, d))
     codec = FixedPoint.fit(M, bound=1.0)
     inputs = codec.encode(values, rng)
-    dropped = rng.choice(M, math.floor(drop * M * (1 + 1e-12)), replace=False)  # .29 of 100 are 29
+    dropped = rng.choice(M, math.floor(drop * M * (1 + 1e-12)), replace=False)  # 0.29 * 100 must give 29
     dropouts = {int(k): Stage.MASKED for k in dropped}
     start = time.process_time()
     outcome = in_process(session, inputs, None, dropouts)

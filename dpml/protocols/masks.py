@@ -21,7 +21,7 @@ from dpml.protocols.session import PROTOCOL, Session
 
 _PRIME = 2**255 - 19
 _BLOCK = 1 << 15  # words of a key stream that are drawn at once: 256 KiB, which stay in the CPU cache
-_NONCE = bytes(16)  # and the counter
+_NONCE = bytes(16)  # nonce and counter
 _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
@@ -68,7 +68,7 @@ def agree(own: X25519PrivateKey, other: End) -> bytes:
     require_canonical(other)
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(other.key))
-    except ValueError:  # the secret would be 0 for any key of ours
+    except ValueError:  # the secret would be 0 for every private key
         raise RefusedError(f"the public key of party {other.party} is not valid: it is of small order.") from None
 
 

@@ -44,12 +44,12 @@ class Kind(IntEnum):
     KEYS = 1  # party: its two public keys
     NEIGHBOURS = 2  # server: the party's path to the roster, and its neighbours' public keys
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
-    INBOX = 4  # server: the sealed shares that neighbours made for the party
-    MASKED = 5  # party: its masked vector, its open numbers, and the senders of shares that it cannot decrypt
+    INBOX = 4  # server: the sealed shares from the party's neighbours
+    MASKED = 5  # party: its masked vector, openly sent numbers, and the senders of shares that it cannot decrypt
     SURVIVORS = 6  # server: which parties are in the sum
-    CONSISTENCY = 7  # party: the same list, signed
-    SIGNATURES = 8  # server: the signatures under that list
-    UNMASK = 9  # party: shares of the survivors' self-mask seeds and of the others' mask keys
+    CONSISTENCY = 7  # party: the list of survivors, signed
+    SIGNATURES = 8  # server: the signatures under the list of survivors
+    UNMASK = 9  # party: shares of the survivors' self-mask seeds, and of the other parties' mask keys
 
 
 FROM_PARTIES = frozenset({Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.CONSISTENCY, Kind.UNMASK})

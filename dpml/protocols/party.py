@@ -49,10 +49,10 @@ class Party:
         else:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
-        self._neighbours: dict[int, bytes] = {}  # public mask keys, in the end of parties that shared secrets
-        self._seals: dict[int, bytes] = {}  # the keys that open the shares we receive
-        self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
-        self._survivors = b""  # the list that we signed
+        self._neighbours: dict[int, bytes] = {}  # public mask keys, finally only of parties whose shares arrived
+        self._seals: dict[int, bytes] = {}  # the keys that decrypt the shares of other parties
+        self._held: dict[int, bytes] = {}  # both shares of each party's two secrets, also of its own
+        self._survivors = b""  # the list of survivors that this party signed
 
     def start(self) -> bytes:
         if self._due is not Kind.KEYS:
@@ -87,7 +87,7 @@ class Party:
         holders = shamir.holders_of([end.party for end in (*seals, self._seal_end)])
         shares = shamir.share(secrets, holders, session.topology.threshold).astype("<u4")
         sealed, to_open = [], {}
-        for end, share in zip(seals, shares, strict=False):  # the last share is our own
+        for end, share in zip(seals, shares, strict=False):  # the last share is the party's own
             secret = masks.agree(self._sealing, end)
             key = masks.seal_key(secret, session, self._seal_end, end)
             to_open[end.party] = masks.seal_key(secret, session, end, self._seal_end)
@@ -157,7 +157,7 @@ class Party:
                 f"party {self.party} got {len(signers)} signatures of the survivors' list, fewer than {quorum}."
             )
         survivors, end = messages.unpack_survivors(self._survivors, self.session.parties), messages.SHARE_BYTES
-        shares = sorted(self._held.items())  # disclose one of the two of each party, then delete both
+        shares = sorted(self._held.items())  # disclose one of the two shares of each party's secrets, then delete both
         self_masks = [(who, both[:end]) for who, both in shares if who in survivors]
         mask_keys = [(who, both[end:]) for who, both in shares if who not in survivors]
         self._due = None

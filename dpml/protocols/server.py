@@ -14,7 +14,7 @@ from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError, Roster
 from dpml.protocols.session import Session, Stage, seat
 
-_MOST_TRIES = 5000  # sets of shares tried for one secret
+_MOST_TRIES = 5000  # sets of shares that are tried for one secret
 _SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
 
 
@@ -131,7 +131,7 @@ class Server:
                 self._survivors = messages.pack_survivors(self._beside, self.session.parties)
                 return Kind.SURVIVORS, lambda _: self._survivors
         signed = messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
-        return Kind.SIGNATURES, lambda _: signed  # a party requires this many
+        return Kind.SIGNATURES, lambda _: signed  # a party requires `quorum` signatures
 
     # Incoming messages.
 
@@ -165,7 +165,7 @@ class Server:
             raise RefusedError(f"party {content.party} reports that shares do not open, first those of {left_out[0]}.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
-        self._beside[content.party] = beside.copy()  # a view would keep the whole message
+        self._beside[content.party] = beside.copy()  # without a copy, the whole message would stay in memory
         self._left_out[content.party] = frozenset(left_out)
         if self._complete:
             self._vectors[content.party] = vector.copy()

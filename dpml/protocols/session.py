@@ -84,17 +84,17 @@ def sparse(
     """
     C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
     for degree in range(2, parties - 1, 2):
-        # the seats on one side of a party are all among the lost ones
+        # first failure: all neighbours on one side of a party collude or drop out
         cut = parties * math.prod(max(C + D - i, 0) / (parties - i) for i in range(degree // 2))
         if cut > security:
             continue
-        # P(at least i), summed from the small end so that tails keep their precision
+        # P(at least i colluding neighbours), summed from the small end so that tails keep their precision
         caught = (parties - C) * np.cumsum(_hypergeometric(parties - 1, C, degree)[::-1])[::-1]
         allowed = np.flatnonzero(cut + caught <= security)
         if not allowed.size:
             continue
         t = max(2, int(allowed[0]))
-        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k remain)
+        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k neighbours remain)
         itself = np.cumsum(_hypergeometric(parties - 1, parties - D - 1, degree))
         if D * others[t - 1] + (parties - D) * itself[t - 2] <= failure:
             return Topology(degree, t, parties - D, C)

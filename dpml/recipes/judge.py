@@ -67,7 +67,7 @@ class Judged:
 def judge(recipe: TrainingRecipe) -> list[Judged]:
     """Return the privacy of a recipe against every observer, in ascending order of what they see."""
     views: list[View] = ["release", "aggregate"]
-    if recipe.clients > 1 or recipe.noise_by != "server":  # else one curator has all records
+    if recipe.clients > 1 or recipe.noise_by != "server":  # otherwise one curator has all records
         views += [] if recipe.secure_sum else ["client"]
         views += ["transcript", "colluders"] if recipe.colluders else ["transcript"]
     return [_judged(recipe, view) for view in views]
@@ -164,7 +164,7 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
         elif recipe.row_sampling != "none":
             sampling = recipe.row_sampling
     if rate == 1:
-        sampling = "none"  # all of them, always
+        sampling = "none"  # all units are in every sum
     if sampling == "none" and present == 1:
         rounds, steps = rounds * steps, 1
     return SampledGaussian(noise, rounds, recipe.neighbours, sampling, rate, present, steps)

@@ -16,8 +16,8 @@ By = Literal["server", "clients", "shared"]
 Tuned = Literal["none", "public", "private"]
 Formula = Literal["textbook", "textbook_sum", "clt"]
 
-MOST = 10**7  # rounds, clients
-_LOUDEST = 1e6  # beyond it, privacy losses vanish in floating-point numbers
+MOST = 10**7  # the largest number of rounds or clients
+_LOUDEST = 1e6  # with more noise, privacy losses vanish in floating-point numbers
 _WORDS = {"true": True, "false": False, "null": None}
 Count = Annotated[int, between(1, MOST)]
 Rate = Annotated[float, between(1e-6, 1)]
@@ -112,7 +112,7 @@ class TrainingRecipe:
         """The standard deviation of the noise, divided by the largest contribution of a unit to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
         weight = self.weight or 1.0
-        # weights may be of noisy messages: one below 1 then reduces no contribution relative to the client's noise
+        # if clients add noise, a weight below 1 reduces contribution and noise alike
         return over / (weight if self.noise_by == "server" else max(weight, 1.0))
 
 

@@ -108,7 +108,7 @@ def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Prog
         if len(message.units) > 1:  # a certificate has no joint sensitivity of several blocks
             law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
             return {"law": law, "times": times, "sensitivity": eps, "scale": 1, "stated": True}
-        moved = eps * (1 - 2.0**-46) * message.noise  # between the exact and the proven sensitivity
+        moved = eps * (1 - 2.0**-46) * message.noise  # so that the verifier's eps is at most the proven one
         law = "l2 laplace" if message.law == "l2_laplace" else "laplace"
         return {"law": law, "times": times, "sensitivity": moved, "scale": message.noise}
     if algorithm.noise != "discrete":

@@ -205,7 +205,7 @@ def option_node(name: str) -> dict[Any, Any]:
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """Return the algorithm of a configuration, with exact noise if it can have it and `node` sets no other."""
     if "noise" not in node:
-        with suppress(UserError):  # it has no exact noise; any other mistake is raised again below
+        with suppress(UserError):  # the algorithm has no exact noise; any other mistake is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
     return algorithm_of(node, loss, calibration)
 
@@ -269,8 +269,8 @@ def _warnings(facts: Facts) -> list[str]:
     found, eps = [], worst(facts.held).eps
     if HIGH < eps < math.inf:
         found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
-    if facts.delta * facts.problem.N >= 1:  # publishing one random record has such a delta
-        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # it publishes one random party
+    if facts.delta * facts.problem.N >= 1:  # publishing one random record satisfies such a delta
+        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # publishes a random party
         chance = f", with a probability of {often:.3g}" if often < 1 else ""
         found.append(
             "Warning: a guarantee that fails with a probability of 1/N or more allows that one of the "

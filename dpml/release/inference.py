@@ -27,7 +27,7 @@ STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
 """The preprocessing steps with which the coefficients are those of ordinary regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
-_MOST_BIAS = 0.3  # in standard errors: the largest shift by the hidden part of a direction
+_MOST_BIAS = 0.3  # the largest shift, in standard errors, by the hidden part of a combination of coefficients
 _CONFOUNDED = 0.5  # other coefficients are named if their share is at least half of the largest
 
 
@@ -66,7 +66,7 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
     if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
         return ()
     noise = square_noise(algorithm.messages(budget, problem))
-    variance = 2 * problem.d * least_curvature(problem.d, noise) / problem.N  # of a 0/1 column
+    variance = 2 * problem.d * least_curvature(problem.d, noise) / problem.N  # the least one of a 0/1 column
     if variance > 0.25:
         return ("Expect no table: the noise hides most coefficients. Use more rows, a larger eps, or fewer columns.",)
     share = 50 - 50 * math.sqrt(1 - 4 * variance)

@@ -241,7 +241,7 @@ class Ledger:
         except OSError as error:
             raise UserError(_unusable(self.path, error.strerror)) from error
         with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # before reading: from here on, other processes wait
+            connection.execute("BEGIN IMMEDIATE")  # before the ledger is read, so that other processes wait
             yield connection, _content(connection, self.path)
             connection.execute("COMMIT")  # after an error, closing rolls back
 
@@ -250,7 +250,7 @@ class Ledger:
         try:
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
-                # a commit returns when it and the folder's entry of the journal are on disk
+                # COMMIT returns only when the data and the folder's entry of the journal are on disk
                 connection.execute("PRAGMA synchronous = EXTRA")
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
                 if version != _VERSION:
@@ -348,10 +348,10 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
             entries[of] = replace(entries[of], model=values["model"])
             continue
         guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-        who = values["parties"] if "key" in values else None  # up to version 0.2, it was a digest of names
+        who = values["parties"] if "key" in values else None  # up to version 0.2, a digest of names
         key = key or values.get("key", "")
         entries.append(LedgerEntry(len(entries) + 1, time, values["setting"], guarantees, who))
-        if values["cap"]:  # without a unit (version 0.1), it is for the unit of its release
+        if values["cap"]:  # a cap without a unit (version 0.1) is for the unit of its release
             caps[Cap(**{"unit": guarantees[0].unit, **values["cap"]})] = None
     if connection.execute("SELECT number, checksum FROM last").fetchall() != [(number, before)]:
         raise UserError(_damaged(path, "its last rows are missing"))

@@ -71,7 +71,7 @@ class Model:
         """Return the content of the model's file: JSON that ends with a checksum of everything before it."""
         content = {"format": verify.MODEL} | vars(self)
         content["stated"] = self.stated.content()
-        content["weights"] = self.weights.tolist()  # repr of a float reads back as the same bits
+        content["weights"] = self.weights.tolist()  # JSON keeps all bits of a float
         content["guarantees"] = [_plain(guarantee) for guarantee in self.guarantees]
         content["moments"] = self.moments and self.moments.plain()
         for key in ("errors", "moments"):

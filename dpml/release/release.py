@@ -99,7 +99,7 @@ def release(
             model = replace(model, weights=weights, moments=released.moments)
             text = model.text()
             write(text)
-            # before the file gets its name, so that the ledger knows every model that exists
+            # enter the checksum before the file gets its name, so that the ledger knows every model that exists
             ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
@@ -127,7 +127,7 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
         task=data.task,
         loss=request.algorithm.loss.name,
         label=request.label,
-        # classes in the weights' order, and only those reading options that predictions need
+        # the classes in the order of the weights, and only the options for reading files that predictions need
         stated=replace(
             stated,
             reading={key: said for key, said in stated.reading.items() if key in WRITTEN},

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 Pair = tuple[Q, Q]  # a lower and an upper bound
 BITS = 180
-FAR = 1 << 10  # beyond it, e^-x is only bounded
+FAR = 1 << 10  # for larger x, the bounds on e^-x are 0 and 2^-1024
 PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # pi, rounded down
 VIEWS = {
     "release": "those who see the published model and nothing else",
@@ -47,11 +47,11 @@ VIEWS = {
     "client": "those who see all that one party sends",
     "transcript": "those who see all messages",
 }
-VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # who adds the noise: so many of the first views must be there
+VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # how many of the first views must be there, by who adds the noise
 NEIGHBOURS = ("replace one", "add or remove one", "zero out one")
 UNITS = {"sample": "one record", "party": "all records of one party"}
 SHARED, MOVED = "by parties colluders away", "sensitivity scale"
-READ = {"curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread"}  # its keys
+READ = {"curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread"}  # keys, by who adds the noise
 LAWS = {  # the keys of a message, by the law of its noise
     "gaussian": "sensitivity deviation", "discrete gaussian": "sensitivity rounding blocks",
     "laplace": MOVED, "discrete laplace": MOVED, "l2 laplace": MOVED,
@@ -59,7 +59,7 @@ LAWS = {  # the keys of a message, by the law of its noise
 }  # fmt: skip
 CERTIFICATE, MODEL, REAL = "dpml certificate 1", "dpml model 2", "proven for real numbers"
 FLOATING = "floating-point numbers, whose low bits can tell neighbours apart (Mironov 2012)"
-NOISES = {  # by the basis of the guarantees: the words about the guarantee, and about the noise
+NOISES = {  # what a statement says about guarantee and noise, by the basis of the guarantees
     "proven": ("proven", "exact integers; the guarantee holds for the numbers as they are published"),
     REAL: (f"{REAL}, not for these bits", f"real numbers, rounded to {FLOATING}"),
     "declared": ("declared by {}, which is not part of dpml, and proven by nobody here", f"its own; {FLOATING}"),
@@ -198,7 +198,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
         variance, count = number(block, "variance"), whole(block, "numbers", 1)
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
         require(factor == 1 and variance >= 2 * rest, "the discrete noise is too small, or cannot be split like this")
-        widths.append((h * variance - rest) * number(block, "step") ** 2)  # step/sensitivity
+        widths.append((h * variance - rest) * number(block, "step") ** 2)
     return (root_above(moved**2 / min(widths)) + number(message, "rounding", Q(0)) + len(widths) * Q(1, 10**25)) ** 2
 
 
@@ -353,7 +353,7 @@ def check_model(content: dict[str, Any]) -> None:
     require(tuple(said[:3]) == statement(certificate), "its statement does not agree with its certificate")
     require(all(re.fullmatch(FREE, each) for each in said[3:]), "its statement says more than its certificate")
     asked = re.findall(r"(?<!\S)eps=([0-9.e+-]+)(?!\S)", content["setting"])[-1:]
-    more = "count_errors=" in content["setting"]  # they have their own eps
+    more = "count_errors=" in content["setting"]  # counting errors has its own eps
     enough = all(float(eps) > 0.999999 * each["eps"] for eps in asked for each in given)
     require(more or enough, "its setting asks for a smaller eps than it guarantees")
 

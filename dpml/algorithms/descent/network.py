@@ -177,7 +177,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
             return Sum(of, self.sensitivity(), self.scale(budget, problem, n), times=times, joined=joined)
 
         messages = (of_rows(rows, whole * self.epochs, self.epochs),)
-        # a row is in a whole minibatch or in the smaller one, whose noise is not smaller: account it as in a whole one
+        # a row in the smaller minibatch is protected at least as well, so every row is accounted for in the full ones
         return (*messages, of_rows(left, self.epochs, 0)) if left else messages
 
     def claimed(self, view: View) -> str | None:

@@ -26,7 +26,7 @@ from dpml.optim.losses import LOSSES
 from dpml.options import SHARE
 from dpml.privacy import Budget, Problem
 
-_HELD = 1 << 25  # numbers of mapped rows in memory at once: 128 MiB
+_HELD = 1 << 25  # numbers in the mapped rows that are in memory at once: 128 MiB
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class WhitenedDescent(
         return Schedule(rounds, clip, 0.0, width, counts)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        moved = math.sqrt(2) if problem.d > 1 else 1.0  # reached by orthogonal unit rows, or on a line by 1 and 0
+        moved = math.sqrt(2) if problem.d > 1 else 1.0  # orthogonal unit rows attain it; for d = 1, rows 1 and 0 do
         sent = [self._message(self._moments, moved, self.share(budget, problem), budget, problem)]
         if self.labels:
             labels = LabelSums(self.loss.outputs(problem.classes))

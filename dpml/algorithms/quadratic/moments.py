@@ -18,7 +18,7 @@ from dpml.mechanism.message import Sum
 _HIDDEN = 0.5  # the least curvature that is inverted, relative to the largest eigenvalue of the noise
 _UNLIKELY = 1e-4  # the p-value of the last gradient below which the rounds have not converged
 _FARTHEST = 1.0  # the largest root mean square difference of logits between the coefficients and the last models
-_SEPARATED = 0.15  # the least curvature that a direction may keep since round 0, relative to the mean of all directions
+_SEPARATED = 0.15  # the least share of the first round's curvature in a direction, relative to the mean direction
 _NO_NOISE = 1e-12  # replaces a noise_std of 0 in the weights of rounds
 
 

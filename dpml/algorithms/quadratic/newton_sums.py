@@ -37,7 +37,7 @@ UNITS = (1.0, 1 / 4, 1 / 4 / math.sqrt(2), math.sqrt(2), 1.0)
 
 _SUMS = 1 << 61  # the largest sum of integers
 _ROW_BITS, _SLOPE_BITS = 13, 9  # 512 products of such integers are summed exactly in double precision
-_GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples are equally spread modulo 1
+_GOLDEN = (math.sqrt(5) - 1) / 2  # the multiples of this number are evenly spread modulo 1
 
 
 @dataclass(frozen=True)

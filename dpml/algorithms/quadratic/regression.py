@@ -60,7 +60,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
         A, B = (of.quadratic.linear_bound / scales.linear) ** 2, (of.quadratic.square / scales.square) ** 2
         free = of.quadratic.constant_range / math.sqrt(A + A * A / (2 * B))
         joint = joint_sensitivity(of.quadratic, Scales(free, scales.linear, scales.square), problem.d)
-        wider = max(1.0, joint / mu)  # with a single feature, y'y is less hidden and needs more noise
+        wider = max(1.0, joint / mu)  # with a single feature, y'y is not free and needs more noise
         units = tuple(wider * unit for unit in (free, scales.linear, scales.square, scales.square))
         return (Sum(of, joint / wider, 1.0, units),)
 

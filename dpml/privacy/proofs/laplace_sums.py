@@ -47,7 +47,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
     belts = max(len(rho) - 1, 1)
     high, low = corners[:-1, :belts] + error, np.maximum(corners[1:, -belts:] - error, 0.0)
     gap = high - low
-    flat = gap < 1e3 * error  # rounding would decide, so all mass goes to the upper end
+    flat = gap < 1e3 * error  # rounding errors would decide, so all mass goes to the upper end
 
     masses = []
     for order in (3, 4):
@@ -82,7 +82,7 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
     t = np.concatenate([-eps / 2 - outward[::-1], [-eps / 2], -eps / 2 + inward, [0.0]])
     if d == 1:
         return t, np.zeros(1)
-    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; any edges are valid
+    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; all edges give a valid bound
     freedom = (d - 1) / 2
     highest = 2 * math.sqrt(gammainccinv(shape, 1e-17) * gammainccinv(freedom, 1e-17))
     lowest = 2 * math.sqrt(gammaincinv(shape, 1e-6) * gammaincinv(freedom, 1e-6))

@@ -48,7 +48,7 @@ def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: 
         bounds.append((_composed([(losses, rounds)], delta), EXACT))
     else:
         bounds.append((_composed([(_scales(2 * eps, shape, rounds, delta, plain), rounds)], delta), SCALES))
-    # eta helps if 1/common^2 is below about 3 S
+    # bound 4 of Theorem 3 can be the best one if 1/common^2 is below about 3 S
     if 6 * (common * eps) ** 2 * rounds > 8 * (shape - 1):
         parts = [(_scales(eps, shape, rounds, delta, plain), rounds), (pld.gaussian(1 / common), 1)]
         bounds.append((_composed(parts, delta), ETA))

@@ -39,7 +39,7 @@ def _paid_removal(sigma: float, ridge: float) -> float:
 def free_ridge(eps: float, sigma: float) -> float:
     """Return the least ridge with which the curvature costs no privacy at this eps; 0 if every ridge suffices."""
     precision = 1 / sigma / sigma
-    # slightly above the R at which `paid` equals eps, to cover rounding
+    # slightly above the ridge at which `paid` equals eps, to cover rounding errors
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
 
 
@@ -53,12 +53,12 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
     mu, precision = round_up(1 / sigma), round_down(1 / sigma / sigma)
     if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
-    # delta never increases with eps, and every split of eps gives a valid bound
+    # delta decreases in eps, and every split of eps between removing and adding a row gives a valid bound
     least = gdp.log_delta_of(2 * mu, precision)
     rho = _paid_removal(sigma, ridge)
     low, high = 0.0, eps
     for _ in range(_ROUNDS):
-        t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the part of eps for the removal
+        t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the share of eps for removing a row
         removed = log_removal(t, sigma, ridge)
         added = np.array([gdp.log_delta_of(mu, max(eps - part, 0.0)) for part in t])
         totals = np.minimum(np.logaddexp(removed, t + added), np.logaddexp(added, eps - t + removed))
@@ -90,7 +90,7 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     log M is the maximum of a concave function of v in (0, log(1 + k)], which a tangent bounds. Lengths are in units of
     sigma.
     """
-    # below `low`, phi is e^-40 of the curve where curvature matters; above `high`, a_s is negative or too small
+    # below `low`, phi is below e^-40 of the curve; above `high`, a_s is negative or too small
     reach = np.sqrt(2 * (_NEGLIGIBLE - plain))
     high = np.minimum(1 / (1 + ridge / t / sigma / sigma), sigma * np.sqrt(2 * t))
     low = np.minimum(t * sigma / (reach + sigma / ridge + np.sqrt(t / 2)), high)
@@ -147,7 +147,7 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
     low, high = max(plain, precision), paid(sigma, ridge)
     if plain <= precision or plain >= high:
         return plain
-    apart = math.log1p(SMOOTHNESS / ridge)  # the eps of the Jacobian, if it is accounted for separately from the noise
+    apart = math.log1p(SMOOTHNESS / ridge)  # the eps of the Jacobian, if Jacobian and noise are accounted separately
     if math.exp(-apart) * delta > 0:
         high = min(high, round_up(apart + gdp.eps_of(mu, round_down(math.exp(-apart) * delta))))
     return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
@@ -174,7 +174,7 @@ def _crossing(excess: Callable[[float], float], low: float, high: float) -> floa
     excess = cache(excess)
     if excess(low) <= 0:
         return low
-    if excess(high) > 0:  # can only happen by rounding
+    if excess(high) > 0:  # only by rounding errors
         return high
     bottom, top = math.log(low), math.log(high)
     ends = {bottom: low, top: high}
