@@ -15,7 +15,7 @@ Chosen without data, except for softmax: 1 was as good, 4 and 8 were worse, on A
 label, wine and synthetic rows."""
 
 SPECTRAL_FLOOR = 0.42
-"""The least eigenvalue of a noisy Hessian, relative to about the largest eigenvalue of its noise. Chosen on Adult."""
+"""The floor of a noisy Hessian's eigenvalues, in units of about its noise's largest eigenvalue. Chosen on Adult."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ DESCENT_RULES: dict[tuple[str, Unit], DescentRule] = {
 loss. Softmax has twice the clip of the logistic loss, because a row has two slopes."""
 
 COUNTING_SHARE = 0.05
-"""The share of mu^2 that is spent on the counts for an adaptive clip. Chosen on Adult."""
+"""The share of mu^2 that is spent on counting parties for an adaptive clip. Chosen on Adult."""
 CLIP_QUANTILE = 0.25
 """The quantile of the norms of the parties' gradients that an adaptive clip follows. Chosen on Adult."""
 CLIP_PACE = 0.3
@@ -95,26 +95,26 @@ WHITENED_RULES: dict[tuple[str, Unit], WhitenedRule] = {
 Default. Softmax has twice the clip of the logistic loss; its other constants were chosen on 1,500 rows of Adult and of
 Bank with another column as label, on wine, and on synthetic rows."""
 HIDDEN = 0.5
-"""X'X/n is hidden if the largest eigenvalue of its noise exceeds this. (X'X/n has trace at most 1.) Same data."""
+"""Noise hides X'X/n if its largest eigenvalue exceeds this (X'X/n has trace at most 1). Chosen as `WHITENED_RULES`."""
 FLAT = 0.1
 """Classifiers raise the eigenvalues of noisy X'X/n to this multiple of 1/d, the mean eigenvalue of unit rows, before
 they whiten. Chosen on Adult."""
 LABEL_SHARE = 0.02
-"""The share of mu^2 that is spent on the sums of labels. Chosen on the same data."""
+"""The share of mu^2 that is spent on the sums of labels. Chosen as `WHITENED_RULES`."""
 RARE = 0.015
-"""The clip for a rare class is this number divided by the share of the rarer classes. Chosen on the same data."""
+"""The clip for a rare class is this number divided by the share of the rarer classes. Chosen as `WHITENED_RULES`."""
 REACH = 0.2
-"""About the largest noise_std in predictions of the squared loss, in units of the targets' range. Chosen on Crime, and
-on rows about wages, fares, marks and diabetes."""
+"""About the largest noise_std in predictions of the squared loss, relative to the range of the targets. Chosen on
+Crime, and on rows about wages, fares, marks and diabetes."""
 LEAST_REACH = 0.12
-"""The least such noise_std: this number, divided by the root of n mu/d if that exceeds 1. Chosen on the same data."""
+"""The least noise_std in such predictions: this, over the root of n mu/d if that exceeds 1. Chosen as `REACH`."""
 LAST_CLIP = 0.1
-"""The least clip of the squared loss in the last half of the rounds, unless it was smaller. Chosen on the same data."""
+"""The least clip of the squared loss in the last half of the rounds, unless the first is smaller. Chosen as `REACH`."""
 
 LOGISTIC_DISTANCE = 8.0
 """The norm that the noise of all rounds may reach, from which the step follows (`ruled_step`). Chosen on Adult."""
 SQUARED_DISTANCE = 3.0
-"""The same norm for the squared loss. Chosen on Adult with a clip of 2, which labels -1 and +1 need."""
+"""`LOGISTIC_DISTANCE` for the squared loss. Chosen on Adult with a clip of 2, which labels -1 and +1 need."""
 SLOPE_CLIP = 0.3
 """The clip of slopes for `tight` noise of noisy descents. Chosen for the logistic loss on Adult, and for the squared
 loss on Crime; the squared loss with labels -1 and +1 needs a larger clip."""

@@ -33,7 +33,9 @@ _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """An interpretation of the paper: the noise, sums or means of losses, and whether K classes count as two."""
+    """An interpretation of Hamm et al. 2016: `law` of the noise, `sums` of losses, `binary` sensitivities for K
+    classes.
+    """
 
     law: Law = "l2_laplace"
     sums: bool = False
@@ -94,7 +96,7 @@ class LocalClassifiers(
         raise NotImplementedError
 
     def about(self, problem: Problem) -> int:
-        """Return the number of further arguments of `fit`."""
+        """Return how many arguments `fit` takes in addition to the parties."""
         return 0
 
     def fit(self) -> Callable[..., Array]:

@@ -121,7 +121,7 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the best R = N (lam + extra) if lam is small enough; 0 if every R needs the same noise."""
+    """Return the best ridge R, unless N lam is larger; 0 if every ridge needs the same noise."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
     if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`
@@ -210,7 +210,7 @@ class ObjectivePerturbation(
         return 2 * self.zeta / (eps / 2), max(0.0, c / N * over_expm1(eps / 4) - self.lam)
 
     def ridge(self, eps: float, d: int) -> float:
-        """Return the best R = N (lam + extra) if lam is small enough."""
+        """Return the best ridge R, unless N lam is larger."""
         c = self.loss.smoothness
         least = c * over_expm1(eps) * (1 + 1e-6)  # no noise suffices with a smaller ridge
 
@@ -222,7 +222,7 @@ class ObjectivePerturbation(
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
-        """Return the largest beta, which is the least noise, that is proven."""
+        """Return the largest beta (the least noise) that is proven to give this eps with this ridge."""
         if self.loss.lipschitz is not None:
             return proof.beta_of(eps, ridge)
         return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)

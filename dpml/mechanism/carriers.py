@@ -109,7 +109,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return the noisy sum of message `number` for B runs, (B, k), at the models or other arguments `at`."""
+        """Return noisy sum `number` for B runs, (B, k), at the models (or other arguments) `at`."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way.sum(number, at)
@@ -121,7 +121,7 @@ class Carrier:
         return self.messages[0][number].of
 
     def widths(self, number: int) -> Array:
-        """Return the factors by which noise of scale 1 is multiplied in message `number`: (budgets, k)."""
+        """Return the factors by which noise of scale 1 is multiplied in sum `number`: (budgets, k)."""
         if number not in self._widths:
             self._widths[number] = np.array([messages[number].widths(self.problem.d) for messages in self.messages])
         return self._widths[number]
@@ -192,7 +192,7 @@ class Way(ABC):
 
     @abstractmethod
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        """Return the noisy sum of message `number` at `at`, and for an observer the noise of each source (scale 1)."""
+        """Return noisy sum `number` at the arguments `at`, and for an observer the noise of each source (scale 1)."""
 
     def _noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
         """Add noise to exact sums (budgets or 1, draws or 1, k), given noise of scale 1 (draws, k): (B, k)."""

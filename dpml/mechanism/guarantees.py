@@ -16,7 +16,7 @@ from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.privacy.safe import round_up
 
 _THEIRS = ("builtins", "abc", "typing")
-"""The modules of Python from which dpml's algorithms derive."""
+"""Python's own modules, from which dpml's algorithms may derive."""
 
 
 class Proof(NamedTuple):

@@ -54,7 +54,9 @@ class Terms(ABC, Generic[Of]):
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return exact sums in steps of B runs' grids, (P, B, k), for each party if `secure`, else for all together."""
+        """Return sums as exact integers, in steps of each run's grid: (P, B, k), for each party if `secure`, else for
+        all.
+        """
         raise UserError(_NO_GRID)
 
 

@@ -62,7 +62,7 @@ class PerturbedObjective:
         return self.N * self.strength
 
     def proven(self, delta: float) -> Proof:
-        """Return the proof at `delta`, by `dpml.privacy.proofs.objective_perturbation`."""
+        """Return the proof of the guarantee at `delta`."""
         source = "Theorem 5, docs/privacy/imtiaz2019.md"
         if self.law == "gaussian":
             source = "Theorem 2, docs/privacy/rajkumar2012.md"
@@ -79,7 +79,7 @@ class PerturbedObjective:
 
 
 class Perturbed(Program, **SIMULATED):
-    """The base class of algorithms of one curator whose first message may be a perturbed objective."""
+    """The base class of algorithms of one curator that may release the minimiser of a perturbed objective."""
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()

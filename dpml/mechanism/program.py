@@ -71,7 +71,7 @@ class Program(ABC):
     name: ClassVar[str]
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str | None] = None
-    """Where the paper claims the budget as the guarantee of published noise; None: nowhere."""
+    """The place in the paper that claims the budget as the guarantee of published noise; None: there is none."""
     linear: ClassVar[bool] = True
     """Whether the algorithm releases linear models, which can be published."""
     published_variants: ClassVar[bool] = False
@@ -154,11 +154,11 @@ class Program(ABC):
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:
-        """Return where the paper claims the budget as the guarantee against an observer; None: nowhere."""
+        """Return the place in the paper that claims the budget as the guarantee against an observer, or None."""
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """Return what depends on private rows but is not accounted for; None: nothing."""
+        """Return what depends on private rows but is not accounted for, or None."""
         return None
 
     def way(self, carrier: Carrier) -> Way:

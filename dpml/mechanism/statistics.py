@@ -125,7 +125,6 @@ class ClippedRows(Statistic):
         return problem.N if self.unit == "sample" else 1
 
     def imprecision(self, problem: Problem) -> float:
-        """Return the bound for blocks of rows that are added one after another."""
         return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:

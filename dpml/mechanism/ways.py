@@ -55,7 +55,7 @@ class InRing(Way):
         return self.sharing.reach(self.problem.d) * most + REACH * max(constants)
 
     def _by_cape(self, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-        """Return the noisy sum by CAPE, and for an observer the noise in the messages and the secrets, of scale 1."""
+        """Return the noisy sum by CAPE, and for an observer the noise in the messages and the secrets (scale 1)."""
         from dpml.protocols.cape import cape_sum
 
         carrier, d, (transport, topology) = self.carrier, self.problem.d, _between(self.carrier)

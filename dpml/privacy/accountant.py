@@ -64,7 +64,9 @@ class Accountant:
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases with `guarantee`; a party's guarantee also holds per sample."""
+        """Return the accountant after `times` releases with `guarantee`; one for a party also holds for each of its
+        rows.
+        """
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:

@@ -99,10 +99,10 @@ def eps_of(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def mu_of(eps: float, delta: float) -> float:
-    """Return the largest mu for which mu-GDP implies (eps, delta)-DP, less `SPARE`; inf for eps = inf.
+    """Return the largest mu for which mu-GDP implies (eps, delta)-DP, times 1 - `SPARE`; inf for eps = inf.
 
-    ``sensitivity / mu`` is the noise_std of the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1). The small
-    reduction by `SPARE` covers the rounding of later operations on mu.
+    ``sensitivity / mu`` is the noise_std of the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1). The factor
+    covers the rounding of later operations on mu.
 
     Raises:
         ValueError: eps is negative or NaN, or delta is not in (0, 1).

@@ -30,7 +30,7 @@ FADED = -700.0  # log of a negligible probability; exp takes twenty times as lon
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss: ascending values `at` with probabilities `mass` (n,), or `infinite`."""
+    """An upper bound on a privacy loss: values `at` with probabilities `mass` (n,); inf with probability `infinite`."""
 
     at: Array
     mass: Array
@@ -203,7 +203,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the tilt with mean `eps`, or whose Chernoff bound on the tail is `log_delta`; any tilt is safe."""
+    """Return the exponential tilt whose mean is `eps`, or whose Chernoff bound is `log_delta`; all tilts are valid."""
 
     top = sum(count * float(part.at[-1]) for part, count in parts)
 

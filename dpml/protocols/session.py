@@ -206,7 +206,7 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session bound to the keys of one run."""
+        """Return the session of one run, whose `roster` is part of all later keys and signatures."""
         return replace(self, roster=roster)
 
     @classmethod

@@ -106,7 +106,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     recipe = _of_clients(recipe)
     # Flower scales the noise for `num_sampled_clients`, but averages over the clients that answer
     if recipe.neighbours == "add_remove" or recipe.client_sampling in ("poisson", "shuffled"):
-        why = "not proven: the mean is of as many clients as come: use neighbours=replace, client_sampling=fixed"
+        why = "not proven: the number of clients in a mean varies: use neighbours=replace and client_sampling=fixed"
         return replace(recipe, unproven=recipe.unproven or why)
     weight = recipe.weight and recipe.weight * told / (recipe.in_round - recipe.dropouts)
     return replace(recipe, weight=weight)
@@ -114,7 +114,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
     """Return the recipe; nothing is proven for records, because Flower clips the update of a whole client."""
-    why = "not proven: clip is of a client's whole update, not of a record's part: use unit=client"
+    why = "not proven: clip is for a client's whole update, not for a record's contribution: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 
 

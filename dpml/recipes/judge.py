@@ -79,7 +79,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
         return Judged(view, unit, delta, claimed, math.inf, None, recipe.unproven)
     noise = _noise(recipe, view)
     if noise == 0:
-        why = "noise_by=server: what it gets has none" if recipe.noise else "there is no noise"
+        why = "with noise_by=server, messages have no noise" if recipe.noise else "there is no noise"
         return Judged(view, unit, delta, claimed, math.inf, math.inf, why)
     why_not = _open(recipe, view) or (f"noise {noise:g} per clip is too little to count" if noise < _LEAST else None)
     if why_not:
@@ -117,24 +117,24 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
     hidden = recipe.noise_by == "server"
     way = recipe.row_sampling if recipe.unit == "record" else recipe.client_sampling
     if recipe.tuning == "private":
-        return "private data chose settings in runs that are not counted (tuning)"
+        return "the settings were chosen on private data, which is not accounted for (tuning=private)"
     if recipe.noise_by == "shared" and recipe.client_sampling == "poisson":
-        return "how many clients share the noise is random (noise_by=shared, client_sampling=poisson)"
+        return "the number of clients that share the noise is random (noise_by=shared, client_sampling=poisson)"
     if hidden and recipe.weight is None:
-        return "how the server weighs clients is not known: give weight, 1 where all have as many records"
+        return "the weights of the clients are unknown: set weight, which is 1 if all clients have as many records"
     if came and recipe.weight != 1:
-        return "shares of a mean change for all when one comes or goes (weight): use neighbours=replace or zero_out"
+        return "an added unit changes the weights of all others (weight): use neighbours=replace or zero_out"
     uneven = recipe.most_in_round != recipe.in_round or recipe.clients % recipe.in_round
     if not hidden and recipe.client_sampling == "shuffled" and uneven:
-        return "the last clients of an epoch are fewer, with less noise: use a client_rate of equal batches"
+        return "the last batch of an epoch has fewer clients and less noise: use a client_rate with equal batches"
     if recipe.unit == "record" and recipe.local_steps > 1 and hidden and recipe.clients > 1:
         return (
-            "a record moves later local steps by more than clip; clip updates (unit=client) or add noise in each step"
+            "a record changes later local steps, too, by more than clip: use unit=client, or let clients add noise"
         )
     if came and way in ("fixed", "shuffled"):
-        return f"with {way} batches all records' chances change when one comes or goes: use neighbours=replace"
+        return f"with {way} batches, an added unit changes how all others are sampled: use neighbours=replace"
     if came and recipe.unit == "client" and not hidden:
-        return "a client that goes takes its noise along, and who is there is seen: use neighbours=zero_out"
+        return "a removed client removes its noise, too, and it is seen who takes part: use neighbours=zero_out"
     return None
 
 

@@ -119,7 +119,7 @@ class Facts:
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
-        """Raise UserError unless eps <= `eps` is proven against every observer (with `declared`, or declared)."""
+        """Raise UserError unless every observer's eps is at most `eps` and proven (or declared, if `declared`)."""
         if self.open:
             raise UserError(f"nothing can be proven about this release, because {self.open[0]}.")
         if self.author and not declared:

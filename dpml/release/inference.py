@@ -62,7 +62,7 @@ def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBo
 
 
 def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[str, ...]:
-    """Predict from public numbers how many coefficients of a `regression` the noise will hide; return sentences."""
+    """Return sentences on how many coefficients of a `regression` the noise will hide, from public numbers."""
     if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
         return ()
     noise = square_noise(algorithm.messages(budget, problem))

@@ -333,7 +333,7 @@ class _Content:
 
 
 def _content(connection: sqlite3.Connection, path: Path) -> _Content:
-    """Return the content of all rows; raise UserError if one is damaged or missing."""
+    """Return the content of a ledger; raise UserError if a row is damaged or missing."""
     entries: list[LedgerEntry] = []
     caps: dict[Cap, None] = {}
     key, number, before = "", 0, ""

@@ -232,7 +232,6 @@ class ClippedGradients(Statistic):
         return steps if self.counted else steps[:1]
 
     def imprecision(self, problem: Problem) -> float:
-        """Return the bound for rows summed in single precision, or for parties in double precision."""
         entries = self.classes * problem.d
         if self.unit == "party":
             return sums.imprecision(problem.M, entries)

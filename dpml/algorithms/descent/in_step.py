@@ -49,7 +49,7 @@ Trials = Generator[Trial, Array, Release]
 
 
 def alone(trials: Trials, answer: Callable[[Trial], Array]) -> Release:
-    """Compute one release, whose requests `answer` answers."""
+    """Compute one release; `answer` returns the models for each of its requests."""
     try:
         trial = next(trials)
         while True:

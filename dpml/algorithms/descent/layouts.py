@@ -52,7 +52,7 @@ class MeanGradients(Statistic):
     Args:
         slopes: The slopes of the loss.
         by_party: Whether the mean is taken over the parties' means.
-        clients: The number M of clients in local rounds; 0: all rows have one model.
+        clients: The number M of clients with models of their own; 0: all rows share one model.
     """
 
     terms = GradientMeans

@@ -255,7 +255,7 @@ def with_ones(X: Array) -> Array:
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """Return what sums the gradients. Without noise there is no message, and gradients are not clipped."""
+    """Return the object that sums gradients. Without noise there is no message, and gradients are not clipped."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)

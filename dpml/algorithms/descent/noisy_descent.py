@@ -252,7 +252,7 @@ class NoisyDescent(
     # Accounting.
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for this step size and per_row = 1; for a step of 0, from all rounds' sums."""
+        """Return every observer's mu for this step and per_row = 1; a step of 0 gives that of all rounds together."""
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
             if view in mus:
@@ -300,7 +300,7 @@ class NoisyDescent(
         return source
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proofs. Rounds compose, and observers of last models only have a smaller eps."""
+        """Return the proof against every observer; one who sees only last models has a smaller eps."""
         delta = budget.require_delta(f"algo={self.name}")
         mus = self.mus(budget, problem)
         return {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
@@ -318,7 +318,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return a sum per step size that is tried, for all rounds; a row changes it by at most 2 G."""
+        """Return one noisy sum, of all rounds, for each step size that is tried."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)

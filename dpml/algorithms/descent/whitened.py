@@ -48,7 +48,7 @@ class WhitenedDescent(
 
     name: ClassVar[str] = "wdgd"
     audited_rows: ClassVar[int] = 20
-    """The number of rows per party in an audit, in which every run maps all rows."""
+    """The number of rows per party in an audit. It is small, because every run maps all rows."""
     proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
     budget_share: Annotated[float | None, SHARE] = None

@@ -124,7 +124,7 @@ class Moments:
         return round(self.rows / self.scaled_up)
 
     def has_noise(self, message: Sum, widening: float) -> bool:
-        """Return whether the noise is that of a message, times `widening`."""
+        """Return whether the sums have the noise of this message, multiplied by `widening`."""
         return noise_of(message, widening) == (self.square_noise, self.linear_noise)
 
     def plain(self) -> dict[str, Any]:
