@@ -66,8 +66,7 @@ class Release:
 class Mechanism(Protocol):
     """A prepared algorithm: it has the parties' rows, and can release models under any number of budgets."""
 
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        ...
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release: ...
 
 
 class Algorithm(Protocol):

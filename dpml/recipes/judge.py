@@ -128,9 +128,7 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
     if not hidden and recipe.client_sampling == "shuffled" and uneven:
         return "the last batch of an epoch has fewer clients and less noise: use a client_rate with equal batches"
     if recipe.unit == "record" and recipe.local_steps > 1 and hidden and recipe.clients > 1:
-        return (
-            "a record changes later local steps, too, by more than clip: use unit=client, or let clients add noise"
-        )
+        return "a record changes later local steps, too, by more than clip: use unit=client or noise_by=clients"
     if came and way in ("fixed", "shuffled"):
         return f"with {way} batches, an added unit changes how all others are sampled: use neighbours=replace"
     if came and recipe.unit == "client" and not hidden:
