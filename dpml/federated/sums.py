@@ -1,9 +1,9 @@
 """Run an algorithm of secure sums between machines: compute a party's messages, or the aggregator's model.
 
-Both run the algorithm's usual code with `algo.protocol=secagg`. A party uses one row of zeros in place of each other
-party's rows, draws the noise of all parties, and keeps only its own message (`Own`). The aggregator uses zeros in place
-of all rows and receives the sums from the parties (`Remote`). So with the same seed everywhere, the model equals that
-of a single process to the last bit.
+Party and aggregator run the algorithm's usual code with `algo.protocol=secagg`. A party uses one row of zeros in place
+of each other party's rows, draws the noise of all parties, and keeps only its own message (`Own`). The aggregator uses
+zeros in place of all rows and receives the sums from the parties (`Remote`). So with the same seed everywhere, the
+model equals that of a single process to the last bit.
 
 Before every sum, the aggregator sends its arguments, such as the current model. The guarantees hold even if an
 adversary chooses them depending on all earlier sums. Different parties may be missing from different sums.

@@ -1,4 +1,4 @@
-"""Who draws the noise of a released sum, and what every observer (`View`) sees of it.
+"""Describe who draws the noise of a released sum, and what every observer (`View`) sees of it.
 
 The noise of the released sum has variance 1 in every coordinate, and all other noise is relative to it. A party sends
 its contribution plus noise. An observer's mu is a multiple of the mu of the released sum.

@@ -5,10 +5,10 @@ The types and budgets of the releases must be fixed in advance; otherwise no tot
 together if their total stays below a mu that was fixed in advance (Smith & Thakurta 2022).
 
 >>> from dpml.privacy.accountant import Accountant
->>> spent = Accountant().spend(0.1, times=100) # 100 answers, each 0.1-DP
->>> round(spent.eps(1e-5), 3) # basic composition: 10
+>>> spent = Accountant().spend(0.1, times=100)  # 100 answers, each 0.1-DP
+>>> round(spent.eps(1e-5), 3)  # basic composition: 10
 4.307
->>> round(spent.gaussian(1.0).eps(1e-5), 3) # with an additional Gaussian release of mu = 1
+>>> round(spent.gaussian(1.0).eps(1e-5), 3)  # with an additional Gaussian release of mu = 1
 6.539
 """
 

@@ -6,9 +6,9 @@ usual formula subtracts two nearly equal numbers if delta is small or eps is lar
 
 >>> round(eps_of(mu=1.0, delta=1e-5), 4)
 4.3772
->>> round(1 / mu_of(eps=1.0, delta=1e-5), 4) # the least noise per unit of sensitivity for (1, 1e-5)
+>>> round(1 / mu_of(eps=1.0, delta=1e-5), 4)  # the least noise per unit of sensitivity for (1, 1e-5)
 3.7306
->>> round(1 / classical_mu(eps=1.0, delta=1e-5), 4) # the noise of the textbook mechanism
+>>> round(1 / classical_mu(eps=1.0, delta=1e-5), 4)  # the noise of the textbook mechanism
 4.8448
 """
 

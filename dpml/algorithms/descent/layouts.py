@@ -1,4 +1,4 @@
-"""Where the rows of a noisy gradient descent are, and who adds noise: one curator, an MPC, or M clients.
+"""Describe where the rows of a noisy gradient descent are, and who adds noise: one curator, an MPC, or M clients.
 
 All numbers are for ``per_row = 1``: a mean over n rows gets noise of standard deviation 1/n. G is `lipschitz`.
 """

@@ -2,7 +2,7 @@
 
 The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, beta = eps/2, has the density
 
-    f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r), r = beta ||x||, v = h (d + 1)/2 - d/2,
+    f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
 
 times beta^d. The loss of a shift by 2 is bounded from above on a grid: docs/privacy/rajkumar2012.md, Theorem 3, proof
 of bound 2.
