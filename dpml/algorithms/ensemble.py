@@ -110,8 +110,8 @@ class LocalClassifiers(
         known = problem.classes > 1 or self.loss.task != "multiclass"
         root = math.sqrt(problem.classes * problem.d) if known else math.inf
         law = self.reading.law
-        moved = proven * root if law == "laplace" else proven
-        return (Sum(Minimiser(self.fit(), problem.classes, self.about(problem)), moved, scale, law=law),)
+        shift = proven * root if law == "laplace" else proven
+        return (Sum(Minimiser(self.fit(), problem.classes, self.about(problem)), shift, scale, law=law),)
 
     def run(self, carrier: Carrier) -> Release:
         return Release(carrier.by_budget(carrier.ask(0)))
@@ -370,8 +370,8 @@ def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, lengt
         lam: The regulariser's coefficient.
         length: The norm ||w_0|| of the reference hypothesis.
     """
-    moved = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
-    noise_term = moved * moved * (LOSSES["logistic"].smoothness + lam)
+    root = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
+    noise_term = root * root * (LOSSES["logistic"].smoothness + lam)
     return noise_term + 16 * (32 + math.log(1 / TAIL)) / (lam * n) + lam / 2 * length**2
 
 
@@ -420,8 +420,8 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         published = 2 / (problem.smallest * self.lam)
-        moved = min(published, 2 * longest_minimiser(self.loss, self.lam))
-        return published / problem.M, (moved + 2 * self.unsolved(problem.N)) / problem.M
+        shift = min(published, 2 * longest_minimiser(self.loss, self.lam))
+        return published / problem.M, (shift + 2 * self.unsolved(problem.N)) / problem.M
 
     def fit(self) -> MeanModel:
         return MeanModel(self.lam)

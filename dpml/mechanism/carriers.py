@@ -142,10 +142,10 @@ class Carrier:
             law = "single_gaussian"
         if self.observer is None:
             lots = [self.sharing.total(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
-            return of.project(beside(lots), d), None
+            return of.project(concatenated(lots), d), None
         both = [self.sharing.observed(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
         totals, sources = zip(*both, strict=True)
-        return of.project(beside(totals), d), of.project(beside(sources), d)
+        return of.project(concatenated(totals), d), of.project(concatenated(sources), d)
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
         """Report a noisy sum and its sources' noise to the observer, divided by the noise's standard deviation."""
@@ -221,6 +221,6 @@ class Simulated(Way):
         return self._noisy(number, exact, unit, constant), parts
 
 
-def beside(lots: Sequence[Any]) -> Array:
+def concatenated(lots: Sequence[Any]) -> Array:
     """Concatenate arrays along their last axis."""
     return lots[0] if len(lots) == 1 else np.concatenate(lots, axis=-1)

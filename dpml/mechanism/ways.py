@@ -46,7 +46,7 @@ class InRing(Way):
             )
         transport, topology = _between(self.carrier)
         added = secure_sum(sent, bound, self.rounding, transport, topology=topology)
-        return (added.total * _made_up(self.carrier, added.survivors)).reshape(-1, each.shape[-1]), parts
+        return (added.total * _rescaling(self.carrier, added.survivors)).reshape(-1, each.shape[-1]), parts
 
     def _reach(self, number: int) -> float:
         """Return a bound on the size of a party's noise."""
@@ -63,7 +63,7 @@ class InRing(Way):
         ehat, g = noise.cape_parties(self.rng, self.draws, self.problem.M, sum(of.drawn(d)))
         drawn = of.project(ehat, d), of.project(g, d)
         cape = cape_sum(shares, widths, drawn, spread, self.rounding, transport, topology=topology)
-        total = (cape.total * _made_up(carrier, cape.survivors)).reshape(-1, shares.shape[1])
+        total = (cape.total * _rescaling(carrier, cape.survivors)).reshape(-1, shares.shape[1])
         if carrier.observer is None:
             return total, None
         noises = cape.messages[:, 0] - shares[:, None]
@@ -110,7 +110,7 @@ class OnGrid(Way):
 
         transport, topology = _between(self.carrier)
         added = secure_sum_integers(sent.reshape(len(sent), -1), transport, topology=topology)
-        factor = _made_up(self.carrier, added.survivors)
+        factor = _rescaling(self.carrier, added.survivors)
         total = added.total if factor == 1 else np.rint(added.total * factor).astype(np.int64)
         return total.reshape(sent.shape[1:])
 
@@ -123,7 +123,7 @@ def _between(carrier: Carrier) -> tuple[Any, Any]:
     return (transport, None) if transport else (in_process, choose(problem.M, problem.colluders))
 
 
-def _made_up(carrier: Carrier, survivors: Index) -> float:
+def _rescaling(carrier: Carrier, survivors: Index) -> float:
     """Return the factor that rescales the sum of the surviving parties to all parties, and record it in the carrier."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
     carrier.scaled_up = factor = float(sizes.sum() / sizes[survivors].sum())

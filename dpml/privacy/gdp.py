@@ -36,7 +36,7 @@ def log_delta_of(mu: float, eps: float) -> float:
 
     With z1, z2 = eps/mu -+ mu/2 and Mills' ratio ``m(z) = Phi(-z)/phi(z)``, which decreases, the curve is
 
-        delta = phi(z1) (m(z1) - m(z2)), 1 - delta = phi(z1) (m(-z1) + m(z2)).
+        delta = phi(z1) (m(z1) - m(z2)),    1 - delta = phi(z1) (m(-z1) + m(z2)).
 
     The second form is used for z1 < 0, where delta may be close to 1. z1 is rounded down and z2 up, because delta
     decreases in z1 and grows with z2 - z1. For small mu the difference would lose digits, so ``m(z1) - m(z2) =

@@ -48,7 +48,7 @@ class SampledGaussian:
     steps: int = 1
 
     @property
-    def moved(self) -> float:
+    def ratio(self) -> float:
         return (2 if self.neighbours == "replace" or self.sampling == "fixed" else 1) / self.noise
 
     @property
@@ -56,7 +56,7 @@ class SampledGaussian:
         """The mu of all rounds together; None if they are not one Gaussian release, because of sampling."""
         if self.sampling != "none" or self.present < 1:
             return None
-        return round_up(self.moved * math.sqrt(self.rounds * self.steps))
+        return round_up(self.ratio * math.sqrt(self.rounds * self.steps))
 
     def eps(self, delta: float) -> float:
         """Return an eps that is proven at `delta` in (0, 1)."""
@@ -99,7 +99,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
     """Return the losses of one sum: one distribution, or two if the two orders of neighbours differ."""
-    m, q = seen.moved, seen.rate
+    m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]
     m = round_up(m)
@@ -159,7 +159,7 @@ def _threshold(seen: SampledGaussian, delta: float) -> float | None:
     rounds = seen.rounds * seen.steps
     if seen.sampling == "fixed" and rounds > 1:
         return None  # the contributions of other units differ between rounds
-    q, m = seen.rate, seen.moved / (2 if seen.neighbours == "replace" and seen.sampling == "poisson" else 1)
+    q, m = seen.rate, seen.ratio / (2 if seen.neighbours == "replace" and seen.sampling == "poisson" else 1)
     low, high = (int(binom.ppf(p, rounds, q)) for p in (delta * 1e-4, 1 - delta * 1e-4))
     if high - low > _COUNTS:
         return None

@@ -195,9 +195,9 @@ def claimed_eps(recipe: TrainingRecipe) -> float | None:
     """Return the claimed eps, or the eps of the claimed formula; None if nothing is claimed."""
     if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
         return recipe.claimed_eps
-    moved = 2 if recipe.neighbours == "replace" else 1
+    sensitivity = 2 if recipe.neighbours == "replace" else 1
     rounds = recipe.rounds * recipe.local_steps
-    each = moved / recipe.noise * math.sqrt(2 * math.log(1.25 / recipe.delta))
+    each = sensitivity / recipe.noise * math.sqrt(2 * math.log(1.25 / recipe.delta))
     if recipe.formula == "clt":
         rate = recipe.row_rate if recipe.unit == "record" else recipe.client_rate
         if recipe.noise**2 * 600 < 1:
@@ -229,8 +229,8 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
     for each in found:
         if each.pair is not None and each.pair.mu is not None:
             pair = each.pair
-            moved = replace(pair, noise=1.0).moved
-            message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": moved}
+            sensitivity = replace(pair, noise=1.0).ratio
+            message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
         raise UserError("no view can have a certificate, because none is a Gaussian release without sampling.")

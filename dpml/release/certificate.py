@@ -108,12 +108,12 @@ def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Prog
         if len(message.units) > 1:  # a certificate has no joint sensitivity of several blocks
             law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
             return {"law": law, "times": times, "sensitivity": eps, "scale": 1, "stated": True}
-        moved = eps * (1 - 2.0**-46) * message.noise  # so that the verifier's eps is at most the proven one
+        sensitivity = eps * (1 - 2.0**-46) * message.noise  # so that the verifier's eps is at most the proven one
         law = "l2 laplace" if message.law == "l2_laplace" else "laplace"
-        return {"law": law, "times": times, "sensitivity": moved, "scale": message.noise}
+        return {"law": law, "times": times, "sensitivity": sensitivity, "scale": message.noise}
     if algorithm.noise != "discrete":
-        moved = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
-        return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
+        sensitivity = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
+        return {"law": "gaussian", **common, "sensitivity": sensitivity, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, sizes=(), colluders=0)
     grid = discrete.grid(message, drawing)
     rounding = of.rounding(message.block_widths(), grid.resolution, drawing)

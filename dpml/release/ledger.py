@@ -265,7 +265,7 @@ class Ledger:
             raise UserError(_unusable(self.path, error)) from error
 
 
-def beside(data: Path) -> Path:
+def default_ledger(data: Path) -> Path:
     """Return the default ledger of a data file: next to the file itself, and not next to a link to the file."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(

@@ -189,9 +189,9 @@ def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
 def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
     """Return an upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
     h, n, factor = heads
-    moved = number(message, "sensitivity")
+    D = number(message, "sensitivity")
     if message["law"] == "gaussian":
-        return moved**2 * Q(n, h) / (number(message, "deviation") ** 2 * factor)
+        return D**2 * Q(n, h) / (number(message, "deviation") ** 2 * factor)
     widths = []
     for block in message["blocks"]:
         require_only(block, "numbers variance step")
@@ -199,7 +199,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
         require(factor == 1 and variance >= 2 * rest, "the discrete noise is too small, or cannot be split like this")
         widths.append((h * variance - rest) * number(block, "step") ** 2)
-    return (root_above(moved**2 / min(widths)) + number(message, "rounding", Q(0)) + len(widths) * Q(1, 10**25)) ** 2
+    return (root_above(D**2 / min(widths)) + number(message, "rounding", Q(0)) + len(widths) * Q(1, 10**25)) ** 2
 
 
 class Total(NamedTuple):

@@ -95,8 +95,8 @@ class GaussianOutput(
     def sensitivity(self, problem: Problem, strength: float) -> float:
         """Return the L2 sensitivity of the computed minimiser to one replaced row."""
         longest = self.longest(strength)
-        moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
-        return moved + 2 * self.unsolved(problem, strength)
+        shift = min(self.apart(longest) / (problem.N * strength), 2 * longest)
+        return shift + 2 * self.unsolved(problem, strength)
 
     def ridge(self, budget: Budget, problem: Problem) -> float:
         """Return the coefficient of ||w||^2 / 2 in the objective: `lam`, or more by the rule."""
@@ -119,8 +119,8 @@ class GaussianOutput(
         if math.isinf(budget.eps):
             return (Sum(Minimiser(fit, about=1), math.inf, 0.0),)
         strength = self.ridge(budget, problem)
-        moved = self.sensitivity(problem, strength)
-        return (Sum(Minimiser(fit, about=1), moved, moved / self.mu(budget)),)
+        shift = self.sensitivity(problem, strength)
+        return (Sum(Minimiser(fit, about=1), shift, shift / self.mu(budget)),)
 
     def run(self, carrier: Carrier) -> Release:
         ridges = carrier.per_run([self.ridge(budget, carrier.problem) for budget in carrier.budgets])

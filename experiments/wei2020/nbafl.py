@@ -65,9 +65,9 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         """Return the guarantees if the client with the replaced row takes part in all rounds."""
         unit, taking, noise = self.printed(budget, problem)
         longest = 2 * (1 / problem.smallest + solver_tolerance(problem.N)) / self.prox
-        moved = min(2 * self.clip, longest) / unit if noise.upload else math.inf
-        sent = moved * math.sqrt(self.rounds) / (noise.upload or 1)
-        seen = moved * broadcasts(noise, self.rounds, taking, taking) if noise.upload else math.inf
+        shift = min(2 * self.clip, longest) / unit if noise.upload else math.inf
+        sent = shift * math.sqrt(self.rounds) / (noise.upload or 1)
+        seen = shift * broadcasts(noise, self.rounds, taking, taking) if noise.upload else math.inf
         mus: dict[View, float] = dict.fromkeys(("client", "transcript", "colluders"), sent)
         mus |= {"release": seen, "aggregate": seen}
         delta, source = budget.require_delta(self.name), "Theorem 2, docs/privacy/wei2020.md"

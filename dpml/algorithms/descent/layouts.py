@@ -78,7 +78,7 @@ class MeanGradients(Statistic):
         return "<f8", (d * max(self.clients, 1),)
 
 
-def moved(lipschitz: float, problem: Problem) -> float:
+def sensitivity(lipschitz: float, problem: Problem) -> float:
     """Return the sensitivity of a sum of gradients to a replaced row: 2 G, and slightly more for rounding errors."""
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
@@ -134,11 +134,11 @@ class Pooled:
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         """Return the mu of one round against every observer, if the observer sees the round."""
-        return dict.fromkeys(self.visible, moved(self.lipschitz, problem))
+        return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
         """Return, for observers of the last model, a round's mu and the last round's relative noise_std."""
-        return {"release": (moved(self.lipschitz, problem), 1.0)}
+        return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
         """Return the standard deviation of the noise in the mean gradient."""
@@ -194,7 +194,8 @@ class Clients:
         """Return the mu of one round against every observer. The smallest client's messages are least protected."""
         client = self.of_client(problem)
         summed, colluders = (
-            moved(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest)) for honest in (False, True)
+            sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
+            for honest in (False, True)
         )
         views: dict[View, float] = {"release": summed, "aggregate": summed}
         if not self.synchronous:
@@ -202,8 +203,8 @@ class Clients:
         return views | {"colluders": colluders} | ({} if self.secure else {"client": client})
 
     def of_client(self, problem: Problem) -> float:
-        smallest = problem.smallest
-        return moved(self.lipschitz, problem) / (smallest * float(self.client_noise(problem, np.array([smallest]))[0]))
+        (noise_std,) = self.client_noise(problem, np.array([problem.smallest])).tolist()
+        return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
         """Return `Pooled.last_iterates` for clients that run alone, whose last models a server averages.
@@ -214,7 +215,7 @@ class Clients:
         if self.synchronous:
             return {}
         client = self.of_client(problem)
-        average = (client, client * problem.N * self.sum_std(problem) / moved(self.lipschitz, problem))
+        average = (client, client * problem.N * self.sum_std(problem) / sensitivity(self.lipschitz, problem))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
 
     def model_weights(self, problem: Problem) -> Array:

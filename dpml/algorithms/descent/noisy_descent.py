@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SLOPE_CLIP, SQUARED_DISTANCE
 from dpml.algorithms.descent.in_step import Trial, Trials, alone
-from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, moved
+from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, sensitivity
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -426,7 +426,7 @@ class PlainMean(Clients):
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
         """Return the mu of one round. The average has sensitivity 2G/(M n_min), and the noise of all clients."""
         client = self.of_client(problem)
-        summed = moved(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
+        summed = sensitivity(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
         return {"release": summed, "aggregate": summed, "colluders": client, "client": client}
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:

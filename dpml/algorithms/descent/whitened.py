@@ -102,8 +102,8 @@ class WhitenedDescent(
         return Schedule(rounds, clip, 0.0, width, counts)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        moved = math.sqrt(2) if problem.d > 1 else 1.0  # orthogonal unit rows attain it; for d = 1, rows 1 and 0 do
-        sent = [self._message(self._moments, moved, self.share(budget, problem), budget, problem)]
+        sensitivity = math.sqrt(2) if problem.d > 1 else 1.0  # for orthogonal unit rows; for d = 1, rows 1 and 0
+        sent = [self._message(self._moments, sensitivity, self.share(budget, problem), budget, problem)]
         if self.labels:
             labels = LabelSums(self.loss.outputs(problem.classes))
             sent.append(self._message(labels, labels.sensitivity, defaults.LABEL_SHARE, budget, problem))

@@ -34,12 +34,12 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
         c, m, s = (numbers[forgotten[-1] :] for numbers in (c, m, s))
     with np.errstate(divide="ignore"):
         later = np.concatenate([np.cumsum(np.log(c[:0:-1]))[::-1], [0.0]]) if len(c) else c
-        moved, noised = np.log(m), np.log(s)
+        log_shifts, log_noises = np.log(m), np.log(s)
     # relative error of T sums of logarithms; errors of tiny products are negligible
     rounding = 8 * np.finfo(float).eps * len(c)
-    pieces = _convex_minorant(later + moved, 2 * (later + noised))
+    pieces = _convex_minorant(later + log_shifts, 2 * (later + log_noises))
     shifted = _root_of_sum(2 * pieces[0], pieces[1]) * (1 + rounding * (1 + float(later.max(initial=0.0))))
-    return float(min(shifted, _root_of_sum(2 * moved, 2 * noised) * (1 + rounding)))
+    return float(min(shifted, _root_of_sum(2 * log_shifts, 2 * log_noises) * (1 + rounding)))
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
