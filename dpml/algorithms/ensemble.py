@@ -85,7 +85,7 @@ class LocalClassifiers(
 
     @property
     def root(self) -> float:
-        """The paper's bound on a row's gradient for several classes, sqrt 2, relative to two classes."""
+        """The paper's bound on a row's gradient for several classes, sqrt 2, divided by that for two classes, 1."""
         return math.sqrt(2) if self.loss.task == "multiclass" and not self.reading.binary else 1.0
 
     def sharing(self, problem: Problem) -> Sharing:

@@ -147,10 +147,11 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Return Theorem 5.1's bound on J(w_gop) - J(w*), ``(c + lam)/(2 N^2 lam^2) T``, with probability 1 - delta_p.
+    """Return Theorem 5.1's bound on J(w_gop) - J(w*), which holds with probability 1 - delta_p.
 
-    T is sigma^2 times the 1 - delta_p quantile of chi2_d. For Delta > 0 the theorem's proof bounds ||w_gop - w*|| by
-    ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, where ||w*|| is at most `longest_minimiser`.
+    It is ``(c + lam)/(2 N^2 lam^2) T``, where T is sigma^2 times the 1 - delta_p quantile of chi2_d. For Delta > 0 the
+    theorem's proof bounds ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, where ||w*|| is at most
+    `longest_minimiser`.
     """
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)

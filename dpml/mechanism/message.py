@@ -73,7 +73,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def lengths(self, d: int) -> tuple[int, ...]:
-        """Return the number of entries of each block for rows with d features."""
+        """Return the number of entries in each block of numbers, for rows with d features."""
 
     def on(self, parties: Parties) -> Any:
         return self.terms(self, parties)
@@ -107,11 +107,13 @@ class Statistic(ABC):
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return how fine the grid is for noise of these standard deviations, one for each block; rows are not read."""
+        """Return how fine the grid of integers is, for noise of these standard deviations, one for each block of
+        numbers.
+        """
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        """Return the step of the grid for every block."""
+        """Return the step size of the grid of integers, for every block of numbers."""
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:

@@ -71,7 +71,7 @@ class Program(ABC):
     name: ClassVar[str]
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str | None] = None
-    """The place in the paper that claims the budget as the guarantee of published noise; None: there is none."""
+    """Where the paper claims (eps, delta) for the published noise; None: nowhere."""
     linear: ClassVar[bool] = True
     """Whether the algorithm releases linear models, which can be published."""
     published_variants: ClassVar[bool] = False
@@ -154,7 +154,7 @@ class Program(ABC):
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:
-        """Return the place in the paper that claims the budget as the guarantee against an observer, or None."""
+        """Return where the paper claims (eps, delta) against an observer, or None."""
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:

@@ -77,7 +77,8 @@ class Losses:
 
 
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
-    """Return the losses of a Gaussian release whose random mu is seen: `mus` (k,) with probabilities `weights` (k,).
+    """Return the privacy losses of a Gaussian release with a random, known mu: `mus` (k,) with probabilities `weights`
+    (k,).
 
     The loss is ``mu^2/2 + mu z``. Gauss's rule splits the probability of each interval of z between its ends, with a
     relative error below 1e-14 for |z| <= 12. If mu times the interval's length exceeds 1, the upper end gets all.
@@ -105,14 +106,12 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
 
 
 def gaussian(mu: float) -> Losses:
-    """Return the losses of a mu-GDP release."""
+    """Return the privacy losses of a mu-GDP release."""
     return gaussians(np.array([mu]), np.ones(1), 1 << 12)
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """Return the losses of `times` eps-DP releases, all randomised response (Kairouz, Oh & Viswanath 2015, Thm 3.1,
-    3.3).
-    """
+    """Return the privacy losses of `times` eps-DP releases, all randomised response (Kairouz, Oh & Viswanath 2015)."""
     lies = np.arange(times, -1, -1.0)
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
     ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)
@@ -129,7 +128,7 @@ def pure(eps: float, times: int = 1) -> Losses:
 
 
 def from_curve(eps: Array, delta: Array) -> Losses:
-    """Return the losses of a release with ``delta(eps)`` at most `delta` (n,) at the ascending points `eps` (n,).
+    """Return the privacy losses of a release whose delta is at most `delta` (n,) at ascending `eps` (n,).
 
     Every privacy curve is convex in e^eps, so lines between the points are an upper bound. Below the first point it is
     the line to delta = 1 at e^eps = 0, and beyond the last point its delta.
@@ -155,7 +154,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Return the losses of `parts` together, each so many times; they are most precise near `delta`, or else `eps`."""
+    """Return the privacy losses of `parts` together, each so many times, most precise near `delta` or else `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)

@@ -98,7 +98,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return the losses of one sum: one distribution, or two if the two orders of neighbours differ."""
+    """Return the privacy losses of one sum: one distribution, or two if the two orders of neighbours differ."""
     m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]
@@ -146,7 +146,7 @@ def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Arr
 
 
 def _sometimes(losses: pld.Losses, present: float) -> pld.Losses:
-    """Return the losses of a round in which the client takes part with probability `present`, visibly."""
+    """Return the privacy losses of a round in which the client takes part with probability `present`, visibly."""
     at = int(np.searchsorted(losses.at, 0.0))
     mass = np.insert(losses.mass * present, at, (1 - present) * (1 + 2.0**-50))
     return pld.Losses(np.insert(losses.at, at, 0.0), mass, losses.infinite * present)

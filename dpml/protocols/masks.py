@@ -48,7 +48,7 @@ def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
-    """Return a party's commitment to its seed. Inverting it is as hard as guessing the seed's 256 bits."""
+    """Return a party's commitment to its seed. Inverting the commitment is as hard as guessing the seed's 256 bits."""
     return _key(seed, session, b"commitment", own, own)
 
 

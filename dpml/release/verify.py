@@ -241,7 +241,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return the guarantee of a certificate's messages together, for every view that it names."""
+    """Return, for every view that a certificate names, the guarantee of all its messages together."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")

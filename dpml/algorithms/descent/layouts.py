@@ -158,7 +158,7 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients add independent noise, either alone in all rounds, or in a sum of every round.
+    """M clients add independent noise, either while each trains alone, or to the secure or open sum of every round.
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.

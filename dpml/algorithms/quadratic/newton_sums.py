@@ -141,7 +141,7 @@ class NewtonSums(Statistic):
 
 
 def newton_messages(mu: float) -> tuple[Sum, ...]:
-    """Return the sums of all rounds. Divided by `UNITS`, their sensitivity is 2 (inference.md, Theorem 3)."""
+    """Return the noisy sums of all rounds. Their sensitivity is 2 after division by `UNITS` (Theorem 3)."""
     return tuple(Sum(NewtonSums(), 2.0, 2.0 / (math.sqrt(share) * mu), UNITS) for share in SHARES)
 
 

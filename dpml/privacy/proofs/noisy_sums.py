@@ -62,7 +62,7 @@ def _composed(parts: list[tuple[pld.Losses, int]], delta: float) -> float:
 
 
 def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
-    """Return the losses of a round: Gaussian noise with a public g ~ Gamma(shape), ``mu = sensitivity / sqrt(8 g)``.
+    """Return the privacy losses of Gaussian noise with a known g ~ Gamma(shape), ``mu = sensitivity / sqrt(8 g)``.
 
     Losses above `most`, an eps that another proof gives, count as infinite. So do values of g whose lower tail has a
     probability below ``1e-4 delta / rounds`` (Chernoff).
