@@ -80,7 +80,7 @@ class Kept:
         self._begun(number).unlink(missing_ok=True)
 
     def begun(self, number: int, told: bytes) -> tuple[Opening, list[Mapping[int, bytes]]] | None:
-        """Return the opening and the answers of an unfinished sum, or None."""
+        """Return the message that opened an unfinished sum, and the parties' answers; None if there is no such sum."""
         content = self._read(self._begun(number), number, told)
         if content is None:
             return None

@@ -158,7 +158,7 @@ class Program(ABC):
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """Return what depends on private rows but is not accounted for, or None."""
+        """Return a description of what depends on private rows without being accounted for, or None."""
         return None
 
     def way(self, carrier: Carrier) -> Way:

@@ -63,7 +63,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta. Raise UserError if there is none; its message names the mechanism `who`."""
+        """Return delta, or raise a UserError that says that the mechanism `who` needs one."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
