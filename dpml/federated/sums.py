@@ -6,7 +6,8 @@ zeros in place of all rows and receives the sums from the parties (`Remote`). So
 model equals that of a single process to the last bit.
 
 Before every sum, the aggregator sends its arguments, such as the current model. The guarantees hold even if an
-adversary chooses them depending on all earlier sums. Different parties may be missing from different sums.
+adversary chooses them depending on all earlier sums. Noise is fresh in every sum, so different parties may be missing
+from different sums.
 """
 
 import struct

@@ -111,7 +111,7 @@ def gaussian(mu: float) -> Losses:
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """Return the privacy losses of `times` eps-DP releases, all randomised response (Kairouz, Oh & Viswanath 2015)."""
+    """Return the privacy losses of `times` eps-DP releases; randomised response is the worst (Kairouz et al. 2015)."""
     lies = np.arange(times, -1, -1.0)
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
     ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)

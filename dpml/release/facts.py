@@ -100,7 +100,7 @@ class Facts:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The guarantees; if a fact violates an assumption, the proven eps are inf and the others conditional."""
+        """The guarantees. If a fact violates an assumption, they have eps = inf and are followed by conditional ones."""
         if not self.open:
             return self.given
         why = "; ".join(self.open)
