@@ -100,7 +100,7 @@ class Facts:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The guarantees. If a fact violates an assumption, they have eps = inf and are followed by conditional ones."""
+        """The guarantees. If a fact violates an assumption, they have eps = inf, and conditional ones follow."""
         if not self.open:
             return self.given
         why = "; ".join(self.open)
