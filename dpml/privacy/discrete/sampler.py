@@ -201,7 +201,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return the lower bounds (k,), and for each count the least prefix of U from which it is certain (k + 1,)."""
+    """Return the lower bounds (k,), and for each number of bounds below U the least U that makes it certain (k + 1,)."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
