@@ -193,7 +193,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The least number of rows, over both last rounds, of the parties that did not drop out."""
+        """The number of rows of the parties in the sum, in the smaller of the last two rounds."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def plain(self) -> dict[str, Any]:

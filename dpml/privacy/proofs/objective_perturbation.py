@@ -32,7 +32,7 @@ def paid(sigma: float, ridge: float) -> float:
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return `paid` for neighbours of which one lacks a row."""
+    """Return the value of `paid` for neighbours of which one has a row more than the other."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
@@ -71,7 +71,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return log of a bound on the divergence H_t(with a row, without it), (k,), for t (k,) >= 0."""
+    """Return log of a bound on the divergence H_t of outputs with a row from outputs without it, for t (k,) >= 0."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
@@ -83,12 +83,12 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 
 @np.errstate(divide="ignore", over="ignore", invalid="raise")
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
-    """Return log of an upper bound on ``D(1) - d_mu(t) = int (M - phi(a_s)) ds``, t (k,) > 0, log d_mu(t) = `plain`.
+    """Return log of an upper bound on what the curvature adds to the divergence of `log_removal`, for t (k,) > 0.
 
-    The bound is a sum over intervals of s (docs/privacy/rajkumar2012.md, Theorem 1). In an interval, M is at most its
-    value at the right end with the interval's largest curvature, and phi(a_s) is at least its value at the left end.
-    log M is the maximum of a concave function of v in (0, log(1 + k)], which a tangent bounds. Lengths are in units of
-    sigma.
+    With log d_mu(t) = `plain`, this is ``D(1) - d_mu(t) = int (M - phi(a_s)) ds`` (docs/privacy/rajkumar2012.md,
+    Theorem 1). The bound is a sum over intervals of s. In an interval, M is at most its value at the right end with the
+    interval's largest curvature, and phi(a_s) is at least its value at the left end. log M is the maximum of a concave
+    function of v in (0, log(1 + k)], which a tangent bounds. Lengths are in units of sigma.
     """
     # below `low`, phi is below e^-40 of the curve; above `high`, a_s is negative or too small
     reach = np.sqrt(2 * (_NEGLIGIBLE - plain))
