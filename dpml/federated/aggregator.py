@@ -57,10 +57,10 @@ class Kept:
     def done(self) -> int:
         return len(list(self.folder.glob("*.json")))
 
-    def summed(self, number: int, told: bytes) -> Outcome | None:
-        """Return a finished sum, or None; `told` is what the parties received before the sum."""
+    def summed(self, number: int, payload: bytes) -> Outcome | None:
+        """Return a finished sum, or None; `payload` is what the parties received before the sum."""
         path = self.folder / f"{number}.json"
-        content = self._read(path, number, told)
+        content = self._read(path, number, payload)
         if content is None:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             check_writable(path)  # before parties spend privacy budget on a sum that could not be kept
@@ -69,22 +69,22 @@ class Kept:
         beside = np.frombuffer(bytes.fromhex(content["beside"]), "<f8").reshape(len(parties), self.plan.sums.beside)
         return Outcome(np.frombuffer(bytes.fromhex(content["total"]), "<u8"), parties, beside)
 
-    def keep(self, number: int, told: bytes, summed: Outcome) -> None:
+    def keep(self, number: int, payload: bytes, summed: Outcome) -> None:
         """Store a finished sum, and remove its parties' answers."""
         path = self.folder / f"{number}.json"
         arrays = {"total": summed.total.astype("<u8"), "beside": summed.beside.astype("<f8")}
         content = {name: array.tobytes().hex() for name, array in arrays.items()}
         if not path.exists():
-            text = self._sealed(number, told, {"parties": summed.survivors.tolist(), **content})
+            text = self._sealed(number, payload, {"parties": summed.survivors.tolist(), **content})
             create_atomically(path, text, private=True)
         self._begun(number).unlink(missing_ok=True)
 
-    def begun(self, number: int, told: bytes) -> tuple[Opening, list[Mapping[int, bytes]]] | None:
+    def begun(self, number: int, payload: bytes) -> tuple[Opening, list[Mapping[int, bytes]]] | None:
         """Return the message that opened an unfinished sum, and the parties' answers; None if there is no such sum."""
-        content = self._read(self._begun(number), number, told)
+        content = self._read(self._begun(number), number, payload)
         if content is None:
             return None
-        opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, told)
+        opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, payload)
         return opening, [
             {int(node): bytes.fromhex(answer) for node, answer in stage.items()} for stage in content["answers"]
         ]
@@ -92,7 +92,7 @@ class Kept:
     def keep_begun(self, opening: Opening, answers: Sequence[Mapping[int, bytes]]) -> None:
         """Store the answers so far of an unfinished sum."""
         content = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
-        text = self._sealed(opening.number, opening.told, {"name": opening.name.hex(), "answers": content})
+        text = self._sealed(opening.number, opening.payload, {"name": opening.name.hex(), "answers": content})
         write_atomically(self._begun(opening.number), text, private=True)
 
     def forget(self) -> None:
@@ -102,15 +102,15 @@ class Kept:
     def _begun(self, number: int) -> Path:
         return self.folder / f"{number}.begun"
 
-    def _sealed(self, number: int, told: bytes, content: Mapping[str, Any]) -> str:
-        about = [self.plan.digest, number, hashlib.sha256(told).hexdigest()]
+    def _sealed(self, number: int, payload: bytes, content: Mapping[str, Any]) -> str:
+        about = [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
         return json.dumps(seal_object({"of": about, **content}))
 
-    def _read(self, path: Path, number: int, told: bytes) -> dict[str, Any] | None:
+    def _read(self, path: Path, number: int, payload: bytes) -> dict[str, Any] | None:
         if not path.exists():
             return None
         content = unseal_object(path.read_bytes())
-        if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(told).hexdigest()]:
+        if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]:
             raise UserError(
                 f"{path} is damaged, or is not a sum of this release: to begin again, remove {self.folder} and restart "
                 "all parties, or choose another name for the model."
@@ -165,19 +165,19 @@ class _Run:
     seen: set[int] = field(default_factory=set)  # the parties that were in any sum
     last: list[int] = field(default_factory=list)  # the parties in the last sum
 
-    def ask(self, told: bytes) -> Outcome:
-        """Return the result of the next sum; `told` is sent to the parties before."""
+    def ask(self, payload: bytes) -> Outcome:
+        """Return the result of the next sum, before which the parties receive `payload`."""
         number, kept = self.number, self.kept
-        summed = None if kept is None else kept.summed(number, told)
-        if summed is None and kept is not None and (begun := kept.begun(number, told)) is not None:
+        summed = None if kept is None else kept.summed(number, payload)
+        if summed is None and kept is not None and (begun := kept.begun(number, payload)) is not None:
             try:
                 summed = self._sum(*begun)
             except ProtocolError as error:  # too few parties of the unfinished sum are left
                 self.refused.append(str(error))
         if summed is None:
-            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, told), [])
+            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, payload), [])
         if kept is not None:
-            kept.keep(number, told, summed)
+            kept.keep(number, payload, summed)
         self.number += 1
         self.last = summed.survivors.tolist()
         self.seen.update(self.last)

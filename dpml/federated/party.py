@@ -174,9 +174,9 @@ class Member:
             if sum(sizes[:parties]) <= rows <= sum(sizes[M - parties :]):
                 yield parties
 
-    def _refused(self, own: str, told: str) -> bytes:
+    def _refused(self, own: str, sent: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)
-        return REFUSED + f"party {self.number}: {told}".encode()
+        return REFUSED + f"party {self.number}: {sent}".encode()
 
     def _open(self, said: bytes) -> bytes:
         opening = Opening.read(said)
@@ -186,7 +186,7 @@ class Member:
             raise RefusedError(f"the release has only {len(self.plan.sums.lengths)} secure sums.")
         if opening.number < self.reached:
             raise RefusedError("it has already sent its vector to this sum; for another release, start it again.")
-        self.plan.sums.read(opening.number, opening.told)  # refuses invalid arguments before any budget is spent
+        self.plan.sums.read(opening.number, opening.payload)  # refuses invalid arguments before any budget is spent
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
@@ -204,7 +204,7 @@ class Member:
             ready = self.plan.sums.ready(X, y, self.number)
             self._entry = self._ledger.enter(*self._entered)
             self._answer = ready(self._source())
-        return self._answer(opening.number, opening.told)
+        return self._answer(opening.number, opening.payload)
 
 
 def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:

@@ -53,17 +53,17 @@ class Opening(NamedTuple):
         name: 16 bytes, never used before.
         digest: the checksum of the plan (64 characters).
         number: the number of the sum in the release, from 0.
-        told: the arguments of the sum, which all parties receive.
+        payload: the arguments of the sum, which all parties receive.
     """
 
     name: bytes
     digest: str
     number: int
-    told: bytes
+    payload: bytes
 
     @property
     def content(self) -> bytes:
-        return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.told
+        return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.payload
 
     @classmethod
     def read(cls, content: bytes) -> "Opening | None":

@@ -97,10 +97,10 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         if "claimed_eps" not in own and recipe.delta == given["delta"]:  # the claim is for this delta only
             recipe = replace(recipe, claimed_eps=given["epsilon"])
         return _of_clients(recipe)
-    told = given["num_sampled_clients"]
+    sampled = given["num_sampled_clients"]
     common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"], "noise_by": "server"}
-    recipe = _agreeing(where, typed(common | {"clients": told} | own), common)
-    share = told / recipe.clients
+    recipe = _agreeing(where, typed(common | {"clients": sampled} | own), common)
+    share = sampled / recipe.clients
     if share < 1 and recipe.client_sampling == "none":  # FedAvg draws this many clients uniformly
         recipe = typed(common | own | {"client_sampling": "fixed", "client_rate": share})
     recipe = _of_clients(recipe)
@@ -108,7 +108,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if recipe.neighbours == "add_remove" or recipe.client_sampling in ("poisson", "shuffled"):
         why = "not proven: the number of clients in a mean varies: use neighbours=replace and client_sampling=fixed"
         return replace(recipe, unproven=recipe.unproven or why)
-    weight = recipe.weight and recipe.weight * told / (recipe.in_round - recipe.dropouts)
+    weight = recipe.weight and recipe.weight * sampled / (recipe.in_round - recipe.dropouts)
     return replace(recipe, weight=weight)
 
 
