@@ -90,9 +90,7 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
         return 1 / math.sqrt(2) if self.tight else 1.0
 
     def joint(self, d: int) -> Scales:
-        """Return the noise on -2 X'y and X'X that has the same mu as noise of standard deviation 1 on all three
-        statistics.
-        """
+        """Return the noise on -2 X'y and X'X that has the same mu as noise_std 1 on all three statistics."""
         return Scales(math.inf, 2.0, math.sqrt(1 / 1.5 if d > 1 else 1 / 2))
 
     def sensitivity(self, d: int) -> float:

@@ -95,8 +95,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: float = 0.0) -> ApproximateMinimum:
-    """Return the release without output noise, with this gamma or the least that rounding errors allow; gamma is
-    public.
+    """Return the release without output noise, for this gamma or the least that rounding errors allow (public).
 
     ||eta|| is above ``sigma (sqrt d + 10)`` once in 10^21.
     """

@@ -25,8 +25,8 @@ from .outpert import Fit, GaussianOutput
 def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return the released model and the attacker's score, which treats the model as an exact minimiser.
 
-    The density of both noises together is unknown. The scores are as normal as those of `gop` if the noise in the
-    output is negligible compared with that in the objective.
+    The scores are as normal as those of `gop` if the noise in the output is negligible compared with that in the
+    objective.
     """
     (exposure,) = of_gaussian_objectives(algorithm, pair, budget)
     sent = algorithm.messages(budget, pair[0].problem)[0]
@@ -93,9 +93,8 @@ def shown_rounds(algorithm: NoisyNewton, pair: Pair, budget: Budget) -> list[Exp
 def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair:
     """Return neighbours with one row rotated by an angle; all other rows are zero, so that w stays near 0.
 
-    At w = 0, gradients differ by sin(angle/2) times their sensitivity, and directions by at least sin(angle) times
-    theirs if G is in the rows' plane. With one feature, a row changes its label or vanishes, and one of the differences
-    is 0.
+    At w = 0, gradients differ by sin(angle/2) times their sensitivity, directions by at least sin(angle) times theirs
+    if G is in the rows' plane. With one feature, a row changes its label or vanishes, and one of the differences is 0.
     """
     gradients, directions = algorithm.budget_share, 1 - algorithm.budget_share
     if problem.d == 1:
@@ -109,8 +108,7 @@ def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair
 def worst_statistics(algorithm: AdaptiveStatistics, budget: Budget, problem: Problem) -> Pair:
     """Return neighbours whose rows are farthest apart, rotated so that the change of X'X is diagonal.
 
-    All other rows lie along other axes, so lambda_min is the eigenvalue of the first axis, where the change is
-    positive.
+    All other rows lie along other axes, so lambda_min is the eigenvalue of the first axis, where the change is > 0.
     """
     d = problem.d
     worst = worst_neighbours(quadratic_of(algorithm.loss), algorithm.joint(d), d)

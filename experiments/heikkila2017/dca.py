@@ -36,8 +36,7 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
 
     Args:
         lam: the ridge of the objective whose gap is reported; it is not used by the algorithm.
-        scale: the factor by which rows and targets of at most 1 are multiplied; without clipping, noise is for this
-            range.
+        scale: the factor of rows and targets, which are at most 1; without clipping, noise is for this range.
         reach: the assumed range of the numbers that are squared for the bounds.
     """
 
@@ -50,9 +49,7 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
     reach: Annotated[float, POSITIVE] = 7.5
 
     def share(self, M: int) -> float:
-        """Return the variance of the noise in a sum, divided by a trusted aggregator's; each of M clients adds 1/(M -
-        1).
-        """
+        """Return the variance of the noise in a sum, divided by a trusted aggregator's (clients add 1/(M - 1) each)."""
         return {"clients": M / max(M - 1, 1), "curator": 1.0, "everybody": float(M)}[self.noise_of]
 
     def left(self, problem: Problem) -> dict[View, float]:
@@ -141,9 +138,7 @@ def posterior(gram: Array, target: Array, added: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: int = 5) -> tuple[float, float]:
-    """Return the factors of standard deviations that are best on generated rows; the program tries 20 sets and 20
-    noises.
-    """
+    """Return the factors of standard deviations that are best on generated rows (the program: 20 sets, 20 noises)."""
     rng, errors = np.random.default_rng(1), np.zeros((20, 20))
     unit = math.sqrt(n / (n - 1)) / gdp.classical_mu(eps, delta)
     for _ in range(sets):

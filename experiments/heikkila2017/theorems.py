@@ -42,9 +42,8 @@ def coefficients(z: Array) -> Array:
 def moves(d: Sequence[int]) -> pd.DataFrame:
     """Compute the change of X'X and X'y by one row, divided by the program's sensitivity (`moved`), for equal bounds.
 
-    For clipped rows, the change between two given rows (`shown`) and the largest one. Without clipping, the program
-    assumes that centred columns of range 10 lie within 5; if nearly all rows are at one end (`one-sided`), others are
-    up to 10 away.
+    With clipping, this is the change between two given rows (`shown`), and the largest. Without, centred columns of
+    range 10 are assumed to lie within 5; if nearly all rows are at one end (`one-sided`), others are up to 10 away.
     """
     found = []
     for size in d:
@@ -62,17 +61,14 @@ def moves(d: Sequence[int]) -> pd.DataFrame:
 
 
 def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
-    """Return the mu of the sums of squares of rows within `reach` (d + 1,); the program's noise is for reach, not
-    reach^2.
-    """
+    """Return the mu of the sums of squares of rows within `reach` (d + 1,); their sensitivity is reach^2."""
     return float(np.linalg.norm(np.square(reach)) / np.linalg.norm(reach)) * gdp.classical_mu(
         SHARE * eps, SHARE * delta
     )
 
 
 def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
-    """Compute log10 of the exact delta over the claimed one (`log10_excess`), and the exact eps (`eps_of_noise`), by
-    part.
+    """Compute log10 of exact over claimed delta (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
 
     The noise is a trusted aggregator's, and all bounds are equal. `printed` has the program's sensitivity, `statistics`
     the proven one. In `whole`, a row at the ends of the range becomes 0. `reach`: of a feature, and of the target.
@@ -100,8 +96,8 @@ def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
 def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
     """Compute a 95 % lower bound on eps (`attacked`) from noisy sums of squares, with `draws` of each neighbour.
 
-    The neighbours differ in a row, which is at the ends of the assumed range or 0. Other metrics are the `claimed` eps
-    of the whole release, and the `proven` eps of these sums.
+    The neighbours differ in a row, which is at the ends of the assumed range or 0. Other metrics are `claimed` and
+    `proven`.
     """
     rng, found, row = np.random.default_rng(2017), [], np.square(reach)
     for e in eps:

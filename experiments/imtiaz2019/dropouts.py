@@ -1,8 +1,7 @@
-"""Measure the gain of CAPE over conventional noise when sites drop out, and the guarantee that remains.
+"""Measure the gain of CAPE over conventional noise when sites drop out (Imtiaz et al. 2019), and the guarantee.
 
-Imtiaz et al. 2019: "Even in the case of site drop-out, we achieve sum e_s = 0, as long as the number of active sites is
-above some threshold. Therefore, the performance gain of CAPE remains the same irrespective of the number of dropped-out
-sites."
+"Even in the case of site drop-out, we achieve sum e_s = 0, as long as the number of active sites is above some
+threshold. Therefore, the performance gain of CAPE remains the same irrespective of the number of dropped-out sites."
 
 With n of M sites left, the average of their messages has noise of variance ``tau^2/(M n)``, and the average of
 conventional messages ``tau^2/n``. So the gain is M. But the guarantee for the survivors is weaker: the noise in their

@@ -12,9 +12,7 @@ from dpml.reporting.criteria import Comparison, exact, holm
 
 
 def variances(evidence: Evidence) -> Check:
-    """Test that the variance of CAPE over the pooled one is 1, and that of conv over CAPE's is M, up to sampling
-    errors.
-    """
+    """Test that CAPE's variance is the pooled one, and conv's M times that, up to sampling errors."""
     rows = evidence.rows[evidence.rows["metric"].isin(("cape_over_pooled", "conv_over_cape"))]
     if not _has(rows, {"metric": ("cape_over_pooled", "conv_over_cape")}):
         raise NotComputedError(["noise_left"])

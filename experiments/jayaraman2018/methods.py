@@ -80,8 +80,7 @@ class LocalOutput(
 
 @dataclass(frozen=True)
 class LocalObjective(LocalOutput, variants=("paper",)):
-    """`local_objective`: the mean of models for which each party perturbs its objective (Chaudhuri et al. 2011, Alg.
-    2).
+    """`local_objective`: the mean of the parties' models, each by objective perturbation (Chaudhuri et al. 2011).
 
     The authors' program differs. It draws one b for all parties, with a Laplace variable in every coordinate, and uses
     ``eps - 2 log(c/(n lam))`` instead of ``eps - 2 log(1 + c/(n lam))``.

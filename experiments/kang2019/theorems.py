@@ -89,9 +89,7 @@ class MeasuredDescent(NoisyDescent):
         return excess_risk_bound(d, T, np.minimum(constants, smoothness), smoothness, noises[:, None] ** 2, start)
 
     def minimum(self, parties: Parties, gradient: Callable[[Array], Array]) -> float:
-        """Return the minimum of the objective; for a non-convex loss, the least value found from several initial
-        models.
-        """
+        """Return the minimum of the objective; for a non-convex loss, the least value from several starts."""
         if self.loss.convex:
             return least(parties, self.loss, self.lam)
         rng, d = np.random.default_rng(0), parties.problem.d

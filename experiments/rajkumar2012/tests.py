@@ -30,9 +30,7 @@ def guesses(evidence: Evidence, block: str, eps: Sequence[float]) -> Check:
 
 
 def bounded(evidence: Evidence, block: str, bound: str, share: float) -> Check:
-    """Test that at every N, the bound on the excess loss holds for all noise draws in at least this `share` of the
-    seeds.
-    """
+    """Test that at every N, the bound on the excess loss holds for all draws in at least this `share` of the seeds."""
     runs = evidence.all_runs({block: ("gop",)})[block, "gop"]
     bounds = evidence.under(metric="bound").runs(bound, "gop")
     if bounds.empty or set(runs) - set(bounds):
