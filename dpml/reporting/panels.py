@@ -73,7 +73,7 @@ class Chart:
         panel, half = self.panel, "std" if self.panel.band == "sd" else "interval"
         columns = list(dict.fromkeys([panel.x, "algo", "mean", half]))
         parts = [
-            curve.rows[columns].assign(curve=number, label=label(curve, keys)).sort_values(panel.x)
+            curve.rows[columns].assign(curve=number, label=label(curve, keys))
             for number, curve in enumerate(self.curves)
         ]
         table = pd.concat([self.summary.iloc[:0][columns].assign(curve=0, label=""), *parts], ignore_index=True)
@@ -91,7 +91,8 @@ class Chart:
             mean = mean.where(mean > 0)
         zero = log & ~(mean > ZERO).groupby(table["curve"]).transform("any").astype(bool)
         kind = np.select([zero, thin, floor], ["zero", "thin", "floor"], "curve")
-        return pd.concat([table.assign(kind=kind, mean=mean, low=low, high=high), *self._points()])
+        table = table.assign(kind=kind, mean=mean, low=low, high=high).sort_values(["curve", "x"])
+        return pd.concat([table, *self._points()])
 
     def _points(self) -> list[pd.DataFrame]:
         """Return the paper's points, and those of the best private program of others at each x."""

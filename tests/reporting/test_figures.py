@@ -243,6 +243,13 @@ def test_digits_of_delta_are_drawn_as_delta():
     assert "10⁻¹⁰" in [label.get_text() for label in axes.get_yticklabels()]
 
 
+def test_words_on_an_axis_keep_their_order():
+    table = summary(*({"algo": "fm", "partition": name, "mean": 1.0} for name in ("b", "a", "c")))
+    (axes,) = drawn(Chart(Panel("", "partition", "loss"), table)).axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["b", "a", "c"]
+    assert lines_of(axes)["fm"].get_xdata().tolist() == [0, 1, 2]
+
+
 def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis():
     table = summary(*({"algo": "conv", "eps": e, "proven_eps": e, "mean": e} for e in (0.0, 1.0, 10.0)))
     (axes,) = drawn(Chart(Panel("", "proven_eps", "loss"), table)).axes
