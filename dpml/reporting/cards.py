@@ -7,9 +7,9 @@ that the user has named are loaded: results name an experiment, and dpml looks f
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from dpml import code, packs
 from dpml.errors import UserError, refuse_unknown
 from dpml.files import read_mapping
 from dpml.reporting import claim_exact, claim_tests
-from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
+from dpml.reporting.claims import Claim, Evidence, Group, Reading, Test
 from dpml.running.computed import check_arguments
 from dpml.running.store import digest
 
@@ -27,9 +27,7 @@ _TESTS = (
     (claim_tests, "agrees below_bound best_inside by_data_set compare degrades depends easier falls_as fluctuates"),
     (claim_tests, "improves is_steady on_sets wider_gap"),
 )
-VOCABULARY: Mapping[str, Callable[..., Check]] = {
-    name: getattr(module, name) for module, names in _TESTS for name in names.split()
-}
+VOCABULARY: Mapping[str, Test] = {name: getattr(module, name) for module, names in _TESTS for name in names.split()}
 
 AUDIT = "audit/all"
 """The name of the experiment whose rows decide claims about privacy."""
@@ -147,39 +145,33 @@ class _Reader:
             name = ", ".join(filter(None, (str(words) for words, _ in parts))) or "as stated"
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
-    def _test(self, content: Any, where: str) -> Test:
-        """Return the test that an entry describes. If the entry is a list, all of its tests must hold."""
+    def _test(self, content: Any, where: str, **later: Any) -> Test:
+        """Return the test that an entry describes; `later` are arguments that its caller passes.
+
+        If the entry is a list, all of its tests must hold.
+        """
         if isinstance(content, list):
-            return partial(claim_tests.all_of, tests=[self._test(one, where) for one in content])
+            return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]
         function = self._named(name, where)
-        check_arguments(partial(function, None), given, f"{name} in {where}")
-        if "tests" in given:  # tests that are made for each block, from its name
-            parts = given["tests"]
-            tests = cache(lambda block: self._test(_in_block(parts, block), where))
-            tests("{block}")
-            given = given | {"tests": tests}
+        check_arguments(partial(function, None, **later), given, f"{name} in {where}")
+        if "tests" in given:  # tests that are applied to one block at a time
+            given = given | {"tests": self._test(given["tests"], where, blocks=[])}
 
-        def test(evidence: Evidence) -> Check:
+        def test(evidence: Evidence, **more: Any) -> Sequence[Group]:
             reading = evidence.reading
-            return function(evidence, **filled(given, {**reading.more, "reading": reading.name}))
+            return function(evidence, **filled(given, {**reading.more, "reading": reading.name}) | more)
 
         return test
 
-    def _named(self, name: str, where: str) -> Callable[..., Check]:
+    def _named(self, name: str, where: str) -> Test:
         if not name.startswith("."):
             refuse_unknown("test", [name], VOCABULARY, where)
             return VOCABULARY[name]
         module, _, function = packs.absolute(name, self.pack).rpartition(".")
         try:
-            found = getattr(importlib.import_module(module), function)
+            found: Test = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
             raise UserError(f"{name} in {where}: {error}.") from None
         self.modules.add(module)
         return found
-
-
-def _in_block(tests: Any, block: str) -> Any:
-    if isinstance(tests, list):
-        return [_in_block(one, block) for one in tests]
-    return {name: {**arguments, "blocks": [block]} for name, arguments in tests.items()}

@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.reporting.claim_tests import agrees, by_chance, nine_in_ten
-from dpml.reporting.claims import Claim, Evidence, Reading
+from dpml.reporting.claim_tests import agrees, by_chance
+from dpml.reporting.claims import Claim, Evidence, Group, Reading
+from dpml.reporting.criteria import Comparison
 
 PLOTTED = Reading("plotted", "authors", "noisy_objective")
 BLOCK = {"d20_eps": "s"}
@@ -107,7 +108,11 @@ def test_means_are_compared_with_their_signs():
 
 
 def test_nine_in_ten():
-    assert nine_in_ten([True] * 9 + [False]) is True
-    assert nine_in_ten([True] * 9 + [None]) is True
-    assert nine_in_ten([True] * 8 + [None, False]) is None
-    assert nine_in_ten([True] * 8 + [False, False]) is False
+    for points, holds in (
+        ([True] * 9 + [False], True),
+        ([True] * 9 + [None], True),
+        ([True] * 8 + [None, False], None),
+        ([True] * 8 + [False, False], False),
+    ):
+        shown = {number: Comparison(point) for number, point in enumerate(points)}
+        assert Group("", "capefm", "published points", shown, "nine in ten").holds is holds
