@@ -35,29 +35,18 @@ AUDIT = "audit/all"
 
 @dataclass(frozen=True)
 class Card:
-    """The content of a pack's card.
+    """The content of a pack's card."""
 
-    Args:
-        title: authors and year of the paper.
-        claims: the claims by id.
-        made_from: a checksum of the card and of the Python modules that contain its tests.
-        citation: the BibTeX entry of the paper.
-        proposes: a sentence that says what the paper proposes.
-        headline: two sentences that say what we found.
-        sentences: the paper's sentences by id, for claims that several figures repeat or that need other words.
-        privacy: the ids of claims about privacy.
-        metrics: descriptions, with units, of the metrics that only this pack's experiments have, by name.
-    """
-
-    title: str
-    claims: Mapping[str, Claim]
-    made_from: str
-    citation: str = ""
-    proposes: str = ""
-    headline: str = ""
+    title: str  # authors and year of the paper
+    claims: Mapping[str, Claim]  # by id
+    made_from: str  # a checksum of the card and of the Python modules that contain its tests
+    citation: str = ""  # the BibTeX entry of the paper
+    proposes: str = ""  # a sentence that says what the paper proposes
+    headline: str = ""  # two sentences that say what we found
+    # the paper's sentences by id, for claims that several figures repeat or that need other words
     sentences: Mapping[str, str] = field(default_factory=dict)
-    privacy: Sequence[str] = ()
-    metrics: Mapping[str, str] = field(default_factory=dict)
+    privacy: Sequence[str] = ()  # the ids of claims about privacy
+    metrics: Mapping[str, str] = field(default_factory=dict)  # descriptions, with units, of the pack's own metrics
 
 
 def card_of(pack: str) -> Card | None:

@@ -51,13 +51,12 @@ def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | N
     return [Group(metric, "", f"{most}", shown)]
 
 
-def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFrame:
-    """Return a table with one value per cell; a cell for which rows have different values is NaN."""
-
-    def one_value(values: pd.Series) -> float:
-        return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
-
-    return rows.pivot_table("value", index, columns, one_value, dropna=False)
+def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) -> pd.DataFrame:
+    """Return the table of values by `index` and by `columns`, which have the `names`; every cell needs one value."""
+    values = rows[[index, columns, "value"]].drop_duplicates()
+    if values.duplicated([index, columns]).any() or len(values) != len(names) * values[index].nunique():
+        raise NotComputedError([f"one value of {' and '.join(names)} for every {index}"])
+    return values.pivot(index=index, columns=columns, values="value")[[*names]]
 
 
 def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> list[Group]:
@@ -72,11 +71,8 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
     groups = []
     for block in blocks:
         rows = rows_of(evidence, evidence.reading.metric, {"block": block, "reading": kind, "algo": [algorithm, other]})
-        x = evidence.axis(block)
-        table = _wide(rows, x, "algo")
-        if table.isna().any(axis=None):
-            raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
-        values = table.loc[table[other] > 0, [algorithm, other]].itertuples()
+        table = _wide(rows, evidence.axis(block), "algo", (algorithm, other))
+        values = table[table[other] > 0].itertuples()
         # larger by more than rounding
         shown = {x: exact(theirs, ours - 1e-9 * abs(ours)) for x, ours, theirs in values}
         groups.append(Group(block, algorithm, other, shown))
@@ -90,12 +86,11 @@ def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Grou
     """
     name = evidence.reading.name
     rows = rows_of(evidence, metric, {"reading": [name, "stated"]})
-    table = _wide(rows, "setting", "reading").loc[rows["setting"][rows["reading"] == name].unique()]
-    if missing := [*map(str, table.index[table.isna().any(axis=1)])]:
-        raise NotComputedError([f"one value, and one that is stated, of {metric} for {', '.join(missing)}"])
+    own = rows["setting"][rows["reading"] == name].unique()
+    table = _wide(rows[rows["setting"].isin(own)], "setting", "reading", (name, "stated")).loc[own]
     shown = {
         setting: exact(ours, math.inf if least else stated * 1.01, stated * 0.99)
-        for setting, ours, stated in table[[name, "stated"]].itertuples()
+        for setting, ours, stated in table.itertuples()
     }
     return [Group(metric, "", "stated", shown)]
 
@@ -114,7 +109,8 @@ def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
         raise NotComputedError(missing)
     rows = rows[rows["algo"].isin(algorithms)]
     own = [key for key in settings(rows) if key.startswith("algo.") and rows[key].nunique(dropna=False) > 1]
-    table = _wide(rows, ["algo", "loss", "view", "verdict", *own], "metric").dropna(subset=["claimed"])
+    keys = ["algo", "loss", "view", "verdict", *own]
+    table = rows.pivot(index=keys, columns="metric", values="value").dropna(subset=["claimed"])
     groups = []
     for (algo, loss, view, verdict, *more), claimed, proven, attacked in table[
         ["claimed", "proven", "attacked"]

@@ -17,6 +17,7 @@ from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotCompute
 from dpml.reporting.criteria import Comparison, MetricScale, Pair, better, similar
 from dpml.reporting.statistics import per_seed
 
+Names = Sequence[str]
 Place = str | float | Sequence[Any]
 """An algorithm, a pair [algorithm, x], or a number."""
 
@@ -84,13 +85,13 @@ def _listed(places: Any) -> list[Any]:
 
 def compare(  # noqa: PLR0913 - the arguments of a test on a card
     evidence: Evidence,
-    blocks: Sequence[str],
+    blocks: Names,
     first: Place | Sequence[Place],
     second: Place | Sequence[Place],
     by: str = "better",
     often: str = "all",
     x: Any = "every",
-    metrics: Sequence[str] = (),
+    metrics: Names = (),
     factor: float = 1.0,
     limit: float | str | None = None,
     each: Each | None = None,
@@ -145,7 +146,7 @@ def _at(evidence: Evidence, block: str, place: Any) -> pd.Series:
 
 
 def easier(
-    evidence: Evidence, blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "most", x: Any = "every"
+    evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
 ) -> list[Group]:
     """Check that an algorithm is better in each block than in the block to which `blocks` maps it, as `often` says."""
     runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
@@ -159,7 +160,7 @@ def easier(
     return compared(pairs, often=often)
 
 
-def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[str]) -> list[Group]:
+def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Names) -> list[Group]:
     """Check that the gap between `algorithm` and each of the others is wider at one point than at another point.
 
     `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
@@ -186,8 +187,8 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
 
 def _along(
     evidence: Evidence,
-    blocks: Sequence[str],
-    algorithms: Sequence[str],
+    blocks: Names,
+    algorithms: Names,
     way: str,
     each: Each | None = None,
     first: float | None = None,
@@ -208,17 +209,13 @@ def _along(
     return pairs
 
 
-def improves(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None
-) -> list[Group]:
+def improves(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
     """Check that every algorithm gets better from the first to the last x, and worse at no step on the way."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared(ends, steps=steps)
 
 
-def degrades(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None
-) -> list[Group]:
+def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
     """Check that every algorithm gets worse from the first to the last x, and better at no step on the way."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared([pair.turned() for pair in ends], steps=[pair.turned() for pair in steps])
@@ -226,8 +223,8 @@ def degrades(
 
 def is_steady(
     evidence: Evidence,
-    blocks: Sequence[str],
-    algorithms: Sequence[str],
+    blocks: Names,
+    algorithms: Names,
     each: Each | None = None,
     first: float | None = None,
 ) -> list[Group]:
@@ -235,15 +232,13 @@ def is_steady(
     return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
-def fluctuates(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], first: float | None = None
-) -> list[Group]:
+def fluctuates(evidence: Evidence, blocks: Names, algorithms: Names, first: float | None = None) -> list[Group]:
     """Check that every algorithm is worse at some x than at the first x; at other x it may be better."""
     pairs = _along(evidence, blocks, algorithms, "others", first=first)
     return compared([pair.turned() for pair in pairs], often="any")
 
 
-def depends(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> list[Group]:
+def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names) -> list[Group]:
     """Check that `algorithms` are better at the last x than at the first, and `others` do not differ relevantly."""
     return [
         group
@@ -252,9 +247,7 @@ def depends(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str]
     ]
 
 
-def best_inside(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")
-) -> list[Group]:
+def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
     """Check that on every curve the best x between the `ends` is better than the ends.
 
     The best x is chosen by the same means that are then compared, which favours the claim.
@@ -288,7 +281,7 @@ def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group
     return groups
 
 
-def on_sets(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], tests: Test) -> list[Group]:
+def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -> list[Group]:
     """Check that the tests hold in each block. There is one block for each data set.
 
     A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
@@ -313,7 +306,7 @@ def on_sets(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str]
     return sorted(groups, key=lambda group: bool(group.why))  # those that count first
 
 
-def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Sequence[str]) -> str:
+def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
     """Return why a data set does not count, if no algorithm is above the constant classifier; otherwise empty."""
     chance = evidence.runs(block, "constant")
     if chance.empty or evidence.reading.metric != "accuracy":
@@ -329,7 +322,7 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     names: Mapping[str, str],
     axis: str,
     where: Mapping[str, object],
-    algorithms: Sequence[str],
+    algorithms: Names,
     tests: Test,
 ) -> list[Group]:
     """Apply `on_sets` to the data sets of one block, as if each were a block, under some settings and any variant.
@@ -394,7 +387,7 @@ def falls_as(
     return groups
 
 
-def below_bound(evidence: Evidence, blocks: Sequence[str], algorithm: str, metric: str, key: str) -> list[Group]:
+def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, key: str) -> list[Group]:
     """Check that the mean of a metric is at most its bound: in every block and variant, for all x and values of `key`.
 
     The bound is the metric of the interpretation.
@@ -424,7 +417,7 @@ ERRORS = 3.0
 wrongly judged to differ."""
 
 
-def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Sequence[str]) -> list[Group]:
+def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> list[Group]:
     """Check that our runs reproduce at least nine in ten published points of every algorithm.
 
     A point is reproduced if the two means, in absolute value, are near (`criteria`), or if their difference is at most

@@ -70,23 +70,14 @@ GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of one algorithm with another in one block, a comparison for every x. Tests return groups.
+    """The comparisons of one algorithm with another in one block, a comparison for every x. Tests return groups."""
 
-    Args:
-        block: the block, followed by the settings of a part of it; or the metric of exact numbers.
-        algorithm: the algorithm that the claim is about.
-        against: what it is compared with: another algorithm, itself at another x, or a number.
-        shown: the comparisons by x.
-        often: how many of them must hold (`NEEDED`).
-        why: why the group does not count; empty if it counts.
-    """
-
-    block: str
-    algorithm: str
-    against: str
-    shown: Mapping[Any, Comparison]
-    often: str = "all"
-    why: str = ""
+    block: str  # followed by the settings of a part of it; or the metric of exact numbers
+    algorithm: str  # the claim is about it
+    against: str  # another algorithm, the same one at another x, or a number
+    shown: Mapping[Any, Comparison]  # by x
+    often: str = "all"  # how many of them must hold (`NEEDED`)
+    why: str = ""  # why the group does not count; empty if it counts
 
     @property
     def holds(self) -> bool | None:
@@ -119,40 +110,24 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them.
-
-    Args:
-        id: the id of the claim.
-        text: the text of the claim.
-        criterion: the test of the claim, in words.
-        decision: the decision on the claim.
-        readings: an entry for every interpretation: name, metric, outcome, missing rows, and groups (`GROUP`).
-        deciding: the comparison that decides: interpretation, group, x, effect, and what the effect had to be.
-        seeds: the number of seeds of the interpretation and algorithm with the fewest; None if there are no runs.
-        on: the part of the data sets that was judged; empty for all.
-        published: the outcome of the same test on the paper's own published points; empty if there are none.
-    """
+    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them."""
 
     id: str
     text: str
-    criterion: str
+    criterion: str  # the test of the claim, in words
     decision: Decision
+    # for every interpretation: its name, metric, outcome, missing rows (`lacks`), and groups (`GROUP`)
     readings: Sequence[Mapping[str, Any]] = ()
+    # the comparison that decides: its interpretation, group and x, the effect, and what the effect had to be
     deciding: Mapping[str, str] = field(default_factory=dict)
-    seeds: int | None = None
-    on: str = ""
-    published: str = ""
+    seeds: int | None = None  # the smallest number of seeds among all runs that count; None if there are no runs
+    published: str = ""  # the outcome of the same test on the paper's own published points; empty if there are none
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
         """Return the verdict that a manifest stores. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
-
-    @property
-    def outcome(self) -> str:
-        """Return the decision, and the part of the data sets that it is about."""
-        return f"{self.decision}{f' on {self.on}' if self.on else ''}"
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the groups of an entry of `readings` as mappings with the keys `GROUP`."""
@@ -175,21 +150,13 @@ class Runs(dict[tuple[str, str], pd.DataFrame]):
 
 @dataclass(eq=False)
 class Evidence:
-    """The rows on which a claim is judged, under one interpretation.
+    """The rows on which a claim is judged, under one interpretation."""
 
-    Args:
-        rows: the rows of the published calibration, with their block.
-        published: the published points.
-        axes: the column that is x in the panel of each block. Without a panel, x is the only varying setting.
-        baselines: rows of the constant baseline and of models without privacy, if `rows` does not contain them.
-        reading: the interpretation, which chooses the variant of the algorithms and the metric.
-    """
-
-    rows: pd.DataFrame
-    published: pd.DataFrame
-    axes: Mapping[str, str] = field(default_factory=dict)
-    baselines: pd.DataFrame | None = None
-    reading: Reading = Reading("", "paper", "")
+    rows: pd.DataFrame  # of the published calibration, with their block
+    published: pd.DataFrame  # the published points
+    axes: Mapping[str, str] = field(default_factory=dict)  # x by block; without it, x is the only varying setting
+    baselines: pd.DataFrame | None = None  # rows of baselines, if `rows` are published points
+    reading: Reading = Reading("", "paper", "")  # chooses the variant of the algorithms and the metric
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
@@ -234,17 +201,15 @@ class Evidence:
         return self.kept("places", lambda: dict(self.rows.groupby(["block", "algo", "metric"]).indices))
 
     def _runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        places = self._places().get((block, algorithm, self.reading.metric), [])
-        if len(places) and self.reading.variant != ANY_VARIANT:
-            places = places[self.rows["variant"].to_numpy()[places] == self.reading.variant]
-        if not len(places) or (x := self.axis(block)) not in self.rows:
+        rows = self.rows.iloc[self._places().get((block, algorithm, self.reading.metric), [])]
+        if self.reading.variant != ANY_VARIANT:
+            rows = rows[rows["variant"] == self.reading.variant]
+        if rows.empty or (x := self.axis(block)) not in rows:
             return pd.DataFrame()
-        runs = pd.DataFrame({key: self.rows[key].to_numpy()[places] for key in (*RUN, x, "value")})
-        if broken := runs["value"].isna().sum():
-            raise NotComputedError([f"{algorithm} in {block}: {broken} of {len(runs)} values are NaN"])
-        runs = runs.drop_duplicates()  # a duplicate run counts once
+        if broken := rows["value"].isna().sum():
+            raise NotComputedError([f"{algorithm} in {block}: {broken} of {len(rows)} values are NaN"])
+        runs = rows.drop_duplicates([*RUN, x, "value"])  # a duplicate run counts once
         if runs.duplicated([*RUN, x]).any():
-            rows = self.rows.iloc[places]
             varying = [key for key in settings(rows) if key != x and rows[key].nunique(dropna=False) > 1]
             raise NotComputedError([f"{algorithm} in {block} with one value of {', '.join(varying)}"])
         return runs.pivot(index=RUN, columns=x, values="value")
@@ -362,15 +327,7 @@ class Claim:
             decision = "depends on an unstated choice" if mixed else "undecided with these seeds"
         counted = [group for groups in tested.values() for group in groups if not group.why]
         seeds = [one.seeds for group in counted for one in group.shown.values() if one.seeds is not None]
-        on = "; ".join(dict.fromkeys(filter(None, map(_judged_sets, tested.values()))))
-        deciding = _deciding(tested)
-        return replace(verdict, decision=decision, deciding=deciding, seeds=min(seeds, default=None), on=on)
-
-
-def _judged_sets(groups: Sequence[Group]) -> str:
-    """Return how many data sets count, in words; empty if all of them count. A data set has one block."""
-    counted, left = ({group.block.partition(",")[0] for group in groups if bool(group.why) == out} for out in (0, 1))
-    return f"{len(counted)} of {len(counted) + len(left)} data sets" if left else ""
+        return replace(verdict, decision=decision, deciding=_deciding(tested), seeds=min(seeds, default=None))
 
 
 def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:

@@ -97,11 +97,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Effect:
-    """An estimate, its standard error, and the degrees of freedom of its t-test. With 0 of them it decides nothing."""
+    """By how much one set of runs is better than another, as a t-test estimates it."""
 
     estimate: float
-    error: float
-    freedom: float
+    error: float  # the standard error
+    freedom: float  # the degrees of freedom of the t-test; with 0 of them it decides nothing
     seeds: int
 
     def interval(self, level: float = 1 - LEVEL) -> tuple[float, float]:
@@ -122,23 +122,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a criterion.
+    """The result of a criterion."""
 
-    Args:
-        holds: whether the criterion is met; None if that is open.
-        value: the compared number in words, such as an effect with its 95 % interval.
-        needs: what the number has to be.
-        slack: by how much the number exceeds what the criterion needs.
-        seeds: the number of seeds; None if the number is not about runs.
-        against: whether the second set is better, by the criterion `better`.
-    """
-
-    holds: bool | None
-    value: str = ""
-    needs: str = ""
-    slack: float = math.nan
-    seeds: int | None = None
-    against: bool = False
+    holds: bool | None  # whether the criterion is met; None if that is open
+    value: str = ""  # the compared number in words, such as an effect with its 95 % interval
+    needs: str = ""  # what the number has to be
+    slack: float = math.nan  # by how much the number exceeds what the criterion needs
+    seeds: int | None = None  # None if the number is not about runs
+    against: bool = False  # whether the second set of runs is better, by the criterion `better`
 
 
 def better(pairs: Sequence[Pair]) -> list[Comparison]:
