@@ -74,7 +74,7 @@ def _read(path: Path, _: int) -> Card:
     known = [one.name for one in fields(Card) if one.name != "made_from"]
     refuse_unknown("key", content, [*known, "readings"], str(path))
     reader = _Reader(path, content.pop("readings", {}))
-    claims = [reader.claim(**entry) for entry in reader.spread(content.pop("claims", []), {})]
+    claims = list(reader.claims(content.pop("claims", []), {}))
     if len(by_id := {claim.id: claim for claim in claims}) < len(claims):
         raise UserError(f"{path}: two claims have the same id.")
     made_from = digest([path.read_text("utf-8"), code.digest([], sorted(reader.modules))])
@@ -102,17 +102,17 @@ class _Reader:
         self.path, self.pack, self.sets = path, path.parent.name, readings
         self.modules: set[str] = set()
 
-    def spread(self, entries: Any, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def claims(self, entries: Any, given: Mapping[str, Any]) -> Iterator[Claim]:
         """Yield the claims of a list. A group in the list sets the keys that its members do not set themselves."""
         for entry in entries:
-            own = {**given, **{key: value for key, value in entry.items() if key not in ("for", "claims")}}
             for names in entry.get("for", [{}]):
-                if "claims" in entry:
-                    yield from self.spread(filled(entry["claims"], names), filled(own, names))
+                own = filled({**given, **entry}, names)
+                own.pop("for", None)
+                if "claims" in own:
+                    yield from self.claims(own.pop("claims"), own)
                 else:
-                    claim = filled(own, names)
-                    check_arguments(self.claim, claim, f"claim {claim.get('id', '')!r} of {self.path}")
-                    yield claim
+                    check_arguments(self.claim, own, f"claim {own.get('id', '')!r} of {self.path}")
+                    yield self.claim(**own)
 
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Test, short
-from dpml.reporting.criteria import Comparison, MetricScale, Pair, better, similar
+from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better, similar
 from dpml.reporting.statistics import per_seed
 
 Names = Sequence[str]
@@ -423,16 +423,22 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
     A point is reproduced if the two means, in absolute value, are near (`criteria`), or if their difference is at most
     `ERRORS` standard errors. The error combines theirs over their runs and ours over our seeds (over draws, with one
     seed). If their error alone does not explain the difference, more of our seeds could refute the point: it is
-    undecided. `series` names the published points of every block, which must all have been computed.
+    undecided.
+
+    `series` names the published points of every block. Points that were not computed are open. If they could change the
+    decision, the claim cannot be tested.
     """
     shown: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
+    absent = []
     for (block, algorithm), runs in evidence.all_runs(dict.fromkeys(series, algorithms)).items():
-        on = evidence.scale(block)
+        on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
         for x, mean, error in _points(evidence, series[block], algorithm):
             at = [one for one in runs if np.isclose(one, x, atol=0)]
             if not at:
-                raise NotComputedError([f"{block} at {evidence.axis(block)} = {x:g}"])
+                shown[algorithm][f"{block} at {x:g}"] = Comparison(None)
+                absent.append(f"{block} at {evidence.axis(block)} = {x:g}")
+                continue
             ours = runs[at[0]].dropna()
             theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
             apart = abs(float(theirs - here))
@@ -441,7 +447,10 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
             shown[algorithm][f"{block} at {x:g}"] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
     if unpublished := [algorithm for algorithm in algorithms if not shown[algorithm]]:
         raise NotComputedError([f"published points of {', '.join(unpublished)}"])
-    return [Group("", algorithm, "published points", own, "nine in ten") for algorithm, own in shown.items()]
+    groups = [Group("", algorithm, "published points", own, "nine in ten") for algorithm, own in shown.items()]
+    if absent and None in [group.holds for group in groups]:
+        raise NotComputedError(absent)
+    return groups
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:

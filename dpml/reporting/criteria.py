@@ -100,20 +100,18 @@ class Effect:
     """By how much one set of runs is better than another, as a t-test estimates it."""
 
     estimate: float
-    error: float  # the standard error
-    freedom: float  # the degrees of freedom of the t-test; with 0 of them it decides nothing
+    error: float  # the standard error; infinite if a single pair of runs decides nothing
+    freedom: float  # the degrees of freedom of the t-test
     seeds: int
 
     def interval(self, level: float = 1 - LEVEL) -> tuple[float, float]:
         """Return the two-sided confidence interval at a level."""
-        if self.freedom <= 0:
-            return -math.inf, math.inf
         half = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error
         return self.estimate - half, self.estimate + half
 
     def p_above(self, sign: int = 1) -> float:
         """Return the p-value for an effect, times `sign`, above 0; without a standard error, the sign decides."""
-        if self.freedom <= 0:
+        if self.error == math.inf:
             return 1.0
         if self.error == 0:
             return 0.0 if sign * self.estimate > 0 else 1.0
@@ -203,16 +201,15 @@ def effect(pair: Pair) -> Effect:
         x, y = (badness(runs.dropna().xs(both[0], level="seed").to_numpy(float)) for runs in (a, b))
         draws, apart = np.array([len(x), len(y)]), float(y.mean() - x.mean())
         if draws.min() < 2:
-            return Effect(apart, math.nan, 0, seeds)
+            return Effect(apart, math.inf, 1, seeds)
         error, freedom = map(float, welch(np.array([x.var(ddof=1), y.var(ddof=1)]), draws))
         return Effect(apart, error, freedom if error else float(draws.sum()) - 2, seeds)
     if len(gaps) < 2 and pair.algorithm == pair.against:
         a, b = a.dropna().align(b.dropna(), join="inner")
         gaps = badness(b.to_numpy(float)) - badness(a.to_numpy(float))
-    if not len(gaps):
-        return Effect(math.nan, math.nan, 0, seeds)
-    spread = float(gaps.std(ddof=1)) if len(gaps) > 1 else math.nan
-    return Effect(float(gaps.mean()), spread / math.sqrt(len(gaps)), len(gaps) - 1, seeds)
+    if len(gaps) < 2:
+        return Effect(float(gaps.sum()) if len(gaps) else math.nan, math.inf, 1, seeds)
+    return Effect(float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(len(gaps)), len(gaps) - 1, seeds)
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:
