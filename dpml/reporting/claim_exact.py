@@ -18,12 +18,12 @@ Where = Mapping[str, Any]
 
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
     """Return the rows of a metric in which columns have the values in `where`."""
-    rows = evidence.rows[evidence.rows["metric"] == metric]
+    rows, place = evidence.rows[evidence.rows["metric"] == metric], f"{metric} at "
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]
         if missing := [one for one in values if key not in rows or not (rows[key] == one).any()]:
-            raise NotComputedError([f"{metric} at {key} = {missing[0]}"])
-        rows = rows[rows[key].isin(values)]
+            raise NotComputedError([f"{place}{key} = {missing[0]}"])
+        rows, place = rows[rows[key].isin(values)], f"{place}{key} = {value}, "
     if rows.empty:
         raise NotComputedError([metric])
     if broken := rows["value"].isna().sum():

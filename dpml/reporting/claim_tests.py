@@ -41,8 +41,7 @@ def compared(
     if by in ("better", "not better"):
         found = better(pairs)
     else:
-        limits = [pair.scale.matters if limit == "matters" else limit for pair in pairs]
-        found = [similar(pair, most, by == "as good as") for pair, most in zip(pairs, limits, strict=True)]
+        found = [similar(pair, limit, by == "as good as") for pair in pairs]
     if by == "not better":
         turned = {True: False, False: True, None: None}
         found = [replace(one, holds=turned[one.holds], against=False, slack=-one.slack) for one in found]
@@ -259,7 +258,7 @@ def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Name
         inner = [x for x in grid if x not in outer]
         if not inner:
             raise NotComputedError(["an x between the ends"])
-        best = min(inner, key=lambda x: float(badness(runs[x].mean())))
+        best = inner[int(np.argmin(badness(runs[inner].mean().to_numpy())))]
         pairs += [evidence.pair(block, name, name, f"{best} against {x}", runs[best], runs[x]) for x in outer]
     return compared(pairs)
 
@@ -434,12 +433,12 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
         on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
         for x, mean, error in _points(evidence, series[block], algorithm):
-            at = [one for one in runs if np.isclose(one, x, atol=0)]
-            if not at:
+            at = np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
+            if not len(at):
                 shown[algorithm][f"{block} at {x:g}"] = Comparison(None)
                 absent.append(f"{block} at {evidence.axis(block)} = {x:g}")
                 continue
-            ours = runs[at[0]].dropna()
+            ours = runs.iloc[:, at[0]].dropna()
             theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
             apart = abs(float(theirs - here))
             near = bool(apart <= on.near) or by_chance(ours, mean, error)

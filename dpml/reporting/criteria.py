@@ -146,10 +146,13 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
     return found
 
 
-def similar(pair: Pair, limit: float | None = None, better_too: bool = False) -> Comparison:
-    """Return whether two sets of runs are at most `limit` apart. With `better_too`, the first can be better by more."""
+def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
+    """Return whether two sets of runs are at most `limit` apart. With `better_too`, the first can be better by more.
+
+    By default, the limit is that of the scale; "matters" is a relevant difference.
+    """
     one, scale = effect(pair), pair.scale
-    limit = scale.near if limit is None else limit
+    limit = scale.near if limit is None else scale.matters if limit == "matters" else float(limit)
     apart = -one.estimate if better_too else abs(one.estimate)
     low, high = one.interval(1 - 2 * LEVEL)
     inside = low > -limit and (better_too or high < limit)

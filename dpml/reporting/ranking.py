@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.criteria import LEVEL, MetricScale, Pair, effect, holm, scale
+from dpml.reporting.criteria import MetricScale, Pair, effect, holm, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
-from dpml.reporting.statistics import per_seed, same_rows, summarise
+from dpml.reporting.statistics import LEVEL, per_seed, same_rows, summarise
 from dpml.reporting.tables import Texts, short, texts, value
 from dpml.reporting.words import REFERENCES, algorithm, metric
 from dpml.running.plan import Results

@@ -195,7 +195,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
     if not again.any():
         return rows
     several = rows[run.duplicated(keep=False)]
-    first = several["value"].groupby([run.loc[several.index, key] for key in run]).transform("first")
+    first = several["value"].groupby([run[key][several.index] for key in run]).transform("first")
     # another processor may round differently
     apart = ~np.isclose(several["value"], first, rtol=1e-6, atol=1e-9, equal_nan=True)
     if apart.any():

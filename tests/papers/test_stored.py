@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from dpml.reporting.claim_tests import agrees, by_chance
-from dpml.reporting.claims import Claim, Evidence, Group, Reading
-from dpml.reporting.criteria import Comparison
+from dpml.reporting.claims import Claim, Evidence, Reading
 
 PLOTTED = Reading("plotted", "authors", "noisy_objective")
 BLOCK = {"d20_eps": "s"}
@@ -105,14 +104,3 @@ def test_means_are_compared_with_their_signs():
     found = flat(points)
     cancelling = found.rows.assign(value=np.where(found.rows["seed"] == 0, 2.1, -1.9))
     assert decide(Evidence(cancelling, points, found.axes)) == "reproduced"
-
-
-def test_nine_in_ten():
-    for points, holds in (
-        ([True] * 9 + [False], True),
-        ([True] * 9 + [None], True),
-        ([True] * 8 + [None, False], None),
-        ([True] * 8 + [False, False], False),
-    ):
-        shown = {number: Comparison(point) for number, point in enumerate(points)}
-        assert Group("", "capefm", "published points", shown, "nine in ten").holds is holds
