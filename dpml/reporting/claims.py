@@ -173,8 +173,8 @@ class Evidence:
 
     def where(self, column: str, value: Any) -> "Evidence":
         """Return the rows with this value in a column."""
-        if column not in self.rows:
-            raise NotComputedError([f"anything by {column}"])
+        if column not in self.rows or not (self.rows[column] == value).any():
+            raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
         return part.under(self.reading)
 

@@ -87,7 +87,7 @@ def _choice(
     if not at:
         return None
     means = {name: float(per_seed(runs).mean()) for name, runs in at.items()}
-    order = sorted(means, key=lambda name: -means[name] if on.up else means[name])
+    order = sorted(means, key=lambda name: means[name], reverse=on.up)
     best = order[0]
     worse = holm({name: _p_better(at[best], at[name], on) for name in order[1:]})
     single = next((name for name in order if competing[name][1] == 1), None)
