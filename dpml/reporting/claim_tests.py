@@ -99,8 +99,8 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
 
     Args:
         blocks: the blocks in which this is checked.
-        first: an algorithm, or a list of algorithms, pairs [algorithm, x], and numbers.
-        second: what the first is compared with, in the same form.
+        first: an algorithm, or a list of algorithms and pairs [algorithm, x].
+        second: what the first is compared with, in the same form; a list can also have numbers.
         by: better, not better, as good as, or equal.
         often: all, most, some (and worse at none), or any.
         x: every, first, last, a number, or a range [low, high] whose ends must have been computed.

@@ -83,9 +83,10 @@ class Group:
     def holds(self) -> bool | None:
         """Return whether enough comparisons hold and none is lost; None if the available seeds leave that undecided."""
         found = list(self.shown.values())
-        if not found or (self.often != "any" and any(one.against for one in found)):
-            return False if found else None
-        return at_least(NEEDED[self.often](len(found)), [one.holds for one in found])
+        if not found:
+            return None
+        lost = self.often != "any" and any(one.against for one in found)
+        return False if lost else at_least(NEEDED[self.often](len(found)), [one.holds for one in found])
 
     def record(self) -> list[Any]:
         """Return the fields that a manifest stores (`GROUP`)."""
@@ -336,11 +337,15 @@ def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
     It has the same outcome as its interpretation. If this holds, it is the comparison nearest to the limit. If it
     fails, it is the comparison that fails most clearly.
     """
-    outcomes = {name: holds(groups) for name, groups in tested.items()}
-    kind = next(kind for kind in (False, None, True) if kind in outcomes.values())
-    groups = [(name, group) for name in outcomes if outcomes[name] is kind for group in tested[name] if not group.why]
-    shown = [(name, group, x, one) for name, group in groups if group.holds is kind for x, one in group.shown.items()]
-    found = [each for each in shown if each[3].holds is kind and not math.isnan(each[3].slack)]
+    outcomes = [holds(groups) for groups in tested.values()]
+    kind = next(kind for kind in (False, None, True) if kind in outcomes)
+    found = [
+        (name, group, x, one)
+        for (name, groups), outcome in zip(tested.items(), outcomes, strict=True)
+        for group in groups
+        for x, one in group.shown.items()
+        if outcome is group.holds is one.holds is kind and not group.why and not math.isnan(one.slack)
+    ]
     if not found:
         return {}
     name, group, x, one = min(found, key=lambda each: each[3].slack)
