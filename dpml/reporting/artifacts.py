@@ -21,7 +21,7 @@ from dpml.reporting.numerals import ZERO
 from dpml.reporting.pages import figure_page, overviews
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table, rankings
-from dpml.reporting.statistics import replication, rows_of, with_differences
+from dpml.reporting.statistics import replication, rows_of, summarise
 from dpml.reporting.tables import Texts, overview, proven, shortened, texts, wide
 from dpml.reporting.words import metric
 from dpml.running.environment import matrix_rate
@@ -79,7 +79,7 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
     if experiment.twins:  # runs without noise have no calibration: they are in the figure of each calibration
         rows = rows_of(rows, twin or "published")
         guarantees = guarantees[guarantees["calibration"] == (twin or "published")]
-    summary = with_differences(rows, experiment.reference, [block.block for block in experiment.computed])
+    summary = summarise(rows, experiment.reference, [block.block for block in experiment.computed])
     charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels, which pages would show
