@@ -49,8 +49,10 @@ def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Cu
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:
+        if key in keys or summary[key].nunique(dropna=False) == 1:
+            continue
         groups = summary.groupby(keys, sort=False, dropna=False)
-        if key not in keys and not all(_follows(rows, key, x) for _, rows in groups):
+        if not all(_follows(rows, key, x) for _, rows in groups):
             keys.append(key)
     return [
         Curve(
