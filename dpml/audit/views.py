@@ -23,14 +23,12 @@ from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, Sum, Terms, sums_in
+from dpml.mechanism.objectives import Perturbed
 from dpml.mechanism.program import Program
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View
-
-NEARLY = 0.01
-"""Scores count as normal if their distance exceeds that of the pair by at most this relative amount."""
 
 _EXACT = 1e-9  # the noise_std of a number that is released without noise
 _SEEDS = 1000
@@ -157,29 +155,20 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 # Perturbed objectives: the density of a minimiser is that of its noise, times a Jacobian.
 
 
-@exposures.register
-def of_laplace_objectives(algorithm: ObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
+@exposures.register(ObjectivePerturbation)
+@exposures.register(GaussianObjectivePerturbation)
+def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return the model, with its density if it has one."""
-    if algorithm.variant == "authors":
+    sent: Any = algorithm.messages(budget, pair[0].problem)[0]
+    if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
     exposure = model_exposure(prepared(algorithm, pair), budget)
     if algorithm.loss.lipschitz is None:  # minimisers on the ball's surface have no density
         return [exposure]
-    rows, sent = [parties.folded for parties in pair], algorithm.objective(budget, pair[0].problem)
-    score = density.minimiser_score(algorithm.loss, rows, sent.ridge, density.laplace_log_density(sent.scale))
-    return [replace(exposure, score=score, loss=density.largest_loss(algorithm.loss, rows, sent.ridge, sent.scale))]
-
-
-@exposures.register
-def of_gaussian_objectives(algorithm: GaussianObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the model with its density."""
-    delta = budget.require_delta(f"algo={algorithm.name}")
-    sent = algorithm.messages(budget, pair[0].problem)[0]
     rows = [parties.folded for parties in pair]
-    score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.gaussian_log_density(sent.scale))
-    mu, apart = density.gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
-    normal = apart <= mu * (1 + NEARLY)  # then the Gaussian curve of the scores does not exceed the pair's distance
-    return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=normal, mu=mu)]
+    score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.log_density(sent.law, sent.scale))
+    loss, mu, normal = density.distance(algorithm.trained, rows, sent, budget.delta)
+    return [replace(exposure, score=score, loss=loss, mu=mu, normal=normal)]
 
 
 # Networks and noisy descents start at a public point, and their guarantees hold for every such point.
@@ -255,7 +244,8 @@ class Distinct(GradientMeans):
         for X, y, v in self.weighted():
             first, where, _ = distinct(X, y)
             weights = np.bincount(where, weights=v).astype(float)
-            groups.append(self.statistic.slopes.rows(X[first], y[first], weights, np.float64))
+            slopes = self.statistic.slopes
+            groups.append(Rows.of(slopes.loss, X[first], y[first], weights, np.float64, slopes.clip))
         return groups
 
 

@@ -24,7 +24,8 @@ from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.arrays import Array
-from dpml.audit import black_box, output_density
+from dpml.audit import black_box
+from dpml.audit import output_density as density
 from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import (
     highest,
@@ -42,8 +43,11 @@ from dpml.audit.views import exposures, far_start
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.errors import UserError
+from dpml.mechanism.message import Sum
+from dpml.mechanism.objectives import Perturbed
 from dpml.mechanism.program import Program
-from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
+from dpml.optim.convex import LOCAL_TOLERANCE, fit
+from dpml.optim.losses import longest_minimiser
 from dpml.privacy import Budget, Problem
 
 TRIES = 200
@@ -144,29 +148,19 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 # Perturbed objectives.
 
 
-@worst_case.register
-def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
+@worst_case.register(ObjectivePerturbation)
+@worst_case.register(GaussianObjectivePerturbation)
+def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> Pair:
     """Return rows that hold w where a row and its replacement have long gradients, or else flip a label."""
-    loss = algorithm.loss
-    if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
-        return turned_label(problem, loss.task)
-    sent = algorithm.objective(budget, problem)
-    return output_density.held_pair(
-        loss, problem, sent.ridge, lambda pair: output_density.largest_loss(loss, pair, sent.ridge, sent.scale)
-    )
+    sent: Any = algorithm.messages(budget, problem)[0]
+    if isinstance(sent, Sum) or algorithm.loss.lipschitz is None or problem.d == 1:
+        return turned_label(problem, algorithm.loss.task)
 
+    def shows(pair: density.Folded) -> float:
+        loss, mu, _ = density.distance(algorithm.trained, pair, sent, budget.delta)
+        return float(np.fmax(loss, mu))
 
-@worst_case.register
-def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
-    """Return rows that hold w where a row and its replacement have long gradients; for d = 1, flip a label."""
-    if problem.d == 1:
-        return turned_label(problem)
-    delta = budget.require_delta(f"algo={algorithm.name}")
-    sent = algorithm.messages(budget, problem)[0]
-    loss = algorithm.trained
-    return output_density.held_pair(
-        loss, problem, sent.ridge, lambda pair: output_density.gaussian_mu(loss, pair, sent.ridge, sent.scale, delta)[0]
-    )
+    return density.held_pair(algorithm.trained, problem, sent.ridge, shows)
 
 
 # Noisy descents, whose rounds start at a public point.

@@ -18,6 +18,7 @@ from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Law, Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator, unit
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, View
 from dpml.privacy.proofs import objective_perturbation
 from dpml.privacy.safe import round_up
@@ -81,6 +82,11 @@ class PerturbedObjective:
 
 class Perturbed(Program, **SIMULATED):
     """A program of one curator whose first message may be a perturbed objective, which has its own proof."""
+
+    @property
+    def trained(self) -> Loss:
+        """The loss that is minimised."""
+        return self.loss
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.preprocess import FOLDED, distinct
-from dpml.optim.logistic import hard_targets
-from dpml.optim.losses import LOSSES, Loss
+from dpml.optim.losses import LOSSES, Loss, hard_targets
 from dpml.sums import LONG, SHORT, TALL, PairwiseSum
 
 Single = NDArray[np.floating]
@@ -90,19 +89,17 @@ class Rows:
         A row of zeros stays zero. z replaces x. The squared loss keeps its targets, so it needs the length
         L = |P_b x|: its gradient is ``2 L (L z'w - y) z``. `rounded` is applied to the mapped rows.
         """
-        half, labels = [], []
+        each = []
         for one in maps:
             images, lengths = mapped(X, one)
-            if rounded is not None:
-                images = rounded(images)
-            images *= y[:, None] / 2 if loss.task == "binary" else 0.5
-            half.append(_in_blocks(images, np.float32))
+            rows = cls.of(loss, images if rounded is None else rounded(images), y, classes=classes)
             if loss.task == "regression":
-                labels.append(_in_blocks(np.column_stack([lengths, lengths * y / 2]), np.float32))
-            elif loss.task == "multiclass":
-                labels.append(_in_blocks(_targets(loss, y, classes), np.float32))
-        given = np.stack(labels) if labels else None
-        return cls(loss, classes, np.stack(half), given, None, _COMMON[loss.name], _limit(loss, None, np.float32))
+                rows = replace(rows, labels=_in_blocks(np.column_stack([lengths, lengths * y / 2]), np.float32))
+            each.append(rows)
+        labels = [rows.labels for rows in each if rows.labels is not None]
+        return replace(
+            each[0], half=np.stack([rows.half for rows in each]), labels=np.stack(labels) if labels else None
+        )
 
     def cut(self, clip: Array) -> "Rows":
         """Return the same rows with slopes clipped at one clip per run, (runs,)."""

@@ -33,10 +33,8 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
         trimmed[k] = failed or diagonal.min() ** 2 <= d * _TINY * scale  # the diagonal of a factor is positive
     w /= -2
     if trimmed.any():
-        values, basis = np.linalg.eigh(matrices[trimmed] + ridges[trimmed, None, None] * np.eye(d))
-        keep = values > d * _TINY * np.abs(values).max(axis=-1, keepdims=True)
-        w[trimmed] = _in_eigenbasis(values, basis, vectors[trimmed], keep)
-        trimmed[trimmed] = ~keep.all(axis=-1)
+        shifted = matrices[trimmed] + ridges[trimmed, None, None] * np.eye(d)
+        w[trimmed], trimmed[trimmed] = minimise_floored(shifted, vectors[trimmed], np.zeros(len(shifted)))
     return w.reshape(b.shape), trimmed.reshape(stack)
 
 
