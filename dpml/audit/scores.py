@@ -18,7 +18,7 @@ from dpml.audit.attacks import (
     mu_of_scores,
     trade_off,
 )
-from dpml.audit.exposure import Attack, Exposure, Together
+from dpml.audit.exposure import Attack, Exposure, Source
 from dpml.privacy import Guarantee, View, gdp
 
 LEARNED = "learned direction"
@@ -174,17 +174,11 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield what every exposure sees of each block of releases; views that are drawn together see the same ones."""
+    """Yield what every exposure sees of each block of releases; views with the same source see the same ones."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
-        known: dict[Together, Mapping[View, Array]] = {}
-        seen = []
+        known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:
-            together = exposure.together
-            if together is None:
-                seen.append(exposure.sample(which, rng, some.stop - some.start))
-                continue
-            if together not in known:
-                views = [each.view for each in exposures if each.together is together]
-                known[together] = together(which, rng, some.stop - some.start, views)
-            seen.append(known[together][exposure.view])
-        yield seen
+            if exposure.source not in known:
+                views = [each.view for each in exposures if each.source is exposure.source]
+                known[exposure.source] = exposure.source(which, rng, some.stop - some.start, views)
+        yield [known[exposure.source][exposure.view] for exposure in exposures]

@@ -39,6 +39,7 @@ from dpml.audit.neighbours import (
     whole_party,
     with_rows,
 )
+from dpml.audit.transcript import Transcript
 from dpml.audit.views import exposures, far_start
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
@@ -304,7 +305,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
         return pair
     if tries is None:
         shown = exposures(algorithm, pair, budget)
-        rounds = any(exposure.together is not None and math.isnan(exposure.mu) for exposure in shown)
+        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in shown)
         tries = FEWER if rounds else TRIES
     for _ in range(tries):
         candidate = moved(best, rng)
