@@ -70,17 +70,8 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return the farthest of several pairs: a label flips, a row becomes its opposite, or a balanced label flips."""
-    task = algorithm.loss.task
-    if task == "regression":
-        pairs = [one_replaced(task, problem, [1.0], [end]) for end in (1.0, -1.0)]
-    else:
-        opposite = one_replaced(task, problem, [1.0], [-1.0], (1.0, 1.0))
-        pairs = [turned_label(problem, task), opposite, undecided(problem, task=task)]
-    if algorithm.unit == "party":
-        pairs = [whole_party(pair) for pair in pairs]
-        if task != "regression":
-            pairs.append(undecided(problem, "party", task))
+    """Return the farthest of `black_box.candidates`."""
+    pairs = list(black_box.candidates(algorithm.loss, problem, algorithm.unit))
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
 

@@ -21,7 +21,6 @@ from scipy.special import expit
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties, remembered
-from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Logistic, Loss, hard_targets, mean_loss, scores
 from dpml.optim.quadratic import minimise_quadratic
@@ -70,20 +69,22 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     return np.concatenate(found)
 
 
-def fit(X: Array, targets: Array, lam: float, row_weights: Array | None = None, tolerance: float = TOLERANCE) -> Array:
+def fit(
+    X: Array,
+    targets: Array,
+    lam: float,
+    row_weights: Array | None = None,
+    tolerance: float = TOLERANCE,
+    offset: Array | None = None,
+) -> Array:
     """Minimise B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
 
     Damped Newton steps optimise the d K weights or, if n < d, the n K coefficients of w in the span of the rows. Rows
-    of weight 0 pad smaller problems. A problem is solved when the norm of its gradient is at most `tolerance`.
+    of weight 0 pad smaller problems. A problem is solved when the norm of its gradient is at most `tolerance`. `offset`
+    (n, 1) is added to the scores.
     """
-    if not 0 < lam < np.inf:
-        raise UserError(f"algo.lam must be positive for this algorithm, got {lam}.")
-    r = np.full(X.shape[:2], 1 / X.shape[1]) if row_weights is None else row_weights
-    return _fit(X, targets, lam, r, tolerance)
-
-
-def _fit(X: Array, targets: Array, lam: float, r: Array, tolerance: float, offset: Array | None = None) -> Array:
     B, n, d = X.shape
+    r = np.full((B, n), 1 / n) if row_weights is None else row_weights
     span, linear = n < d, -r[:, :, None] * targets
     base = X @ X.transpose(0, 2, 1) if span else X
     linear = linear if span else X.transpose(0, 2, 1) @ linear
@@ -132,7 +133,7 @@ class _Problems:
             if self.span:
                 image = t
             if self.offset is not None:
-                t += self.offset[rows]
+                t = t + self.offset[rows]
             partition, p[:, rows] = _softmax(t) if self.softmax else _sigmoid(t)
             value = value + np.einsum("bn,bnk->bk", r, partition)
             weighted = r[:, :, None] * p[:, rows]
@@ -353,7 +354,7 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
         return _least_squares(X, y, lam, counts)
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     if isinstance(loss, Logistic):
-        return _fit(X[None], hard_targets(y, 1)[None], lam, share[None], TOLERANCE, _offset(loss, y))[0]
+        return fit(X[None], hard_targets(y, 1)[None], lam, share[None], offset=_offset(loss, y))[0]
     classes = loss.outputs(int(y.max()) + 1)
 
     def evaluate(w: Array) -> tuple[float, Array]:

@@ -175,7 +175,7 @@ def products(half: Single, slopes: Single) -> Single:
 class MergedRows:
     """Rows X (n, d) with labels y (n,) for the logistic loss, summed in double precision.
 
-    Equal rows are merged if this saves a quarter of them and the models are not long (`dpml.sums`).
+    Equal rows are merged if the models are not long (`dpml.sums`).
     """
 
     X: Array
