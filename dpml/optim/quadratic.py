@@ -48,15 +48,9 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
     raised = np.maximum(values, floor[..., None])
-    return _in_eigenbasis(raised, vectors, b, raised > least), (values <= least).any(axis=-1)
-
-
-def _in_eigenbasis(values: Array, vectors: Array, b: Array, keep: NDArray[np.bool_]) -> Array:
-    """Return ``-A^-1 b / 2`` in the span of the eigenvectors (..., d, d) that `keep` (..., d) selects."""
     along = np.einsum("...ji,...j->...i", vectors, b)
-    step = np.divide(along, values, out=np.zeros_like(along), where=keep)
-    w: Array = -np.einsum("...ij,...j->...i", vectors, step) / 2
-    return w
+    step = np.divide(along, raised, out=np.zeros_like(along), where=raised > least)
+    return -np.einsum("...ij,...j->...i", vectors, step) / 2, (values <= least).any(axis=-1)
 
 
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
