@@ -173,21 +173,22 @@ class _Problems:
         return conjugate_gradients(times, lambda v: cho_solve(factor, v.T).T, gradient[0].T, near).T[None]
 
     def _hessians(self, p: Array) -> Array:
-        """Return the Hessians without lam, (B, m K, m K); of several problems with the same rows, their mean (B, m, m).
-
-        Block (k, j) is ``X' C X`` for weights and ``C X X'`` for coefficients, with the rows' curvatures C.
-        """
+        """Return the Hessians without lam, (B, m K, m K); of problems with the same rows, their mean (B, m, m)."""
+        if not self.softmax:
+            return self._weighted(np.mean(p * (1 - p), axis=2))
         B, _, m = self.base.shape
-        K = p.shape[2] if self.softmax else 1
+        K = p.shape[2]
         matrix = np.empty((B, m, K, m, K))
         for k in range(K):
-            for j in range(k + 1):
-                sign = 1 if k == j else -1
-                size = p[..., k] * (1 - p[..., k] if k == j else p[..., j]) if self.softmax else np.mean(p * (1 - p), 2)
-                size *= self.r
-                block = size[:, :, None] * self.base if self.span else _weighted_grams(self.base, size)
-                matrix[:, :, k, :, j] = matrix[:, :, j, :, k] = sign * block
+            matrix[:, :, k, :, k] = self._weighted(p[..., k] * (1 - p[..., k]))
+            for j in range(k):
+                matrix[:, :, k, :, j] = matrix[:, :, j, :, k] = -self._weighted(p[..., k] * p[..., j])
         return matrix.reshape(B, m * K, m * K)
+
+    def _weighted(self, curvature: Array) -> Array:
+        """Return ``X' C X`` or, for coefficients, ``C X X'``, with weighted curvatures (B, n) in C: (B, m, m)."""
+        curvature *= self.r
+        return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
 
 
 def _softmax(t: Array) -> tuple[Array, Array]:
@@ -211,7 +212,7 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
     """
     (B, n), d = weights.shape, X.shape[2]
     grams, roots = np.zeros((B, d, d)), np.sqrt(weights)
-    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 18) // (B * d)))):
+    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 19) // (B * d)))):
         block = X[:, rows] * roots[:, rows, None]
         grams += block.transpose(0, 2, 1) @ block
     return grams

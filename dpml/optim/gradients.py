@@ -29,7 +29,7 @@ LEAST_CLIP = 1e-6
 """The least clip of a slope: in single precision, slopes near 0 are multiples of 6e-8."""
 
 _COMMON = {"logistic": 1.0, "sigmoid": 0.5, "squared": 8.0, "softmax": 2.0}
-_COLUMNS, _PRODUCTS = 64, 1_000_000
+_COLUMNS = 256  # models times classes that are multiplied together
 _BLOCKS = 16  # blocks that are added at once, in double precision
 _SCORES = 1 << 17  # scores in memory at once: 512 KiB
 _MAPPED = 1 << 12  # rows that are mapped at once
@@ -107,11 +107,9 @@ class Rows:
 
     def gradient(self, w: Array | Single) -> Array:
         """Return the gradients at the models `w` (B, K d), in double precision: (B, K d)."""
-        count, height, d = self.half.shape[-3:]
-        # products are fastest with about so many columns, or more if there are few rows
-        columns = max(_COLUMNS, _PRODUCTS // (d * min(count * height, 2 * SHORT)))
-        tiles = 1 if self.half.ndim > 3 else max(1, min(len(w), round(len(w) * self.classes / columns)))
-        return np.concatenate([self._gradient(some) for some in np.array_split(w, tiles)])
+        if self.half.ndim > 3:
+            return self._gradient(w)
+        return np.concatenate([self._gradient(w[some]) for some in blocks(len(w), self.classes, _COLUMNS)])
 
     def _gradient(self, w: Array | Single) -> Array:
         total = PairwiseSum()
