@@ -12,7 +12,7 @@ the products of the rows (results/benchmarks.md).
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -113,10 +113,6 @@ class _Problems:
     offset: Array | None = None
     softmax: bool = False
     span: bool = False
-
-    def of(self, groups: Array) -> "_Problems":
-        """Return the problems of some groups."""
-        return replace(self, base=self.base[groups], r=self.r[groups], linear=self.linear[groups], lam=self.lam[groups])
 
     def inner(self, a: Array, b: Array) -> Array:
         """Return the sums of products of coordinates (B, m, K), one for each problem."""
@@ -231,23 +227,15 @@ def mean_hessian(loss: Logistic, X: Array, y: Array, weights: Array, counts: Arr
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, enough: Array) -> Array:
-    """Return coordinates (B, m, K) with gradients of at most `enough`, (B, K) or (B, 1); solved groups leave."""
-    solved = np.zeros_like(problems.linear)
-    left, c = np.arange(len(solved)), np.zeros_like(problems.linear)
+    """Return coordinates (B, m, K) with gradients of at most `enough`, (B, K) or (B, 1)."""
+    c = np.zeros_like(problems.linear)
     value, gradient, p = problems.at(c)
     for _ in range(_STEPS):
         image = problems.base @ gradient if problems.span else gradient  # for coefficients, lengths are those of X'c
         length = np.sqrt(np.maximum(problems.inner(gradient, image), 0))
         open_ = length > enough
-        going = open_.any(axis=1)
-        if not going.all():
-            solved[left[~going]] = c[~going]
-            if not going.any():
-                return solved
-            problems = problems.of(going)
-            left, c, value, gradient, p, image, length, open_, enough = (
-                each[going] for each in (left, c, value, gradient, p, image, length, open_, enough)
-            )
+        if not open_.any():
+            return c
         if not np.abs(c).max() < 1e50:  # unbounded below
             break
         step = -problems.steps(p, gradient, length, enough)
