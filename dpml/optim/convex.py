@@ -307,27 +307,19 @@ def fit_parties(
     block has parties of similar size. Only one block is in memory, so memory does not grow with M, and X may be a
     memory map. With `sums`, the objective is the sum of a party's losses instead of their mean.
     """
-    sizes = np.diff(offsets)
+    sizes, d = np.diff(offsets), X.shape[1]
     order = np.argsort(sizes, kind="stable")
-    d = X.shape[1]
-    start = 0
-    while start < len(order):
-        n = int(sizes[order[start]])
-        similar = int(np.searchsorted(sizes, 1.25 * n, side="right", sorter=order))
+    while len(order):
+        n = int(sizes[order[0]])
+        similar = int(np.searchsorted(sizes[order], 1.25 * n, side="right"))
         width = max(1, min(_CACHE // (min(n, d) * classes) ** 2, 8 * _CACHE // (n * d)))
-        parties = order[start : min(start + width, similar)]
-        start += len(parties)
-        lengths = sizes[parties][:, None]
-        inside = np.arange(lengths.max()) < lengths
-        if n == lengths.max() and parties[-1] - parties[0] == len(parties) - 1:  # contiguous: nothing to copy
-            lie = slice(int(offsets[parties[0]]), int(offsets[parties[-1] + 1]))
-            rows, labels = X[lie].reshape(len(parties), n, d), y[lie].reshape(len(parties), n)
-        else:
-            first = offsets[parties][:, None]
-            places = np.where(inside, first + np.arange(lengths.max()), first)
-            rows, labels = X[places], y[places]
+        parties, order = np.split(order, [min(width, similar)])
+        lengths, first = sizes[parties][:, None], offsets[parties][:, None]
+        columns = np.arange(lengths.max())
+        inside = columns < lengths
+        places = np.where(inside, first + columns, first)
         weights = inside / (1 if sums else lengths)
-        yield parties, fit(rows, hard_targets(labels, classes), lam, weights, LOCAL_TOLERANCE)
+        yield parties, fit(X[places], hard_targets(y[places], classes), lam, weights, LOCAL_TOLERANCE)
 
 
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
