@@ -62,15 +62,9 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
     for p in (0.0, math.sqrt(1 - c * c)):
         few, counts = np.unique(crowd(p), axis=0, return_counts=True)
         many = np.append(counts, 1.0).astype(float)
-
-        def shown(b: float, few: Array = few, many: Array = many) -> float:
-            return shows([(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)])
-
-        # try every third, then those around the best one
-        coarse = [(shown(_AGAINST[i]), i) for i in range(0, len(_AGAINST), 3)]
-        best = max(coarse)[1]
-        near = [i for i in range(max(0, best - 2), min(best + 3, len(_AGAINST))) if i != best]
-        candidates += [(value, p, _AGAINST[i]) for value, i in coarse + [(shown(_AGAINST[i]), i) for i in near]]
+        for b in _AGAINST:
+            pair = [(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)]
+            candidates.append((shows(pair), p, b))
     _, p, b = max(candidates)
     row, other = replaced(b)
     return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=crowd(p))

@@ -35,7 +35,6 @@ _SCORES = 1 << 17  # scores in memory at once: 512 KiB
 _MAPPED = 1 << 12  # rows that are mapped at once
 _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 _GROWTH = 1.25  # the largest ratio between the sizes of parties in one bucket
-_HELD = 1 << 22  # numbers of parties in memory at once: 16 MiB
 
 
 @dataclass(frozen=True)
@@ -118,16 +117,14 @@ class Rows:
         gradients = total.result().swapaxes(-1, -2) * self.common
         return gradients.reshape(w.shape)
 
-    def parts(
-        self, w: Array | Single, most: int | None = None, held: int | None = None
-    ) -> Iterator[tuple[slice, Single, Single]]:
+    def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
         """Yield blocks: their numbers, halved rows (..., k, h, d), and slopes at `w` (..., k, h, columns).
 
-        There are B K columns if runs share rows, else K. At most `most` blocks and `held` numbers are in memory.
+        There are B K columns if runs share rows, else K. At most `most` blocks are in memory.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
-        together = (held or _SCORES) // (height * max(models.size // d, d * len(w) if runs else 0))
+        together = _SCORES // (height * max(models.size // d, d * len(w) if runs else 0))
         for some in blocks(count, most=max(1, min(most or count, together))):
             half = self.half[..., some, :, :]
             whole = half if runs else half.reshape(-1, d)
@@ -258,7 +255,7 @@ class PartyGradients:
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[Index, Array, NDArray[np.bool_]]]:
         """Yield parties, clipped gradients (P, B, K d) in units of `clip` (B,), and which were not longer."""
         for members, rows, sizes in self.buckets:
-            for some, half, slopes in rows.parts(w, None, _HELD):
+            for some, half, slopes in rows.parts(w):
                 gradients = products(half, slopes)
                 gradients *= gradients.dtype.type(rows.common)
                 gradients /= sizes[some, None, None]
