@@ -19,7 +19,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.arrays import Array, Index, blocks
+from dpml.arrays import Array, Index, alike, blocks
 from dpml.data.partition import Parties, remembered
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Logistic, Loss, hard_targets, mean_loss, scores
@@ -307,18 +307,13 @@ def fit_parties(
     block has parties of similar size. Only one block is in memory, so memory does not grow with M, and X may be a
     memory map. With `sums`, the objective is the sum of a party's losses instead of their mean.
     """
-    sizes, d = np.diff(offsets), X.shape[1]
-    order = np.argsort(sizes, kind="stable")
-    while len(order):
-        n = int(sizes[order[0]])
-        similar = int(np.searchsorted(sizes[order], 1.25 * n, side="right"))
-        width = max(1, min(_CACHE // (min(n, d) * classes) ** 2, 8 * _CACHE // (n * d)))
-        parties, order = np.split(order, [min(width, similar)])
-        lengths, first = sizes[parties][:, None], offsets[parties][:, None]
-        columns = np.arange(lengths.max())
-        inside = columns < lengths
-        places = np.where(inside, first + columns, first)
-        weights = inside / (1 if sums else lengths)
+    d = X.shape[1]
+
+    def most(n: int) -> int:
+        return max(1, min(_CACHE // (min(n, d) * classes) ** 2, 8 * _CACHE // (n * d)))
+
+    for parties, places, inside in alike(offsets, most):
+        weights = inside / (1 if sums else inside.sum(axis=1, keepdims=True))
         yield parties, fit(X[places], hard_targets(y[places], classes), lam, weights, LOCAL_TOLERANCE)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index, blocks
+from dpml.arrays import Array, Index, alike, blocks
 from dpml.data.preprocess import FOLDED, distinct
 from dpml.optim.losses import LOSSES, Loss, hard_targets
 from dpml.sums import LONG, SHORT, TALL, PairwiseSum
@@ -34,7 +34,6 @@ _BLOCKS = 16  # blocks that are added at once, in double precision
 _SCORES = 1 << 17  # scores in memory at once: 512 KiB
 _MAPPED = 1 << 12  # rows that are mapped at once
 _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
-_GROWTH = 1.25  # the largest ratio between the sizes of parties in one bucket
 
 
 @dataclass(frozen=True)
@@ -216,11 +215,8 @@ class PartyGradients:
         every, sizes = Rows.of(loss, X, y, dtype=dtype, clip=_LONGEST, classes=classes), np.diff(offsets)
         half = every.half.reshape(-1, X.shape[1])
         labels = None if every.labels is None else every.labels.reshape(len(half), -1)
-        order, buckets = np.argsort(sizes, kind="stable"), []
-        while len(order):
-            members, order = np.split(order, [np.searchsorted(sizes[order], _GROWTH * sizes[order[0]], side="right")])
-            used = np.arange(sizes[members].max()) < sizes[members, None]
-            places = np.where(used, offsets[members][:, None] + np.arange(used.shape[1]), 0)
+        buckets = []
+        for members, places, used in alike(offsets):
             own = replace(
                 every,
                 limit=every.limit if classes > 1 else None,
