@@ -146,7 +146,9 @@ class _Run:
             summed = Outcome(total, parties, beside.reshape(len(parties), self.plan.sums.beside))
         elif content:
             opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, told)
-            answers = [{int(node): bytes.fromhex(said) for node, said in stage.items()} for stage in content["answers"]]
+            answers: list[Mapping[int, bytes]] = [
+                {int(node): bytes.fromhex(said) for node, said in stage.items()} for stage in content["answers"]
+            ]
             try:
                 summed = self._sum(opening, answers)
             except ProtocolError as error:  # too few parties of the unfinished sum are left

@@ -121,7 +121,8 @@ class _Problems:
 
     def at(self, c: Array) -> tuple[Array, Array, Array]:
         """Return values, gradients in coordinates (B, m, K), and probabilities (B, n, K), at c (B, m, K)."""
-        pull, image, value = self.lam[:, None] * c, c, np.zeros(1)
+        pull, image = self.lam[:, None] * c, c
+        value: Array = np.zeros(1)
         gradient, p = self.linear + pull, np.empty((*self.r.shape, c.shape[2]))
         for rows in self._blocks(c):
             base, r = self.base[:, rows], self.r[:, rows]
@@ -134,7 +135,8 @@ class _Problems:
             value = value + np.einsum("bn,bnk->bk", r, partition)
             weighted = r[:, :, None] * p[:, rows]
             gradient += weighted if self.span else base.transpose(0, 2, 1) @ weighted
-        return value + self.inner(self.linear + pull / 2, image), gradient, p
+        value = value + self.inner(self.linear + pull / 2, image)
+        return value, gradient, p
 
     def _blocks(self, c: Array) -> Iterable[slice]:
         """Return all rows of several groups, or blocks of one group's rows for the CPU cache."""
@@ -152,7 +154,8 @@ class _Problems:
         ridge = self.lam + (1e-12 * np.trace(matrix, axis1=1, axis2=2)[:, None] + 1e-300)
         np.einsum("bii->bi", matrix)[...] += ridge.mean(axis=1, keepdims=True)
         if self.softmax or K == 1:
-            return np.linalg.solve(matrix, gradient.reshape(B, m * K, 1)).reshape(gradient.shape)
+            step: Array = np.linalg.solve(matrix, gradient.reshape(B, m * K, 1))
+            return step.reshape(gradient.shape)
         (base,), factor = self.base, cho_factor(matrix[0], overwrite_a=True)
         curvature = self.r[0][:, None] * p[0] * (1 - p[0])
 
@@ -214,11 +217,12 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
     return grams
 
 
-def mean_hessian(loss: Logistic, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
+def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
     """Return ``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` at models `weights` (B, d): (B, d, d).
 
-    If there are `counts`, row i stands for ``counts[i]`` rows.
+    The loss is logistic. If there are `counts`, row i stands for ``counts[i]`` rows.
     """
+    assert isinstance(loss, Logistic)
     curvature = loss.curvature(X @ weights.T, y).T
     if counts is None:
         return _weighted_grams(X[None], curvature) / len(y)
@@ -339,8 +343,13 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
         value = float(share @ loss.value(t, y)[:, 0]) + lam / 2 * float(w @ w)
         return value, ((slope.T * share) @ X).ravel() + lam * w
 
-    options = {"maxiter": 10_000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-9}
-    return minimize(evaluate, np.zeros(classes * d), jac=True, method="L-BFGS-B", options=options).x
+    return minimize(
+        evaluate,
+        np.zeros(classes * d),
+        jac=True,
+        method="L-BFGS-B",
+        options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-9},
+    ).x
 
 
 def _least_squares(X: Array, y: Array, lam: float, counts: Array | None) -> Array:
