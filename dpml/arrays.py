@@ -1,7 +1,6 @@
-"""The two array types that the subpackages exchange, blocks of large arrays, and groups of similar size."""
+"""The two array types that the subpackages exchange, and an iterator over blocks of large arrays."""
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,22 +23,3 @@ def blocks(n: int, size: int = 1, most: int = CACHED) -> Iterator[slice]:
     height = max(1, most // max(size, 1))
     for start in range(0, n, height):
         yield slice(start, min(start + height, n))
-
-
-def alike(
-    offsets: Index, most: Callable[[int], int] = lambda size: sys.maxsize
-) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
-    """Yield groups whose numbers of rows differ by at most a quarter; group k has ``offsets[k]:offsets[k + 1]``.
-
-    Yield the numbers of the groups (b,), the places of their rows (b, n), and which of these are not padding. At most
-    ``most(n)`` groups with n rows or more are together.
-    """
-    sizes = np.diff(offsets)
-    order = np.argsort(sizes, kind="stable")
-    while len(order):
-        least = int(sizes[order[0]])
-        similar = int(np.searchsorted(sizes[order], 1.25 * least, side="right"))
-        groups, order = np.split(order, [min(similar, most(least))])
-        columns, first = np.arange(sizes[groups].max()), offsets[groups][:, None]
-        used = columns < sizes[groups, None]
-        yield groups, np.where(used, first + columns, first), used

@@ -19,9 +19,9 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from dpml.arrays import Array, Index, alike, blocks
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties, remembered
-from dpml.optim import NotConvergedError
+from dpml.optim import NotConvergedError, alike
 from dpml.optim.losses import Logistic, Loss, hard_targets, mean_loss, scores
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.sums import TALL
@@ -154,7 +154,7 @@ class _Problems:
         ridge = self.lam + (1e-12 * np.trace(matrix, axis1=1, axis2=2)[:, None] + 1e-300)
         np.einsum("bii->bi", matrix)[...] += ridge.mean(axis=1, keepdims=True)
         if self.softmax or K == 1:
-            step: Array = np.linalg.solve(matrix, gradient.reshape(B, m * K, 1))
+            step = np.linalg.solve(matrix, gradient.reshape(B, m * K, 1)).astype(np.float64, copy=False)
             return step.reshape(gradient.shape)
         (base,), factor = self.base, cho_factor(matrix[0], overwrite_a=True)
         curvature = self.r[0][:, None] * p[0] * (1 - p[0])

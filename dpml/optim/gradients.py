@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index, alike, blocks
+from dpml.arrays import Array, Index, blocks
 from dpml.data.preprocess import FOLDED, distinct
+from dpml.optim import alike
 from dpml.optim.losses import LOSSES, Loss, hard_targets
 from dpml.sums import LONG, SHORT, TALL, PairwiseSum
 

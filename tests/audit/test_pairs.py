@@ -298,26 +298,17 @@ def test_too_little_noise(monkeypatch, algorithm, name, factor) -> None:
     assert attacked(algorithm, draws, problem=PROBLEM, pair=pair)["release"].verdict == "BUG"
 
 
-DENSITY = "minimise_convex", "mean_gradient", "mean_hessian"
-"""The functions of the rows from which an attacker computes densities."""
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [GaussianObjectivePerturbation, ApproximateMinima])
 def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
     """log(1 + exp(b - 2 y x'w)): a row's gradient is up to 2 long, and 1 is counted."""
     algorithm = kind(LOGISTIC, calibration="tight", shift=2.0)
-
-    def longer(right):
-        return lambda loss, X, *rest, **options: right(loss, 2 * X, *rest, **options)
-
-    for module, *names in ((perturbation, "minimise_convex"), (output_density, *DENSITY)):
-        for name in names:
-            monkeypatch.setattr(module, name, longer(getattr(module, name)))
-    lengths = amp.gradient_lengths
-    monkeypatch.setattr(
-        amp, "gradient_lengths", lambda loss, rows, *rest: lengths(loss, (2 * rows[0], *rows[1:]), *rest)
-    )
+    places = [(output_density, name) for name in ("minimise_convex", "mean_gradient", "mean_hessian")]
+    for module, name in (*places, (perturbation, "minimise_convex")):
+        right = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda loss, X, *of, right=right, **to: right(loss, 2 * X, *of, **to))
+    right = amp.gradient_lengths
+    monkeypatch.setattr(amp, "gradient_lengths", lambda loss, rows, *of: right(loss, (2 * rows[0], *rows[1:]), *of))
     assert attacked(algorithm, 10_000, problem=PROBLEM)["release"].verdict == "BUG"
 
 

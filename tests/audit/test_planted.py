@@ -268,10 +268,7 @@ def clip_times(factor: float) -> Bug:
 
 
 def uncut(right):
-    def of(loss, X, y, v=None, dtype=np.float32, clip=None, classes=1) -> Rows:
-        return right(loss, X, y, v, dtype, 1e3, classes)
-
-    return staticmethod(of)
+    return staticmethod(lambda loss, X, y, v, dtype=np.float32, clip=None: right(loss, X, y, v, dtype, 1e3))
 
 
 def not_cut(right):
