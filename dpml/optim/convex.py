@@ -318,7 +318,10 @@ def fit_parties(
 
     for parties, places, inside in alike(offsets, most):
         weights = inside / (1 if sums else inside.sum(axis=1, keepdims=True))
-        yield parties, fit(X[places], hard_targets(y[places], classes), lam, weights, LOCAL_TOLERANCE)
+        first, last = places[0, 0], places[-1, -1]
+        together = inside.all() and last - first == places.size - 1  # nothing to copy
+        rows = X[first : last + 1].reshape(*places.shape, d) if together else X[places]
+        yield parties, fit(rows, hard_targets(y[places], classes), lam, weights, LOCAL_TOLERANCE)
 
 
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
