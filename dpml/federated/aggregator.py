@@ -1,4 +1,4 @@
-"""The aggregator: it runs the secure sums of a release over any transport, and computes the model."""
+"""Run the secure sums of a release as the aggregator, and compute the model."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ from dpml.running.environment import provenance
 from dpml.screen import printable
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
-"""Send each node its message, and return the answers that arrive in time, by node."""
+"""A function that sends each node (connection) its message, and returns the answers that arrive in time."""
 
 
 @dataclass(frozen=True)
 class Federated:
-    """A model, the survivors (parties that were in at least one secure sum), and the reasons of refused messages."""
+    """The result of a federation: a model, the parties in at least one sum, and why messages were refused."""
 
     model: Model
     survivors: Index
@@ -44,11 +44,11 @@ class Federated:
 
 @dataclass(frozen=True)
 class Kept:
-    """The state of an aggregator, in a folder that only its owner can read; a restarted aggregator continues from it.
+    """The state of an aggregator in a private folder, from which a restarted aggregator continues.
 
-    Every sum has a file. Of an unfinished sum it has the answers so far, from which the server computes everything
-    else. So a restarted process sends the same messages as the killed one, and parties repeat their answers. Of a
-    finished sum it has the noisy sum, its parties, and the numbers that they sent openly.
+    Every sum has a file. The file of an unfinished sum has the parties' answers so far, from which a restarted process
+    computes the same messages. The file of a finished sum has the noisy sum, its parties, and the numbers that they
+    sent openly.
     """
 
     folder: Path
@@ -60,41 +60,41 @@ class Kept:
         contents = (unseal_object(path.read_bytes()) for path in self.folder.glob("*.json"))
         return sum("total" in (content or {}) for content in contents)
 
-    def read(self, number: int, told: bytes) -> dict[str, Any]:
-        """Return what is kept of the sum with this number and content `told` to the parties; empty if it is new."""
+    def read(self, number: int, payload: bytes) -> dict[str, Any]:
+        """Return what is stored of a sum, if anything; `payload` is what the parties received before the sum."""
         path = self.folder / f"{number}.json"
         if not path.exists():
             self.folder.mkdir(mode=0o700, exist_ok=True)
             check_writable(path)  # before parties spend privacy budget on a sum that could not be kept
             return {}
         content = unseal_object(path.read_bytes())
-        if content is None or content.get("of") != self._about(number, told):
+        if content is None or content.get("of") != self._about(number, payload):
             raise UserError(
                 f"{path} is damaged, or is not a sum of this release: to begin again, remove {self.folder} and restart "
                 "all parties, or choose another name for the model."
             )
         return content
 
-    def write(self, number: int, told: bytes, content: Mapping[str, Any]) -> None:
-        """Keep the answers so far of a sum or, in place of them, its result."""
-        text = json.dumps(seal_object({"of": self._about(number, told), **content}))
+    def write(self, number: int, payload: bytes, content: Mapping[str, Any]) -> None:
+        """Store the answers so far of a sum or, in place of them, its result."""
+        text = json.dumps(seal_object({"of": self._about(number, payload), **content}))
         write_atomically(self.folder / f"{number}.json", text, private=True)
 
-    def _about(self, number: int, told: bytes) -> list[Any]:
-        return [self.plan.digest, number, hashlib.sha256(told).hexdigest()]
+    def _about(self, number: int, payload: bytes) -> list[Any]:
+        return [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
 
     def forget(self) -> None:
-        """Remove the folder, once the model is written."""
+        """Remove the folder after the model was written."""
         rmtree(self.folder, ignore_errors=True)
 
 
-LEVEL, QUANTILE = 0.95, 1.9599639845400545  # of the interval for the error without noise
+LEVEL, QUANTILE = 0.95, 1.9599639845400545  # for the interval of the error without noise
 
-_ARRAYS = {"total": "<u8", "beside": "<f8"}  # of a finished sum, as they are kept
-_SHOWN = 200  # bytes of a party's own error message
+_ARRAYS = {"total": "<u8", "beside": "<f8"}  # of a finished sum, as they are stored
+_SHOWN = 200  # the most bytes that are shown of a party's error message
 
 Progress = Callable[[int, int], None]
-"""Called after every sum, with the number of finished sums and the number of parties in the last one."""
+"""A function that is called after every sum, with the number of finished sums and of parties in the last sum."""
 
 
 def aggregate(
@@ -104,10 +104,10 @@ def aggregate(
     progress: Progress = lambda *_: None,
     kept: Kept | None = None,
 ) -> Federated:
-    """Run the secure sums of one release with the parties at some nodes, from the first sum that is not `kept`.
+    """Run the secure sums of one release with the parties at these nodes, and return the model.
 
     Raises:
-        ProtocolError: too few parties are left for a sum, so there is no model.
+        ProtocolError: too few parties are left for a sum.
     """
     plan.require_signatures()
     run = _Run(plan, tuple(nodes), exchange, progress, kept)
@@ -124,7 +124,7 @@ def aggregate(
 
 @dataclass
 class _Run:
-    """The secure sums of a release, one after the other. A party that drops out of one sum may be in the next."""
+    """The secure sums of a release. A party that drops out of one sum may be in the next."""
 
     plan: FederationPlan
     nodes: tuple[int, ...]
@@ -133,31 +133,31 @@ class _Run:
     kept: Kept | None
     number: int = 0
     refused: list[str] = field(default_factory=list)
-    seen: set[int] = field(default_factory=set)  # the parties with rows in any sum
+    seen: set[int] = field(default_factory=set)  # the parties that were in any sum
     last: list[int] = field(default_factory=list)  # the parties in the last sum
 
-    def ask(self, told: bytes) -> Outcome:
-        """Return the next sum (`dpml.federated.sums.Ask`)."""
+    def ask(self, payload: bytes) -> Outcome:
+        """Return the result of the next sum, before which the parties receive `payload`."""
         number, summed = self.number, None
-        content = {} if self.kept is None else self.kept.read(number, told)
+        content = {} if self.kept is None else self.kept.read(number, payload)
         if "total" in content:
             total, beside = (np.frombuffer(bytes.fromhex(content[key]), kind) for key, kind in _ARRAYS.items())
             parties = np.array(content["parties"], dtype=np.intp)
             summed = Outcome(total, parties, beside.reshape(len(parties), self.plan.sums.beside))
         elif content:
-            opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, told)
+            opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, payload)
             answers: list[Mapping[int, bytes]] = [
-                {int(node): bytes.fromhex(said) for node, said in stage.items()} for stage in content["answers"]
+                {int(node): bytes.fromhex(answer) for node, answer in stage.items()} for stage in content["answers"]
             ]
             try:
                 summed = self._sum(opening, answers)
             except ProtocolError as error:  # too few parties of the unfinished sum are left
                 self.refused.append(str(error))
         if summed is None:
-            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, told), [])
+            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, payload), [])
         if self.kept is not None and "total" not in content:
             arrays = {key: getattr(summed, key).astype(kind).tobytes().hex() for key, kind in _ARRAYS.items()}
-            self.kept.write(number, told, {"parties": summed.survivors.tolist(), **arrays})
+            self.kept.write(number, payload, {"parties": summed.survivors.tolist(), **arrays})
         self.number += 1
         self.last = summed.survivors.tolist()
         self.seen.update(self.last)
@@ -165,16 +165,16 @@ class _Run:
         return summed
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
-        """Run the sum of an opening; the `answers` of its first stages are known from an earlier process."""
+        """Run a sum; the `answers` of its first stages are known from an earlier process."""
         server = Server(self.plan.session(opening))
         mail = dict.fromkeys(self.nodes, OPEN + opening.content)
         party_of: dict[int, int] = {}
         while server.stage is not Stage.DONE:
             if server.stage == len(answers):
                 if self.kept is not None and server.stage >= Stage.MASKED:  # parties send their vectors only once
-                    so_far = [{str(node): said.hex() for node, said in stage.items()} for stage in answers]
+                    so_far = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
                     content = {"name": opening.name.hex(), "answers": so_far}
-                    self.kept.write(opening.number, opening.told, content)
+                    self.kept.write(opening.number, opening.payload, content)
                 answers.append(self.exchange(mail))
             for node, answer in sorted(answers[server.stage].items()):
                 try:
@@ -196,7 +196,7 @@ def model_of(
     versions: Mapping[str, str],
     moments: Moments | NewtonMoments | None = None,
 ) -> Model:
-    """Return the model of a plan, given the weights (K, d), errors, versions and sums; the plan has the rest."""
+    """Return the model of a plan with these weights (K, d), counted errors, software versions and noisy sums."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
@@ -216,10 +216,9 @@ def model_of(
 
 
 def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) -> dict[str, Any]:
-    """Return the entry of a model's file about a noisy `error`, counted on the rows of this many parties.
+    """Return what a model's file says about the noisy `error` on the rows of so many parties.
 
-    The error and its interval are clipped to the range of possible errors. The clipped interval covers the error
-    without noise at least as often as the unclipped one.
+    The error and its interval are clipped to the range of possible errors.
     """
     unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
     if plan.stated.target is not None:
@@ -227,7 +226,7 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
         scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
         measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
-    scaled_up = N / rows  # from the parties in the sum to all parties
+    scaled_up = N / rows  # rescales the sum from its parties to all parties
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
         scaled_up = M / parties
