@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpml.algorithms import Algorithm
-from dpml.api.settings import Settings, compose_one, one_setting
+from dpml.api.settings import Settings, compose_one, settings_of
 from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
 from dpml.config.build import (
     budget,
@@ -56,7 +56,7 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     Arguments are as for `dpml.run`, with one value each. M, N and d (features) can be any numbers; by default, N and d
     are those of the data set.
     """
-    return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guaranteed()
+    return PlannedRelease.of(settings_of(overrides, keys, config_dir)).guaranteed()
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
@@ -72,7 +72,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
     Arguments are as for `guarantee`, but N, d, draws, algo.rounds and algo.epochs have other defaults
     (docs/audit.md).
     """
-    release, draws, seed, _ = attacked(one_setting("attack", overrides, keys, config_dir))
+    release, draws, seed, _ = attacked(settings_of(overrides, keys, config_dir))
     return audit(*release, draws, seed)
 
 
@@ -104,12 +104,12 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     mirror and offline. The arrays can be read-only and memory-mapped.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides]
-    settings = one_setting("load", named, keys, config_dir)
+    settings = settings_of(named, keys, config_dir)
     for name in settings.given:
         key = name.partition(".")[0]
         if key not in _OF_DATA:
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
-    config, _ = compose_one(settings, "load")
+    config, _ = compose_one(settings)
     return _load(config, instantiate(config["dataset"], "dataset"))
 
 
@@ -144,7 +144,7 @@ def _load(config: Mapping[str, Any], source: Source) -> Dataset:
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     """Deal the rows of a data set; return how unequal the parties are, the rule, and the parties."""
-    config, d = compose_one(settings, "data partition")
+    config, d = compose_one(settings)
     if d is not None:
         raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
     dataset: Source = instantiate(config["dataset"], "dataset")
@@ -167,7 +167,7 @@ class PlannedRelease(NamedTuple):
     @classmethod
     def of(cls, settings: Settings) -> "PlannedRelease":
         """Build the algorithm, the budget and the problem that settings describe."""
-        config, d = compose_one(settings, "guarantee")
+        config, d = compose_one(settings)
         cell = Expansion(config).cells({}, [budget(config["eps"], config["delta"])])[0]
         problem = cell.problem if d is None else replace(cell.problem, d=d)
         return cls(cell.algorithm, cell.budgets[0], _as_known(problem, cell.partition, cell.algorithm.name))
@@ -222,7 +222,7 @@ def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
 
     The data are synthetic. The audit chooses smaller values than usual for N, d and rounds that are not set.
     """
-    config, d = compose_one(settings, "audit")
+    config, d = compose_one(settings)
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():
         if f"algo.{key}" not in given and config["algo"].get(key, few) != few:

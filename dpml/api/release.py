@@ -57,7 +57,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     for key in {"seed", "draws"} & given.keys():
         raise UserError(f"a release is one model with noise from the operating system: remove {key}=.")
     defaults = [word for word in _DEFAULTS if word.partition("=")[0] not in given]
-    config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]), "release")
+    config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]))
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config["dataset"], "dataset")
     stated, label = _stated(dataset, config)

@@ -3,8 +3,9 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 from dpml.config.build import (
@@ -18,7 +19,7 @@ from dpml.config.build import (
     instantiate,
     value_of,
 )
-from dpml.config.compose import Option
+from dpml.config.compose import option
 from dpml.data import Files
 from dpml.errors import UserError
 from dpml.options import convert
@@ -62,10 +63,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand blocks of settings to points. `config` has all other settings, and `options` what option names mean."""
+    """Expand blocks of settings to points. `config` has all other settings; `chosen` names the options in it."""
 
     config: Mapping[str, Any]
-    options: Mapping[Option, Mapping[str, Any]] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    config_dir: Path | None = None
     _built: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -95,12 +97,11 @@ class Expansion:
 
     def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
         """Return the cells of one combination of settings: more than one if there are many draws."""
-        config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
+        config = {**self.config, **{key: settings[key] for key in SETTINGS if key in settings and key not in GROUPS}}
         for group in (*GROUPS, "adversary"):
-            if group in GROUPS and group in settings:
-                if (group, settings[group]) not in self.options:
-                    raise UserError(f"there is no option {group}={settings[group]}: see dpml-run --help.")
-                config[group] = self.options[group, settings[group]]
+            name = settings.get(group) if group in GROUPS else None
+            if name not in (None, self.chosen.get(group)):
+                config[group] = self._once(group, name, partial(option, group, str(name), self.config_dir))
             under = {key.removeprefix(f"{group}."): settings[key] for key in settings if key.startswith(f"{group}.")}
             config[group] = {**config[group], **under}
         dataset = self._once("dataset", config["dataset"], lambda: instantiate(config["dataset"], "dataset"))
@@ -133,12 +134,6 @@ class Expansion:
         if name not in self._built:
             self._built[name] = build()
         return self._built[name]
-
-
-def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Option]:
-    """Return the options that an experiment names."""
-    blocks = [block for _, block in _blocks(experiment, overrides)]
-    return {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
 
 
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
