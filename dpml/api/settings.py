@@ -99,10 +99,10 @@ def plain(value: Any, key: str) -> Any:
 def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
     """Return the configuration of one setting, and the number of features if `d` is set."""
     settings = settings.swept()
-    several = {key: settings.given[key] for key in (*GROUPS, "eps", "delta", "M", "N", "seed") if key in settings.given}
-    several = {key: value for key, value in several.items() if isinstance(spread(value, key), list | range)}
-    for key, values in {**several, **settings.lists}.items():
-        raise UserError(f"{key} must have one value here, got {key}={values}.")
+    keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
+    lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}
+    for key, values in (lists | dict(settings.lists)).items():
+        raise UserError(f"{key} must have one value here, got {key}={','.join(map(str, values))}.")
     config = settings.only(lambda key: key != "d").composed().values
     check_keys(config)
     d = settings.given.get("d")

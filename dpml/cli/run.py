@@ -17,7 +17,7 @@ from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, me
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
-from dpml.config.compose import VERSION_BASE, options, search_path, user_errors
+from dpml.config.compose import VERSION_BASE, brief, options, search_path, user_errors
 from dpml.config.docstrings import meanings
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
@@ -84,7 +84,9 @@ def _help(settings: Settings) -> str:
     import yaml
 
     config = settings.composed().values
-    lines = [_HEADER, *(f"{group}: {', '.join(options(group, settings.config_dir))}" for group in GROUPS)]
+    names = {group: options(group, settings.config_dir) for group in GROUPS}
+    lines = [_HEADER, *(f"{group}: {', '.join(names[group])}" for group in ("dataset", "partition")), "algo:"]
+    lines += [f"  {name:16}{brief('algo', name, settings.config_dir)}" for name in names["algo"]]
     lines += ["", "== Keys (KEY=VALUE) and their values now ==", yaml.safe_dump(config, sort_keys=False)]
     lines += ["== What the keys of these options mean =="]
     for group in GROUPS:

@@ -92,14 +92,23 @@ def check_option(group: str, name: str, config_dir: Path | None) -> None:
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
     """Return the content of an option with the defaults of its class. Only a ``defaults`` list needs Hydra (slow)."""
-    check_option(group, name, config_dir)
-    folders = (shipped_folder("conf"), *_added(config_dir))
-    path = next(path for folder in folders if (path := folder / group / f"{name}.yaml").is_file())
-    node: Any = completed(OmegaConf.load(path))  # type: ignore[arg-type]
+    node: Any = completed(OmegaConf.load(_file(group, name, config_dir)))  # type: ignore[arg-type]
     if "defaults" in node:
         node = compose([f"{group}={name}"], config_dir).whole[group]
     content: Any = OmegaConf.to_container(node, resolve=True)
     return dict(content)
+
+
+def brief(group: str, name: str, config_dir: Path | None = None) -> str:
+    """Return what an option is in a few words: the first line of its file if it is a comment, otherwise nothing."""
+    line = _file(group, name, config_dir).read_text(encoding="utf-8").partition("\n")[0]
+    return line.removeprefix("#").strip() if line.startswith("#") else ""
+
+
+def _file(group: str, name: str, config_dir: Path | None) -> Path:
+    check_option(group, name, config_dir)
+    folders = (shipped_folder("conf"), *_added(config_dir))
+    return next(path for folder in folders if (path := folder / group / f"{name}.yaml").is_file())
 
 
 # ---- composition
