@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dpml.algorithms import Algorithm
 from dpml.api.settings import Settings, compose_one, settings_of
 from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
-from dpml.config.build import (
-    budget,
-    build_adversary,
-    build_algorithm,
-    build_partition,
-    class_of,
-    files,
-    instantiate,
-    value_of,
-)
+from dpml.config.build import budget, build_partition, class_of, files, instantiate, value_of
 from dpml.data import Dataset, Source
 from dpml.data.partition import LabelRule, Natural, Parties, Partition, Skew, check_task, partition
 from dpml.errors import UserError, nearest
@@ -31,6 +22,7 @@ from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of
 from dpml.release.certificate import certificate
+from dpml.running.cell import Cell
 from dpml.running.expansion import Expansion
 from dpml.seeds import generator
 
@@ -168,7 +160,7 @@ class PlannedRelease(NamedTuple):
     def of(cls, settings: Settings) -> "PlannedRelease":
         """Build the algorithm, the budget and the problem that settings describe."""
         config, d = compose_one(settings)
-        cell = Expansion(config).cells({}, [budget(config["eps"], config["delta"])])[0]
+        cell = _cell(config)
         problem = cell.problem if d is None else replace(cell.problem, d=d)
         return cls(cell.algorithm, cell.budgets[0], _as_known(problem, cell.partition, cell.algorithm.name))
 
@@ -228,12 +220,14 @@ def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
         if f"algo.{key}" not in given and config["algo"].get(key, few) != few:
             chosen.append(f"algo.{key}={few} instead of {config['algo'][key]}")
             config["algo"][key] = few
-    algorithm = build_algorithm(config, instantiate(config["dataset"], "dataset"))
-    M = value_of(config, "M")
-    N = value_of(config, "N") if config["N"] is not None else default_rows(algorithm) * M
+    cell = _cell(config)
+    N = cell.N or default_rows(cell.algorithm) * cell.M
     chosen += [f"{key}={value}" for key, value in (("N", N), ("d", 2)) if key not in given]
-    colluders = build_adversary(config["adversary"]).count(M)
-    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
+    colluders = cell.adversary.count(cell.M)
+    problem = Problem(cell.M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = value_of(config, "draws") if "draws" in given else DRAWS
-    release = PlannedRelease(algorithm, budget(config["eps"], config["delta"]), problem)
-    return release, draws, value_of(config, "seed"), chosen
+    return PlannedRelease(cell.algorithm, cell.budgets[0], problem), draws, cell.seed, chosen
+
+
+def _cell(config: Mapping[str, Any]) -> Cell:
+    return Expansion(config).cells({}, [budget(config["eps"], config["delta"])])[0]

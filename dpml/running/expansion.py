@@ -11,19 +11,19 @@ from typing import Any, Literal
 from dpml.config.build import (
     GROUPS,
     budget,
-    build_adversary,
     build_algorithm,
     build_partition,
     files,
     grid,
     instantiate,
+    made,
     value_of,
 )
 from dpml.config.compose import option
 from dpml.data import Files
 from dpml.errors import UserError
 from dpml.options import convert
-from dpml.privacy import Budget
+from dpml.privacy import Adversary, Budget
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
@@ -121,7 +121,9 @@ class Expansion:
             seed=value_of(config, "seed"),
             budgets=tuple(budgets),
             draws=min(draws, DRAWS),
-            adversary=self._once("adversary", config["adversary"], lambda: build_adversary(config["adversary"])),
+            adversary=self._once(
+                "adversary", config["adversary"], lambda: made(Adversary, config["adversary"], "adversary")
+            ),
             metrics=tuple(metrics),
             files=self.files,
         )
