@@ -18,7 +18,6 @@ from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
 from dpml.config.compose import VERSION_BASE, brief, options, parsed, search_path, user_errors
-from dpml.config.docstrings import meanings
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
 from dpml.files import shipped_folder
@@ -91,6 +90,8 @@ def _parser() -> argparse.ArgumentParser:
 
 def _help(settings: Settings) -> str:
     import yaml
+
+    from dpml.config.docstrings import meanings
 
     config = settings.composed().values
     names = {group: options(group, settings.config_dir) for group in GROUPS}
