@@ -91,12 +91,13 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
             seed = convert(plain(self.random_state, "random_state"), int, "random_state")
+        fitted = self.bounds is None or getattr(self, "y_bounds", ()) is None
         rows = thinned(into_ball(X, *bounds, self.fit_intercept), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             facts = facts_about(
                 algorithm, parties.problem, asked, randomness="system" if self.random_state is None else "seed",
-                ranges="stated" if self._stated else "fitted", dealt="at random" if party is None else "natural",
+                ranges="fitted" if fitted else "stated", dealt="at random" if party is None else "natural",
                 labels=task != "regression",
             )  # fmt: skip
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
@@ -188,10 +189,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
         adversary.count(len(offsets) - 1)  # raises an error if no party is left to be protected
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
-
-    @property
-    def _stated(self) -> bool:
-        return self.bounds is not None and getattr(self, "y_bounds", ()) is not None
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
         """Return the low and high ends (p,) of ranges: the public ranges `given`, or those of the values (n, p)."""

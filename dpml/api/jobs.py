@@ -22,7 +22,6 @@ from dpml.data.partition import draws_sizes
 from dpml.data.sources import cache
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
-from dpml.running.cell import Cell
 from dpml.running.environment import environment, matrix_rate
 from dpml.running.expansion import Expansion, Point
 from dpml.running.plan import Options, Plan, Results, listing, make_plans
@@ -140,19 +139,14 @@ def _check_cells(points: Iterable[Point]) -> None:
         seed = cell.seed if draws_sizes(cell.partition) else None
         kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
         if kind not in reasons:
-            reasons[kind] = _reason(cell)
+            reasons[kind] = ""
+            try:
+                cell.check()
+            except UserError as error:
+                reasons[kind] = str(error)
         if reasons[kind]:
             point.cell = None
             point.skip(reasons[kind])
-
-
-def _reason(cell: Cell) -> str:
-    """Return why the settings of a cell cannot be calibrated; empty if they can."""
-    try:
-        cell.check()
-    except UserError as error:
-        return str(error)
-    return ""
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
@@ -251,7 +245,8 @@ def _published(
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
-    words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE]
+    # what changes numbers: these words reproduce them on any machine
+    words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE and not is_private(word)]
     words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
     settable = [word for word in words if parsed(word).key_or_group in overrides]
     asked: list[tuple[Experiment, list[Point], Mapping[str, float]]] = []
@@ -261,7 +256,7 @@ def _published(
         refuse_ambiguous(experiment, overrides)
         points = expansion.points(experiment, overrides)
         check(experiment, points, read_published(experiment.folders, experiment.name.rpartition("/")[0]))
-        changes = [word for word in words if not is_private(word)]
+        changes = words
         if settable:
             usual = expansion.points(experiment, {})
             if _signature(points) == _signature(usual):
@@ -269,7 +264,7 @@ def _published(
             else:
                 any_change = True
             experiment = as_published(experiment, points, usual)
-        command = public_command([f"{PACKAGE}={experiment.name}", *words])
+        command = shlex.join(["dpml-run", f"{PACKAGE}={experiment.name}", *words])
         experiment = replace(experiment, changes=changes, command=command)
         asked.append((experiment, points, _reference(experiment, points, expansion.config)))
     if not any_change:
@@ -329,11 +324,6 @@ def check(plan: Plan) -> None:
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else point.reason) for point in points}
-
-
-def public_command(words: Sequence[str]) -> str:
-    """Return the command that reproduces the numbers on any machine: without folders and options of `run`."""
-    return "dpml-run " + shlex.join(word for word in words if not is_private(word))
 
 
 # ---- computing

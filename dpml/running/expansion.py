@@ -84,7 +84,8 @@ class Expansion:
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
             shared = (_values(block.get(key, self.config[key]), key) for key in _SHARED)
             budgets = list(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
-            metrics = _list(block.get("metrics", shown))
+            metrics = block.get("metrics", shown)
+            metrics = _values(metrics, "metrics") if metrics else []
             for path in metrics:
                 named(convert(path, str, "metrics"))  # raises an error if it is not callable
             for combination in product(*axes.values()):
@@ -149,7 +150,3 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 def _values(value: Any, key: str) -> list[Any]:
     """Return the values of a key as a list without duplicates."""
     return list({repr(item): item for item in grid(value, key)}.values())
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]
