@@ -91,10 +91,10 @@ def check_option(group: str, name: str, config_dir: Path | None) -> None:
 
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
-    """Return the content of an option with the defaults of its class. Only a ``defaults`` list needs Hydra (slow)."""
-    node: Any = completed(OmegaConf.load(_file(group, name, config_dir)))  # type: ignore[arg-type]
+    """Return the content of an option. Hydra, which is slow, reads only an option with a ``defaults`` list."""
+    node: Any = OmegaConf.load(_file(group, name, config_dir))
     if "defaults" in node:
-        node = compose([f"{group}={name}"], config_dir).whole[group]
+        node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]
     content: Any = OmegaConf.to_container(node, resolve=True)
     return dict(content)
 
