@@ -16,6 +16,7 @@ from dpml.screen import Screen
 if TYPE_CHECKING:
     import pandas as pd
 
+_GAP = "  "
 _MEANINGLESS = 100.0  # from this eps on, a guarantee means nothing: e^100 is 3e43
 _BASES = {
     "published": "claimed ε",
@@ -34,9 +35,16 @@ def eps_text(eps: float) -> str:
 
 def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
     """Print a table with the columns `heads`. A text that is too wide for its column continues on the next line."""
+    columns = list(zip(heads, *lines, strict=True))
+    widths = [max(map(cell_len, texts)) for texts in columns]
+    longest_words = [max(map(cell_len, " ".join(texts).split())) for texts in columns]
+    room = console.width - len(_GAP) * (len(columns) - 1)
+    while sum(widths) > room and widths != longest_words:  # Rich alone would also break words and numbers
+        k = max(range(len(widths)), key=lambda k: widths[k] - longest_words[k])
+        widths[k] -= 1
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for texts in zip(heads, *lines, strict=True):  # Rich would also break words and numbers
-        table.add_column(Text(texts[0]), overflow="fold", min_width=max(map(cell_len, " ".join(texts).split())))
+    for head, width in zip(heads, widths, strict=True):
+        table.add_column(Text(head), overflow="fold", max_width=width)
     for line in lines:
         table.add_row(*map(Text, line))
     console.print("", table, "", sep="\n")
