@@ -52,11 +52,6 @@ def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
 
 
-def build_adversary(node: Any) -> Adversary:
-    """Return the adversary that the keys under `adversary` describe."""
-    return made(Adversary, node, "adversary")
-
-
 def check_keys(config: Mapping[str, Any]) -> None:
     """Raise UserError for an unknown or missing top-level key, or a value of the wrong kind."""
     for key in config:
@@ -68,7 +63,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
     for key, hint in _TYPES.items():
         for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
             convert(value, hint, key)
-    build_adversary(config["adversary"])
+    made(Adversary, config["adversary"], "adversary")
 
 
 def value_of(config: Mapping[str, Any], key: str) -> Any:

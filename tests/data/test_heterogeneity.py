@@ -124,7 +124,7 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     [
         (("partition=dirichlet", "partition.alph=1"), "unknown key 'partition.alph': did you mean 'partition.alpha'?"),
         (("partition=dirichlet", "dataset=synthetic"), "but dataset=synthetic has real"),
-        (("M=[2,3]",), "dpml data partition takes one M, got M=[2, 3]"),
+        (("M=[2,3]",), "M must have one value"),
         (("d=5",), "unknown key 'd'"),
         (("seed=-1",), "seed must be at least 0, got seed=-1"),
         (("M=456",), "M=456 parties cannot share N=455 private training rows of dataset=wdbc"),
