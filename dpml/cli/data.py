@@ -132,8 +132,8 @@ def run_partition(arguments: Namespace) -> None:
     console = Screen()
     lines = [
         ["rows", *_summary(skew.sizes)],
-        ["classes", *_summary(skew.held)],
-        ["distance", *_summary(skew.distances)],
+        ["classes", *_summary(np.count_nonzero(skew.counts, axis=1))],
+        ["distance", *_summary(distances(skew.counts))],
         ["distance by chance", *_summary(distances(skew.chance))],
     ]
     print_table(console, ["per party", "smallest", "median", "mean", "largest"], lines)
