@@ -126,14 +126,14 @@ def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array]
     return apply, Box(ends[0], ends[1], np.arange(len(ranges)), levels_of(columns), edges=edges)
 
 
-def levels_of(columns: Mapping[str, Column]) -> Levels:
+def levels_of(columns: Mapping[str, Column | None]) -> Levels:
     """Return the number of values of each symbolic column; 0 for a numeric column."""
-    return tuple(0 if isinstance(column, Range) else len(column) for column in columns.values())
+    return tuple(len(column) if isinstance(column, tuple) else 0 for column in columns.values())
 
 
-def after_one_hot(columns: Mapping[str, Column]) -> int:
+def coded_width(levels: Levels) -> int:
     """Return the number of columns after one-hot coding."""
-    return sum(count or 1 for count in levels_of(columns))
+    return sum(count or 1 for count in levels)
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,12 @@ from dpml.data import Files, Info, Range, Raw
 from dpml.data.preprocess import (
     EACH_ROW,
     STATED,
-    after_one_hot,
     apply_steps,
     check_bounds,
+    coded_width,
     hats,
     indicators,
+    levels_of,
     norms,
     private_note,
     scale_target,
@@ -84,7 +85,7 @@ def test_rows_end_in_the_unit_ball_whatever_they_are(steps):
     assert norms(X).max() <= 1
     assert norms(X_test).max() <= 1  # which fitted scales cannot promise
     cut = 4 - 1 + 3 - 1 if "bin" in steps else 5 - 1 + 4 - 1 if "spline" in steps else 0
-    assert X.shape[1] == X_test.shape[1] == after_one_hot(COLUMNS) + ("bias" in steps) + cut
+    assert X.shape[1] == X_test.shape[1] == coded_width(levels_of(COLUMNS)) + ("bias" in steps) + cut
     assert X.shape[1] == width(steps, COLUMNS)
     assert [entry["step"] for entry in record] == ["ranges", *steps]
     assert norms(apply_steps(steps, extremes(COLUMNS), test, COLUMNS)[0]).max() <= 1
@@ -272,7 +273,7 @@ def test_every_column_has_a_range_or_its_values(name):
     listed = [column for column in info.columns.values() if not isinstance(column, Range)]
     assert all(len(set(column)) == len(column) for column in listed)
     added = {"adult": 1, "bank": 2, "kddcup99": 4, "kddcup99_70k": 4}.get(name, 0)  # values that no row has
-    assert after_one_hot(info.columns) == info.features + added
+    assert coded_width(levels_of(info.columns)) == info.features + added
     assert info.bounds.endswith(".")
     assert (info.target is not None) == (info.task == "regression")
 
