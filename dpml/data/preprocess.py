@@ -562,7 +562,8 @@ def check_steps(names: Sequence[str], filling: Collection[str], levels: Levels, 
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
-    for name, allowed in _FIRST.items() if any(levels) else _CUTS.items():
+    # without symbolic values, one_hot and treatment change nothing, unless bin or spline made 0/1 columns before
+    for name, allowed in _FIRST.items() if any(levels) or not _CUTS.keys().isdisjoint(names) else ():
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:
             raise UserError(
