@@ -423,7 +423,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         target = np.asarray(y, dtype=float)[:, None]
         bounds = self._ranges(self.bounds, "bounds", rows)
         low, high = self._ranges(self.y_bounds, "y_bounds", target)
-        scaled = np.clip(to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0], -1, 1)
+        scaled = np.clip(to_both_sides(low, high)(np.clip(target, low, high))[:, 0], -1, 1)
         self._keep(self._released(rows, scaled, "regression", bounds, party, weights)[None])
         self.bounds_, self.y_bounds_ = bounds, (float(low[0]), float(high[0]))
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])

@@ -12,7 +12,7 @@ from dpml.api.settings import Settings, compose_one, settings_of
 from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
 from dpml.config.build import budget, build_partition, class_of, files, instantiate, value_of
 from dpml.data import Dataset, Source
-from dpml.data.partition import LabelRule, Natural, Parties, Partition, Skew, check_task, partition
+from dpml.data.partition import ByLabel, Parties, Partition, Skew, partition
 from dpml.errors import UserError, nearest
 from dpml.files import seal_object
 from dpml.mechanism.guarantees import guaranteed
@@ -143,7 +143,7 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
     rule = build_partition(instantiate(config["partition"], "partition"), class_of(config["algo"]["_target_"], "algo"))
     M = value_of(config, "M")
-    check_task(rule, dataset.info.task, dataset.info.name)
+    rule.check_task(dataset.info.task, dataset.info.name)
     data, seed = _load(config, dataset), value_of(config, "seed")
     parties = partition(data, rule, M, generator(seed, "partition"))
     return Skew.of(parties, generator(seed, "partition", "chance")), rule, parties
@@ -198,13 +198,13 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
     A use of the sizes then raises UserError. A rule that can leave rows out raises it at once: even N is unknown.
     """
-    if not isinstance(rule, LabelRule | Natural):
+    if not isinstance(rule, ByLabel):
         return problem
     why = (
         f"the guarantee of algo={algo} can depend on the sizes of the parties, and partition={rule.name} computes them "
         f"from the data: choose a partition by size, or see guarantees.csv of a run."
     )
-    if not getattr(rule, "every_row", False):
+    if not rule.every_row:
         raise UserError(why)
     return UnsizedProblem(problem, why)
 

@@ -18,7 +18,6 @@ from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, grid, made
 from dpml.config.compose import check_option, parsed, set_value
 from dpml.config.experiments import PACKAGE
-from dpml.data.partition import draws_sizes
 from dpml.data.sources import cache
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
@@ -136,7 +135,7 @@ def _check_cells(points: Iterable[Point]) -> None:
         cell = point.cell
         if cell is None:
             continue
-        seed = cell.seed if draws_sizes(cell.partition) else None
+        seed = cell.seed if cell.partition.drawn else None
         kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
         if kind not in reasons:
             reasons[kind] = ""

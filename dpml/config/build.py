@@ -49,7 +49,7 @@ def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
     """Return `rule`, with the algorithm's default share of auxiliary rows unless the rule sets this share."""
     if rule.auxiliary is not None:
         return rule
-    return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
+    return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
 
 
 def check_keys(config: Mapping[str, Any]) -> None:
