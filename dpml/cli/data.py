@@ -4,6 +4,7 @@ import sys
 from argparse import Namespace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,7 @@ def run_list(arguments: Namespace) -> None:
     for name, source in catalogue.sources(arguments.config_dir).items():
         info, (_, d) = source.info, source.size(None)
         rows = source.drawn() if isinstance(source, Tabular) else info.rows
-        about = {"name": name, "task": info.task, "rows": rows, "columns": info.features, "d": d}
+        about: dict[str, Any] = {"name": name, "task": info.task, "rows": rows, "columns": info.features, "d": d}
         about |= {"state": state(source, files), "public_ranges": bool(info.columns)}
         found.append(about | {"published_checksums": all(raw.sha256 for raw in info.files)})
     if arguments.json:

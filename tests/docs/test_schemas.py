@@ -111,6 +111,7 @@ def test_cards_of_papers() -> None:
         assert has_all("card", content, optional=tuple(content)), path
 
 
+@pytest.mark.slow
 def test_a_model_its_certificate_and_what_a_federation_writes(run_command, tmp_path) -> None:
     rows = [f"{number % 60},{'no' if number % 3 else 'yes'}" for number in range(90)]
     for party in ("a", "b", "c"):

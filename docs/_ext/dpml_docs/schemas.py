@@ -123,7 +123,8 @@ def bounds() -> Schema:
     ]
     reading = {key: listed(WORDS) if key in column_bounds._LISTS else WORDS for key in column_bounds.READING}
     labels = {"classes": listed(WORDS, least=2), "target": exactly(span, optional=["edges", "log"])}
-    content = {"columns": named({"anyOf": column}), **labels, column_bounds.FROM_ROWS: {"const": False}, **reading}
+    columns = named({"anyOf": column}) | {"minProperties": 1}
+    content = {"columns": columns, **labels, column_bounds.FROM_ROWS: {"const": False}, **reading}
     return exactly(content, optional=[key for key in content if key != "columns"]) | {
         "oneOf": [{"required": [key]} for key in labels]
     }
