@@ -88,6 +88,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
     pair = _pair(recipe, view, noise)
     shuffled = "shuffled" in (recipe.row_sampling, recipe.client_sampling)
     source = "Gaussian differential privacy" if pair.mu is not None else "privacy loss distributions"
+    source = "random allocation (Feldman & Shenfeld 2026)" if pair.sampling == "random_allocation" else source
     sums = "" if pair.steps == 1 else f" of {pair.steps} steps"
     source += f", {pair.rounds} rounds{sums}, noise {pair.noise:.6g} per clip"
     source += "; no amplification is proven for shuffling" if shuffled else ""
