@@ -27,7 +27,7 @@ from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.ranking import peers
 from dpml.reporting.sections import sections
-from dpml.reporting.statistics import rows_of, with_differences
+from dpml.reporting.statistics import rows_of, summarise
 from dpml.running.plan import Results
 from dpml.running.spec import Experiment, Panel
 
@@ -67,7 +67,7 @@ def redraw(
     """Draw a figure, its caption and its tables again, except guarantees, which do not follow from rows."""
     twins = any(one["twin"] for one in about["figures"])
     part = rows_of(rows, figure["twin"] or "published") if twins else rows
-    summary = with_differences(part, about["reference"], about["computed"])
+    summary = summarise(part, about["reference"], about["computed"])
     panels = [Panel(**content) for content in about["panels"]]
     charts = charts_of(panels, summary, None if figure["twin"] else points)
     kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]

@@ -18,7 +18,7 @@ from dpml.reporting.pages import figure_page, not_computed, papers_of, start_pag
 from dpml.reporting.ranking import rankings
 from dpml.reporting.render import page
 from dpml.reporting.sections import sections
-from dpml.reporting.statistics import rows_of, with_differences
+from dpml.reporting.statistics import rows_of, summarise
 from dpml.reporting.tables import shortened
 from dpml.running.environment import matrix_rate
 from dpml.running.plan import Plan, Results
@@ -67,7 +67,7 @@ def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[
     """Write the files of one figure, and add it to `facts`. Only the published calibration shows published points."""
     experiment = results.experiment
     computed = [block.block for block in experiment.computed]
-    summary = with_differences(results.rows, experiment.reference, computed)
+    summary = summarise(results.rows, experiment.reference, computed)
     charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
     content = sections(results, charts, summary)

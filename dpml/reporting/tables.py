@@ -251,7 +251,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     paths = [target / "rows.csv", target / "guarantees.csv"]
     for path, table in zip(paths, (rows, guarantees), strict=True):
         write_atomically(path, table.to_csv(index=False))
-    beside(target).keep_with({"merged": [str(folder) for folder in folders]}, paths)
+    beside(target).keep({"merged": [str(folder) for folder in folders]}, paths)
     return paths
 
 

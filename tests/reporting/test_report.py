@@ -111,7 +111,7 @@ def test_the_report_of_all_results_and_of_a_run_has_no_broken_link(tmp_path):
     table = tmp_path / "sweeps" / "table.md"
     table.parent.mkdir()
     table.write_text("| ε | accuracy |\n| --- | --- |\n| 1 | 0.5 |\n")
-    Manifest(table.with_name("manifest.json")).keep_with({"command": "dpml-run -m eps=1"}, [table])
+    Manifest(table.with_name("manifest.json")).keep({"command": "dpml-run -m eps=1"}, [table])
     start = write_report(tmp_path)
     assert len(check_links(start.parent)) > 60
     page = (start.parent / "sweeps" / "table.html").read_text("utf-8")

@@ -83,7 +83,7 @@ def test_merge_replaces_no_rows_but_its_own(tmp_path):
         merge(sources, tmp_path / "all")
     assert pd.read_csv(tmp_path / "all/rows.csv")["value"].tolist() == [1, 2, 3]
     sweep = write(tmp_path / "sweep", rows([[[1.0]]], ["conv"]))
-    beside(sweep).keep_with({"command": "dpml-run -m", "merged": ["0"]}, [sweep / "rows.csv"])
+    beside(sweep).keep({"command": "dpml-run -m", "merged": ["0"]}, [sweep / "rows.csv"])
     with pytest.raises(UserError, match="no dpml merge wrote"):
         merge([a, sweep], sweep)
 
