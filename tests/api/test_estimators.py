@@ -365,19 +365,6 @@ def test_numbers_may_be_of_numpy():
     assert model.guarantees_ == plain.guarantees_
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algo", ["wdgd", "dpgd"])
-def test_three_classes_are_learnt_and_have_probabilities(algo):
-    rng = np.random.default_rng(0)
-    names = np.array(["low", "middle", "high"])
-    t = rng.integers(3, size=3000)
-    X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
-    model = dpml.PrivateClassifier(algo, eps=8.0, delta=1e-5, bounds=(-1, 2)).fit(X, names[t])
-    assert model.coef_.shape == (3, 3)
-    assert model.score(X, names[t]) > 0.8
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-
-
 def test_targets_that_cannot_be_are_value_errors():
     X, t = made_up()
     model = dpml.PrivateClassifier("objpert", bounds=UNIT)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from quick import quick_first
 from sklearn.linear_model import LogisticRegression, Ridge
+from test_estimators import UNIT, lifted, made_up
 
 import dpml
 from dpml.api.rows import class_weights, into_ball, thinned
@@ -16,21 +17,9 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
 from dpml.release.facts import option_node
 
-UNIT = (-1.0, 1.0)
 pytestmark = pytest.mark.filterwarnings(
     "ignore:nothing is proven of this model, because the noise was made from a seed"
 )
-
-
-def made_up(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (n, 3))
-    return X, X[:, 0] - 0.5 * X[:, 1] + 0.3 + 0.4 * rng.standard_normal(n)
-
-
-def lifted(X):
-    rows = np.column_stack([X, np.ones(len(X))])
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 def same(one, other) -> bool:

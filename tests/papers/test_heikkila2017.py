@@ -61,13 +61,6 @@ def test_no_two_rows_are_farther_apart_than_is_proven(d):
     )
 
 
-def test_the_sums_of_squares_move_by_the_squares():
-    reach = np.array([1.0, 1.0, 7.5])
-    apart = np.linalg.norm(reach**2)
-    noise = textbook(0.3e-4) * np.linalg.norm(reach) / (0.3 * 2.0)  # as the program has it
-    assert theorems.mu_of_bounds(2.0, 1e-4, reach) == pytest.approx(apart / noise)
-
-
 def test_the_parts_of_a_release():
     d, eps, delta = 3, 2.0, 1e-3
     rows = theorems.parts([eps], delta, d, (2.0, 3.0)).set_index(["part", "metric"])["value"]

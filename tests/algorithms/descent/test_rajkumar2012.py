@@ -12,22 +12,13 @@ from scipy.special import expit
 
 from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation
-from dpml.data.partition import Equal, Fractions, Parties
+from dpml.data.partition import Parties
 from dpml.mechanism.message import Terms
 from dpml.privacy import Budget, Problem, gdp
 from dpml.privacy.proofs import noisy_sums
 from dpml.sums import imprecision
 
 BUDGET = Budget(0.5, 1e-2)
-
-
-def test_psgd_sees_the_parties_through_their_number_only() -> None:
-    shares = (Equal(), Fractions(fractions=(0.01, 0.29, 0.2, 0.25, 0.25)))
-    algorithm = PrivateSGD(LOGISTIC, lam=0.1, rounds=20)
-    found = [release_of(algorithm, binary_parties(rule), [BUDGET], 3, seed=2).weights for rule in shares]
-    assert np.allclose(*found, rtol=1e-9)
-    other = release_of(algorithm, binary_parties(M=7), [BUDGET], 3, seed=2).weights
-    assert not np.allclose(found[0], other)
 
 
 def gradients(parties: Parties) -> Terms:
