@@ -373,13 +373,10 @@ def test_targets_that_cannot_be_are_value_errors():
             model.fit(X, labels, party)
 
 
-@pytest.mark.slow
-def test_a_classifiers_statement_says_that_its_classes_are_of_the_rows() -> None:
-    """One row of a class of its own adds weights, so that no list of classes was stated; a target's range was."""
-    X, y = np.random.default_rng(0).uniform(-1, 1, (400, 2)), np.arange(400) % 2
-    for labels in (y, np.where(np.arange(400) == 7, 2, y)):
-        model = dpml.PrivateClassifier(bounds=UNIT).fit(X, labels)
-        assert "and which classes the records have" in model.statement_[4]
-        assert "by ranges that were stated" in model.statement_[5]
-    number = dpml.PrivateRegressor(bounds=UNIT, y_bounds=(0, 1)).fit(X, y)
-    assert "classes" not in number.statement_[4]
+def test_only_a_classifiers_statement_says_that_its_classes_are_of_the_rows() -> None:
+    """A row of a class of its own adds weights, so that no list of classes was stated; a target's range was."""
+    X, t = made_up()
+    classifier = dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0)
+    regressor = dpml.PrivateRegressor(bounds=UNIT, y_bounds=(-3, 3)).fit(X, t)
+    said = ["which classes the records have" in " ".join(model.statement_) for model in (classifier, regressor)]
+    assert said == [True, False]

@@ -139,8 +139,8 @@ def test_mistakes_in_weights_of_rows(given):
 
 def test_a_weight_above_1_counts_as_1():
     X, t = made_up()
-    make = lambda: dpml.PrivateRegressor(bounds=UNIT, y_bounds=(-3, 3), random_state=0)  # noqa: E731
+    make = lambda: dpml.PrivateClassifier(bounds=UNIT, class_weight={True: 1, False: 0.2}, random_state=0)  # noqa: E731
     weights = np.linspace(0, 1.5, 400)
     with pytest.warns(UserWarning, match="sample_weight above 1"):
-        model = make().fit(X, t, sample_weight=weights)
-    assert same(model, make().fit(X, t, sample_weight=np.minimum(weights, 1)))
+        model = make().fit(X, t > 0, sample_weight=weights)
+    assert same(model, make().fit(X, t > 0, sample_weight=np.minimum(weights, 1)))

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of
-from made_up import NO_POINTS, decide
-from scipy.stats import norm
+from made_up import NO_POINTS, decide, delta_of
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
@@ -23,10 +22,6 @@ KINDS = (dca.DCA, dca.Unprojected, dca.Curator, dca.InputPerturbed)
 
 def textbook(delta):
     return math.sqrt(2 * math.log(1.25 / delta))
-
-
-def delta_of(mu, eps):
-    return norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
 
 
 # ---- sensitivities

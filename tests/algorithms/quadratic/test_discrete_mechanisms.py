@@ -34,16 +34,22 @@ def models(algorithm, parties: Parties) -> np.ndarray:
 # ---- whose release it is
 
 
+def same_release(one, its_parties: Parties, other, others_parties: Parties) -> None:
+    np.testing.assert_array_equal(models(one, its_parties), models(other, others_parties))
+    mine, its = (
+        [(g.view, g.eps, g.mu) for g in algorithm.guarantees(BUDGET, parties.problem)]
+        for algorithm, parties in ((one, its_parties), (other, others_parties))
+    )
+    assert mine == its
+
+
 @each_loss
 def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> None:
     parties = some_parties(loss, 5, N=90, colluders=2)
     alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
+    same_release(discrete(fm, loss), parties, SufficientStatistics(loss, noise="discrete"), alone)
     found = models(discrete(fm, loss), parties)
     assert len(np.unique(found[:2])) == found[:2].size
-    np.testing.assert_array_equal(found, models(SufficientStatistics(loss, noise="discrete"), alone))
-    mine = discrete(fm, loss).guarantees(BUDGET, parties.problem)
-    its = SufficientStatistics(loss, noise="discrete").guarantees(BUDGET, alone.problem)
-    assert [(g.view, g.eps, g.mu) for g in mine] == [(g.view, g.eps, g.mu) for g in its]
 
 
 @each_loss
@@ -52,10 +58,7 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
     """With the same guarantees, view by view: given their sum, messages with uniform zero-sum noise show nothing."""
     parties = some_parties(loss, 5, N=90, colluders=2)
     ssp = SufficientStatistics(loss, noise="discrete", protocol=protocol)
-    cape = discrete(capefm, loss, protocol=protocol)
-    np.testing.assert_array_equal(models(cape, parties), models(ssp, parties))
-    mine, its = (algorithm.guarantees(BUDGET, parties.problem) for algorithm in (cape, ssp))
-    assert [(g.view, g.eps, g.mu) for g in mine] == [(g.view, g.eps, g.mu) for g in its]
+    same_release(discrete(capefm, loss, protocol=protocol), parties, ssp, parties)
 
 
 def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> None:
