@@ -187,7 +187,7 @@ def write_run(asked: Asked, folder: Path, command: str) -> Results:
         **environment(plan.versions()),
     }
     own = any(point.cell and getattr(point.cell.dataset, "own", False) for point in plan.points)
-    beside(folder).keep_with(facts, paths, private=own)
+    beside(folder).keep(facts, paths, private=own)
     return results
 
 
