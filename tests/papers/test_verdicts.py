@@ -320,8 +320,8 @@ def changed(found, column, name, factor):
 
 CURVES = {
     "tau": {
-        "small_tau": (delta_against_tau, 1000, 10, 1e-3, 0.01, 1.0, 5),
-        "large_tau": (delta_against_tau, 5000, 30, 0.1, 0.01, 1.0, 5),
+        "small_tau": (delta_against_tau, 1000, 10, 1e-3, 0.01, 100.0, 5),
+        "large_tau": (delta_against_tau, 5000, 30, 0.1, 0.01, 100.0, 5),
     },
     "share": {
         "small_share": (delta_against_colluders, 1000, 10, 1e-3, 50),
