@@ -24,8 +24,6 @@ from dpml.audit.output_density import gaussian_mu, largest_loss
 from dpml.audit.views import exposures
 from dpml.audit.worst_cases import worst_case
 from dpml.mechanism.carriers import Way
-from dpml.optim.convex import mean_hessian
-from dpml.optim.losses import mean_gradient
 from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -249,12 +247,6 @@ def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     slopes = -first.y[:, None] * expit(-first.y[:, None] * (first.X @ w.T))
     b = -(slopes.T @ first.X + made.ridge * w)
     assert np.allclose(b, made.scale * noise.gaussian(np.random.default_rng(1), (50, 2)), atol=1e-3)
-    assert np.allclose(
-        mean_gradient(LOGISTIC, *first.folded[:2], w, counts), mean_gradient(LOGISTIC, first.X, first.y, w)
-    )
-    assert np.allclose(
-        mean_hessian(LOGISTIC, *first.folded[:2], w, counts), mean_hessian(LOGISTIC, first.X, first.y, w)
-    )
 
 
 # ---- planted bugs

@@ -11,7 +11,6 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.audit.neighbours import one_replaced
-from dpml.optim.convex import optimum
 from dpml.packs.frontier.newton import CURVATURES, NoisyNewton, solving
 from dpml.packs.frontier.outpert import logistic_radius
 from dpml.privacy import Budget, Problem
@@ -137,19 +136,3 @@ def test_the_rounds_are_the_papers() -> None:
         direction = np.linalg.solve(H + R * np.eye(4), G)
         w = w - direction - np.linalg.norm(G) / (R * (4 * R + 1)) * move * noise[1]
     assert np.allclose(released, w, rtol=1e-9)
-
-
-@pytest.mark.slow_cases("bound-0.05")
-@pytest.mark.parametrize(
-    ("curvature", "lam"),
-    [
-        *((curvature, 0.05) for curvature in CURVATURES),
-        *(pytest.param(c, 0.0, marks=[pytest.mark.slow] if c == "bound" else []) for c in CURVATURES),
-    ],
-)
-def test_without_noise_it_finds_the_minimiser(curvature, lam) -> None:
-    parties, budget = binary_parties(), Budget(math.inf, 1e-5)
-    algorithm = NoisyNewton(LOGISTIC, rounds=1000 if curvature == "bound" else 60, curvature=curvature, lam=lam)
-    released = release_of(algorithm, parties, [budget], 2, seed=0)
-    assert np.allclose(released.weights, optimum(LOGISTIC, parties.X, parties.y, lam), atol=2e-3)
-    assert all(math.isinf(g.eps) for g in algorithm.guarantees(budget, parties.problem))

@@ -14,7 +14,6 @@ from scipy.special import expit
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
-from dpml.optim.convex import optimum
 from dpml.optim.losses import Logistic
 from dpml.packs.frontier import outpert
 from dpml.packs.frontier.outpert import Fit, GaussianOutput, added, gradient_error, gradient_lengths
@@ -124,15 +123,6 @@ def test_the_noise_drawn_is_the_noise_counted(loss) -> None:
     assert stats.kstest(drawn[0].ravel(), "norm").pvalue > 1e-4
     assert np.abs(np.corrcoef(drawn[0].T) - np.eye(4)).max() < 5 / math.sqrt(draws)
     assert np.allclose(drawn[0], drawn[1], atol=1e-9)
-
-
-def test_without_noise_it_is_the_minimiser() -> None:
-    parties, budget = binary_parties(), Budget(math.inf, 1e-3)
-    for lam in (0.0, 0.1):
-        w = release_of(GaussianOutput(LOGISTIC, lam=lam), parties, [budget], 2, seed=0).weights
-        assert np.allclose(w, optimum(LOGISTIC, parties.X, parties.y, lam), atol=1e-6)
-    w = release_of(GaussianOutput(SQUARED, radius=100.0), parties, [budget], 1, seed=0).weights[0, 0]
-    assert np.allclose(w, np.linalg.lstsq(parties.X, parties.y)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])
