@@ -7,7 +7,6 @@ import mpmath
 import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, binary_parties, eta_of, proven, recipe_parties, release_of, sent
-from quick import quick_first
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -41,11 +40,8 @@ def log_density(w: np.ndarray, rows: np.ndarray, labels: np.ndarray, scale: floa
     return -math.hypot(*b) / scale + math.log((a + ridge) * (e + ridge) - c * c)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize(
-    ("eps", "lam", "N"), quick_first([(0.5, 0.0, 1), (1.0, 0.3, 2), (2.0, 0.02, 2), (0.3, 2.0, 1)], 2)
-)
+@pytest.mark.parametrize(("eps", "lam", "N"), [(0.5, 0.0, 1), (1.0, 0.3, 2), (2.0, 0.02, 2), (0.3, 2.0, 1)])
 def test_privacy_loss_never_exceeds_the_proven_eps(calibration: str, eps: float, lam: float, N: int) -> None:
     algorithm = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
     problem, d = Problem(1, N, 2), 2
@@ -178,7 +174,7 @@ def test_sigma_star_solves_its_equation(d: int, eps: float, delta: float) -> Non
 
 @pytest.mark.parametrize(
     ("eps", "delta", "lam", "d"),
-    quick_first([(0.1, 0.05, 1.0, 1), (1.0, 1e-5, 1e-2, 30), (0.1, 0.05, 1e-4, 30), (3.0, 1e-3, 1e-4, 1)], 2),
+    [(0.1, 0.05, 1.0, 1), (1.0, 1e-5, 1e-2, 30), (0.1, 0.05, 1e-4, 30), (3.0, 1e-3, 1e-4, 1)],
 )
 def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, lam: float, d: int) -> None:
     problem, budget = Problem(5, 1000, d), Budget(eps, delta)
@@ -207,7 +203,7 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
 
 
 @pytest.mark.parametrize("N", [2, 30_162, 10**7])
-@pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
+@pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_gaussian_noise_at_every_size(calibration: str, N: int) -> None:
     """From the smallest to the largest eps that a command line takes, without lam and with one."""
     rng = np.random.default_rng(N)

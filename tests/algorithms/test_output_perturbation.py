@@ -164,7 +164,6 @@ def test_an_exponential_length_hides_nothing() -> None:
     assert Soft(LOGISTIC, variant="radial").guarantees(Budget(1.0), dataclasses.replace(problem, d=1))[1].eps <= 1
 
 
-@pytest.mark.slow_cases("3")
 @pytest.mark.parametrize("K", [1, 3])
 def test_sums_of_losses(K) -> None:
     """Every model is scikit-learn's with C = 1/lam; the noise is the paper's, the proof is about these sums."""
@@ -205,7 +204,6 @@ def test_the_average_is_the_mean_of_the_local_models(K) -> None:
     assert np.allclose(found, np.mean(local, axis=0), atol=1e-5)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("lam", [1e-3, 0.05])
 def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
     """A party of one row that changes its label; over the lengths of that row."""

@@ -154,7 +154,6 @@ def test_the_class_is_the_side_of_a_plane():
 # ---- privacy
 
 
-@pytest.mark.slow_cases("capefm-5-2", "dpgd-1-None", "ssp_descent-8-None")
 @pytest.mark.parametrize(
     ("algo", "parties", "colluders"), [("dpgd", 1, None), ("capefm", 5, 2), ("ssp_descent", 8, None)]
 )
@@ -170,7 +169,6 @@ def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
     assert max(g.eps for g in model.guarantees_ if g.basis == "proven") <= 0.5 * (1 + 1e-9)
 
 
-@pytest.mark.slow
 @SEEDED
 def test_the_noise_of_a_model_is_that_which_is_counted():
     """The lengths of 13 coordinates over 100 fits: within the quantiles at 1e-6 of Gamma(1300) on either side."""
@@ -185,7 +183,6 @@ def test_the_noise_of_a_model_is_that_which_is_counted():
     assert low < np.linalg.norm(draws - exact, axis=1).sum() / noisy.noise < high
 
 
-@pytest.mark.slow
 @SEEDED
 def test_noise_is_new_every_time_unless_a_seed_is_given():
     X, t = made_up()
@@ -214,7 +211,6 @@ def test_parties_are_those_of_the_ids():
     assert {g.view for g in private.guarantees_} == {"release", "aggregate", "colluders"}
 
 
-@pytest.mark.slow
 def test_what_no_budget_counts_is_warned_of():
     X, t = made_up()
     fits = {
@@ -240,7 +236,6 @@ def test_what_no_budget_counts_is_warned_of():
 # ---- scikit-learn around them
 
 
-@pytest.mark.slow
 def test_they_work_in_pipelines_searches_and_one_against_the_rest():
     X, t = made_up(n=2000)
     model = make_pipeline(FunctionTransformer(np.tanh), dpml.PrivateClassifier(eps=5, bounds=UNIT))

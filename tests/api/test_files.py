@@ -19,7 +19,6 @@ def rows(n=2000):
     return pd.DataFrame(rng.uniform(-1, 3, (n, 2)), columns=["length", "width"])
 
 
-@pytest.mark.slow_cases("True")
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_the_command_predicts_what_the_estimator_does(run_command, tmp_path, fit_intercept) -> None:
     X = rows()

@@ -176,7 +176,6 @@ def test_a_learned_direction_is_nearly_as_good_as_the_exact_one() -> None:
     assert (second.mean() - first.mean()) / spread == pytest.approx(mu, rel=0.05)
 
 
-@pytest.mark.slow
 def test_the_search_finds_worse_neighbours() -> None:
     algorithm = FunctionalMechanism(SQUARED)
     start = one_replaced("regression", PROBLEM, [1.0, 0.0], [0.0, 1.0], (1.0, 1.0))

@@ -16,7 +16,6 @@ from dpml.privacy import Budget, Problem
 BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)
 
 
-@pytest.mark.slow_cases("nn_conv-40-<lambda>")
 @pytest.mark.parametrize(
     ("algorithm", "rounds", "noise_of_a_round"),
     [

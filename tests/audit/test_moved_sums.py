@@ -184,7 +184,6 @@ def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
     assert moved(algorithm, BUDGET, neighbours) > 1.0005
 
 
-@pytest.mark.slow
 def test_the_audit_calls_it_a_bug(monkeypatch) -> None:
     """By sums of so many rows as a release has, though no attack on so few draws shows anything."""
     monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)

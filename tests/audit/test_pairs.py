@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from examples import LOGISTIC, SOFTMAX, release_of
 from planted import attacked
-from quick import quick_first
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
@@ -85,7 +84,7 @@ def test_a_row_of_a_small_party_swings_its_model_from_end_to_end(n, lam, floor) 
     assert floor <= shown(LocalAggregation(LOGISTIC, calibration="tight", lam=lam), Problem(5, 5 * n, 2)) <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("d", [1, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("kind", [*CROWDS, LocalAggregation, Soft, Vote, Average])
 def test_there_are_neighbours_of_every_size(kind, d) -> None:
     """And nothing shows more than is proven."""
@@ -151,7 +150,7 @@ def eps_by_integration(pair, ridge: float, sigma: float, delta: float, centre, r
         (193, 0.01, 0.0, 0.02),
         (2500, 0.01, 0.0, 0.004),
         (2500, 1e-5, 0.0, 0.004),
-        pytest.param(100_000, 1e-5, 0.0, 0.002, marks=pytest.mark.slow),
+        (100_000, 1e-5, 0.0, 0.002),
         (2500, 0.0, 2.0, 0.004),
         (2500, 0.01, 4.0, 0.004),
     ],
@@ -257,22 +256,14 @@ def less(monkeypatch, name: str, factor: float) -> None:
     monkeypatch.setattr(noise, name, lambda *arguments: factor * draw(*arguments))
 
 
-@pytest.mark.slow_cases(
-    "amp-tight-gaussian-0.5_0",
-    "objpert-published-l2_laplace-0.25",
-    "objpert-tight-l2_laplace-0.5",
-    "soft-tight-l2_laplace-0.5",
-)
 @pytest.mark.parametrize(
     ("algorithm", "name", "factor"),
     [
         (GaussianObjectivePerturbation(LOGISTIC, calibration="tight"), "gaussian", 0.5),
         (GaussianObjectivePerturbation(LOGISTIC, calibration="tight", shift=2.0), "gaussian", 0.5),
         (ApproximateMinima(LOGISTIC, calibration="tight"), "gaussian", 0.5),
-        pytest.param(
-            ApproximateMinima(LOGISTIC, calibration="tight", shift=2.0), "gaussian", 0.5, marks=pytest.mark.slow
-        ),
-        pytest.param(GaussianObjectivePerturbation(LOGISTIC), "gaussian", 0.5, marks=pytest.mark.slow),
+        (ApproximateMinima(LOGISTIC, calibration="tight", shift=2.0), "gaussian", 0.5),
+        (GaussianObjectivePerturbation(LOGISTIC), "gaussian", 0.5),
         (ObjectivePerturbation(LOGISTIC, calibration="tight"), "l2_laplace", 0.5),
         (ObjectivePerturbation(LOGISTIC), "l2_laplace", 0.25),
         (LocalAggregation(LOGISTIC, calibration="tight"), "l2_laplace", 0.5),
@@ -324,7 +315,7 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("lam", quick_first([1e-4, 0.01]))
+@pytest.mark.parametrize("lam", [1e-4, 0.01])
 def test_a_five_times_too_small_sensitivity_in_noise_and_proof(monkeypatch, calibration, lam) -> None:
     right = Soft.sensitivity
     monkeypatch.setattr(Soft, "sensitivity", lambda self, problem: tuple(s / 5 for s in right(self, problem)))

@@ -460,7 +460,6 @@ def name(value) -> str | None:
     return "-".join((value.name, value.calibration, value.variant)) if hasattr(value, "calibration") else None
 
 
-@pytest.mark.slow_cases("dpgd-tight-paper-problem8-4000")
 @pytest.mark.parametrize(
     ("algorithm", "problem", "draws"),
     [

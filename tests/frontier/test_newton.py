@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 from examples import LOGISTIC, Observed, ball, binary_parties, release_of
-from quick import quick_first
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
@@ -21,8 +20,8 @@ BUDGET = Budget(1.0, 1e-5)
 # ---- what a row can move
 
 
-@pytest.mark.parametrize("R", quick_first([0.01, 0.3, 3.0, 100.0], 2))
-@pytest.mark.parametrize("d", quick_first([1, 2, 4], 2))
+@pytest.mark.parametrize("R", [0.01, 0.3, 3.0, 100.0])
+@pytest.mark.parametrize("d", [1, 2, 4])
 def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
     """||(K + k uu' + R)^-1 G - (K + k' vv' + R)^-1 G|| over ||G||: random and optimised K, u, v, k, k', G."""
     rng = np.random.default_rng(d)
@@ -53,7 +52,6 @@ def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
     assert apart(v) == pytest.approx(bound, rel=1e-9)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("curvature", list(CURVATURES))
 def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
     """In those units no neighbour's message is more than 1 away, at any model that a run goes through."""
@@ -101,7 +99,6 @@ def test_the_budget_is_split(rounds, share) -> None:
 # ---- the noise and the models
 
 
-@pytest.mark.slow
 def test_the_noise_of_every_round_is_the_noise_counted() -> None:
     """Kolmogorov-Smirnov on 8,000 coordinates of each of six messages, false alarm 1e-4 each; all are independent."""
     parties, draws = binary_parties(), 2000

@@ -194,7 +194,6 @@ def test_made_up_rows_are_in_the_domain_and_the_error_is_theirs():
 DEPENDS, HOLDS, FAILS = "depends on an unstated choice", "reproduced", "not reproduced"
 
 
-@pytest.mark.slow
 def test_verdicts_on_exact_numbers():
     uci = theorems.parts([1, 31.6], 1e-4, 8, (7.5, 7.5)).assign(block="uci")
     gdsc = theorems.parts([1, 10], 1e-3, 10, (1, 7.5)).assign(block="gdsc")

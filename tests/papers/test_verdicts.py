@@ -261,7 +261,6 @@ def test_figures_are_judged_as_a_whole(names, rows):
     check_that_nothing_is_judged_without_what_it_needs({name: CLAIMS[name] for name in names}, rows())
 
 
-@pytest.mark.slow
 def test_a_claim_about_several_blocks_needs_all_of_them():
     for block, name in (("kdd5000_eps", "H3.1"), ("url10000_eps", "H4.2")):
         assert block in lacking(CLAIMS[name].judge(without(hamms_figures(), block=block)))
@@ -353,7 +352,6 @@ def test_variances():
         assert decide(CLAIMS["IT.1"], without(found, metric=metric)) == MISSING
 
 
-@pytest.mark.slow
 def test_uneven_sites():
     found = computed({
         "five": noise_of_uneven_sites(5, [1, 2, 8], N=2000), "six": noise_of_uneven_sites(6, [1, 2, 8], N=2100)

@@ -186,7 +186,6 @@ def verdict(name, rows):
     return decide(CLAIMS[name], Evidence(rows.assign(block="all", algo="all"), NO_POINTS))
 
 
-@pytest.mark.slow
 def test_verdicts_on_exact_numbers():
     clips = pd.concat([theorems.sensitivity([100], clip, 1, DELTA, 1) for clip in (20.0, 0.5)])
     assert verdict("WE.1", clips) == "depends on an unstated choice"
