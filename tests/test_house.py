@@ -40,22 +40,22 @@ SCREEN_AND_NETWORK = {"matplotlib", "rich", "hydra", "omegaconf", "requests", "u
 # name: (folders, lines today, budget). A room may only get lighter: whoever makes it so lowers its number here
 ROOMS = {
     "top level": ("dpml/*.py", 869, 700),
-    "data": ("dpml/data", 4674, 4100),
+    "data": ("dpml/data", 4632, 4100),
     "privacy": ("dpml/privacy", 2249, 2350),
     "optim": ("dpml/optim", 1657, 1400),
     "mechanism": ("dpml/mechanism", 1862, 2000),
     "algorithms": ("dpml/algorithms", 4431, 4000),
     "protocols": ("dpml/protocols", 1658, 1700),
     "audit": ("dpml/audit", 2107, 2000),
-    "config and running": ("dpml/config dpml/running", 2312, 1950),
+    "config and running": ("dpml/config dpml/running", 2261, 1950),
     "reporting": ("dpml/reporting", 4961, 4200),
     "release": ("dpml/release", 1700, 1600),
     "federated": ("dpml/federated", 1717, 1600),
     "recipes": ("dpml/recipes", 532, 520),
-    "api and cli": ("dpml/api dpml/cli", 3479, 2900),
+    "api and cli": ("dpml/api dpml/cli", 3394, 2900),
     "experiments": ("experiments", 2717, 2900),
     "scripts": ("scripts", 2225, 1500),
-    "tests": ("tests", 33212, 28000),
+    "tests": ("tests", 33203, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",

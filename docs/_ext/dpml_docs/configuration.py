@@ -143,7 +143,7 @@ def algorithm(name: str) -> str:
         rst.title(f"``{name}``"),
         docstrings.inline(yaml_keys.heading(_file("algo", name))),
         rst.code(f"dpml-run algo={name}", "sh"),
-        docstrings.rst(parse(inspect.getdoc(cls)).text),
+        docstrings.rst(parse(inspect.getdoc(cls))[0]),
         rst.title("Keys", "-"),
         _options("algo", name),
         rst.title("Guarantees", "-"),
@@ -213,7 +213,7 @@ def algorithms(names: list[str]) -> str:
 
 def _first(doc: str | None) -> str:
     """Return the first paragraph of a docstring."""
-    return " ".join(parse(doc).text.split("\n\n")[0].split())
+    return " ".join(parse(doc)[0].split("\n\n")[0].split())
 
 
 def datasets() -> str:
@@ -227,7 +227,7 @@ def datasets() -> str:
         place = {"csv": "/own_data"}.get(name, "data/packaged" if name in PACKED else f"data/{name}")
         page = f"More: :doc:`{place}`."
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("dataset", name)))]
-        blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), page, _options("dataset", name)]
+        blocks += [docstrings.rst(parse(inspect.getdoc(cls))[0]), page, _options("dataset", name)]
     steps = [[rst.literal(step), docstrings.inline(_first(inspect.getdoc(STEPS[step])))] for step in STEPS]
     blocks += [rst.title("Preprocessing steps", "-"), "The steps that ``dataset.steps`` can list:"]
     blocks += [rst.table(["Step", "What it does"], steps, (1, 5)), rst.toctree(["/data/README", "data/*"], glob=True)]
@@ -243,5 +243,5 @@ def partitions() -> str:
     for name in options("partition"):
         _, cls = target("partition", name)
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("partition", name)))]
-        blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), _options("partition", name)]
+        blocks += [docstrings.rst(parse(inspect.getdoc(cls))[0]), _options("partition", name)]
     return rst.page(*blocks)

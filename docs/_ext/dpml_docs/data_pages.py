@@ -5,7 +5,7 @@ import re
 from dpml.config import catalogue
 from dpml.data import Info, Range, Raw, Source
 from dpml.data.info import Column
-from dpml.data.preprocess import after_one_hot
+from dpml.data.preprocess import coded_width, levels_of
 from dpml.data.sets.packaged import Packaged
 from dpml.data.table import Tabular
 
@@ -93,7 +93,7 @@ def _ranges(info: Info, sources: dict[str, Source]) -> list[str]:
         runs[-1][0].append(name)
     lines = [f"| {_names(names)} | {_stated(column)} |" for names, column in runs]
     lines += [f"| target | {info.target} |"] if info.target else []
-    facts = f"{info.bounds} There are {after_one_hot(info.columns):,} columns after one-hot coding."
+    facts = f"{info.bounds} There are {coded_width(levels_of(info.columns)):,} columns after one-hot coding."
     return ["## Public ranges", "", "| column | `dataset.bounds=public` |", "| --- | --- |", *lines, "", facts, ""]
 
 
