@@ -6,7 +6,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from examples import LOGISTIC, SIGMOID, SOFTMAX, SQUARED
-from quick import quick_first
 
 from dpml import sums
 from dpml.optim.gradients import Rows
@@ -101,7 +100,7 @@ def farthest(N: int, clip: float, seeds: int) -> float:
     return max(moves)
 
 
-@pytest.mark.parametrize("N", quick_first([30_000, 10**6]))
+@pytest.mark.parametrize("N", [30_000, 10**6])
 @pytest.mark.parametrize("clip", [0.1, 1e-3, 1.1e-6])
 def test_no_row_moves_a_sum_by_more_than_is_counted(N, clip) -> None:
     """With sums of ``tanh`` and a constant the second pair moved by 1.22 times as much, at a clip of 1e-3."""
@@ -123,7 +122,7 @@ def test_no_term_is_longer_than_its_clip(loss, clip) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("runs", quick_first([1, 3, 64, 200], 3))
+@pytest.mark.parametrize("runs", [1, 3, 64, 200])
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, SIGMOID, SOFTMAX], ids=lambda loss: loss.name)
 def test_a_row_that_is_replaced_changes_no_other_slope(loss, runs, dtype) -> None:
     """Bit for bit: the proof needs it of matrix products and of elementwise functions."""

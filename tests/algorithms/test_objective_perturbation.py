@@ -7,7 +7,6 @@ import mpmath
 import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, binary_parties, eta_of, proven, recipe_parties, release_of, sent
-from quick import quick_first
 from scipy import stats
 from scipy.integrate import quad
 from scipy.optimize import minimize
@@ -41,11 +40,8 @@ def log_density(w: np.ndarray, rows: np.ndarray, labels: np.ndarray, scale: floa
     return -math.hypot(*b) / scale + math.log((a + ridge) * (e + ridge) - c * c)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize(
-    ("eps", "lam", "N"), quick_first([(0.5, 0.0, 1), (1.0, 0.3, 2), (2.0, 0.02, 2), (0.3, 2.0, 1)], 2)
-)
+@pytest.mark.parametrize(("eps", "lam", "N"), [(0.5, 0.0, 1), (1.0, 0.3, 2), (2.0, 0.02, 2), (0.3, 2.0, 1)])
 def test_privacy_loss_never_exceeds_the_proven_eps(calibration: str, eps: float, lam: float, N: int) -> None:
     algorithm = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
     problem, d = Problem(1, N, 2), 2
@@ -109,12 +105,6 @@ def test_tight_pure_noise_has_the_ridge_that_loses_least(loss: Loss, norm: float
             assert least <= (ridge * norm**2 + d * (d + 1) * scale**2 / ridge) * 1.001
     if loss is LOGISTIC:
         assert made <= 2 / eps * (1 + 1e-9)
-
-
-def test_known_proven_eps_of_pure_noise() -> None:
-    """0.5489 is what a search over pairs finds, d = 1 and 2, with code of its own."""
-    published = ObjectivePerturbation(LOGISTIC, lam=0.01).guarantees(Budget(1.0), Problem(1, 50, 2))
-    assert published[-1].eps == pytest.approx(0.5489, abs=5e-5)
 
 
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED])
@@ -184,7 +174,7 @@ def test_sigma_star_solves_its_equation(d: int, eps: float, delta: float) -> Non
 
 @pytest.mark.parametrize(
     ("eps", "delta", "lam", "d"),
-    quick_first([(0.1, 0.05, 1.0, 1), (1.0, 1e-5, 1e-2, 30), (0.1, 0.05, 1e-4, 30), (3.0, 1e-3, 1e-4, 1)], 2),
+    [(0.1, 0.05, 1.0, 1), (1.0, 1e-5, 1e-2, 30), (0.1, 0.05, 1e-4, 30), (3.0, 1e-3, 1e-4, 1)],
 )
 def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, lam: float, d: int) -> None:
     problem, budget = Problem(5, 1000, d), Budget(eps, delta)
@@ -212,18 +202,24 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
     assert made.extra <= max(0.0, free - lam) * (1 + 1e-9)  # never more ridge than lessens the noise
 
 
-@pytest.mark.parametrize("calibration", quick_first(["tight", "published"]))
-def test_gaussian_noise_at_every_size(calibration: str) -> None:
-    rng = np.random.default_rng(2)
-    for eps in (1e-30, 1e-3, 0.3, 20.0, 3000.0, 1e30, math.inf):
-        for _ in range(2):
-            delta, lam = 10 ** rng.uniform(-12, -0.31), 10 ** rng.uniform(-9, 2)
-            problem = Problem(1, int(10 ** rng.uniform(0, 9)), int(10 ** rng.uniform(0, 4)))
+@pytest.mark.parametrize("N", [2, 30_162, 10**7])
+@pytest.mark.parametrize("calibration", ["tight", "published"])
+def test_gaussian_noise_at_every_size(calibration: str, N: int) -> None:
+    """From the smallest to the largest eps that a command line takes, without lam and with one."""
+    rng = np.random.default_rng(N)
+    for eps in (1e-30, 1e-12, 1e-6, 0.05, 1.0, 3000.0, 1e30, math.inf):
+        for lam in (0.0, 10 ** rng.uniform(-9, 2))[calibration == "published" :]:
+            delta, problem = 10 ** rng.uniform(-12, -0.31), Problem(1, N, int(rng.choice([1, 9999])))
             algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=lam)
             made = sent(algorithm, Budget(eps, delta), problem)
+            found = proven(algorithm, Budget(eps, delta), problem)["release"]
             assert made.extra >= 0
             assert made.scale < math.inf
-            assert proven(algorithm, Budget(eps, delta), problem)["release"] <= eps * (1 + 1e-6) + 1e-9
+            assert found <= eps * (1 + 1e-6) + 1e-9
+            if calibration == "tight" and lam == 0 and math.isfinite(eps):
+                # no eps is so small that the noise could do with less for it: it is that of delta alone
+                of_delta = made.scale == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
+                assert found >= 0.9999 * eps or (eps < 1e-9 and of_delta)
 
 
 @pytest.mark.parametrize(("eps", "lam"), [(1e-30, 1e-9), (1e-12, 1.0), (0.1, 1e-9), (20.0, 1e-9), (30.0, 1e-12)])
@@ -261,26 +257,6 @@ def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, 
         allowed = np.maximum(RESIDUAL, 2e-13 * np.linalg.norm(b, axis=1))
         assert np.all(np.linalg.norm(residual, axis=1) <= allowed)
     assert solver_tolerance(10**8) * 10**8 <= RESIDUAL
-
-
-EVERY = (1e-30, 1e-12, 1e-6, 0.05, 1.0, 3000.0, 1e6, 1e30)
-
-
-@pytest.mark.parametrize(("number", "N"), [(0, 2), (1, 30_162), (2, 10**7)])
-def test_the_ridge_of_the_proof_alone_spends_the_budget_at_every_size(number: int, N: int) -> None:
-    """Without lam, from the smallest to the largest eps that a command line takes; few and many columns in turn."""
-    rng = np.random.default_rng(N)
-    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
-    for eps in EVERY[number::3]:
-        d, delta = int(rng.choice([1, 9999])), 10 ** rng.uniform(-12, -0.31)
-        made = sent(algorithm, Budget(eps, delta), Problem(1, N, d))
-        assert made.extra > 0
-        found = proven(algorithm, Budget(eps, delta), Problem(1, N, d))["release"]
-        assert found <= eps * (1 + 1e-6)
-        # no eps is so small that the noise could do with less for it: it is that of delta alone
-        assert found >= 0.9999 * eps or (
-            eps < 1e-9 and made.scale == pytest.approx(2 / gdp.mu_of(0.0, delta), rel=1e-3)
-        )
 
 
 def test_theorem_5_1_holds_as_often_as_it_says() -> None:

@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from examples import LOGISTIC, SOFTMAX, ball, labelled_parties, loss_of, model_of
-from quick import quick_first
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
@@ -19,11 +18,9 @@ from dpml.optim.convex import TOLERANCE, fit
 from dpml.optim.losses import hard_targets, longest_minimiser
 from dpml.privacy import Budget, Problem
 
-LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)
 
-
-@pytest.mark.parametrize("lam", quick_first(LAMS, 3))
-@pytest.mark.parametrize("K", quick_first([1, 3, 6], 2))
+@pytest.mark.parametrize("lam", [1e-4, 0.1, 10.0, 1e-2, 1.0])
+@pytest.mark.parametrize("K", [1, 3, 6])
 @pytest.mark.parametrize("kind", [Vote, Soft])
 def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) -> None:
     """All its votes change in the worst way, on random and on built auxiliary rows; some pair comes close."""
@@ -196,7 +193,6 @@ def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
     assert count_votes(np.zeros((1, 2, 3))).tolist() == [[2, 0, 0]]
 
 
-@pytest.mark.slow
 def test_mixed_scikit_learn_classifiers_vote() -> None:
     """A tree, a logistic regression and naive Bayes in turn, by path, node and object; two parties have one label."""
     regression = {"_target_": "sklearn.linear_model.LogisticRegression", "C": 10.0}
@@ -237,16 +233,7 @@ def test_one_partys_rows_change_no_other_partys_vote(kind) -> None:
     assert np.abs(before - after).max() > 0
 
 
-@pytest.mark.parametrize(
-    "local",
-    [
-        "sklearn.tree.DecisionTreeClassifier",
-        [],
-        ["sklearn.tree.DecisionTree"],
-        [{"_target_": "sklearn.naive_bayes.GaussianNB", "depth": 3}],
-        ["collections.OrderedDict"],
-    ],
-)
+@pytest.mark.parametrize("local", ["sklearn.tree.DecisionTreeClassifier", [], ["sklearn.tree.DecisionTree"]])
 def test_local_classifiers_that_cannot_be_built_are_refused(local) -> None:
     with pytest.raises(UserError, match=r"algo\.local"):
         Soft(LOGISTIC, local=local)

@@ -159,7 +159,6 @@ def test_the_class_is_the_side_of_a_plane():
 # ---- privacy
 
 
-@pytest.mark.slow_cases("capefm-5-2", "dpgd-1-None", "ssp_descent-8-None")
 @pytest.mark.parametrize(
     ("algo", "parties", "colluders"), [("dpgd", 1, None), ("capefm", 5, 2), ("ssp_descent", 8, None)]
 )
@@ -175,7 +174,6 @@ def test_guarantees_are_those_of_the_accountant(algo, parties, colluders):
     assert max(g.eps for g in model.guarantees_ if g.basis == "proven") <= 0.5 * (1 + 1e-9)
 
 
-@pytest.mark.slow
 @SEEDED
 def test_the_noise_of_a_model_is_that_which_is_counted():
     """The lengths of 13 coordinates over 100 fits: within the quantiles at 1e-6 of Gamma(1300) on either side."""
@@ -190,7 +188,6 @@ def test_the_noise_of_a_model_is_that_which_is_counted():
     assert low < np.linalg.norm(draws - exact, axis=1).sum() / noisy.noise < high
 
 
-@pytest.mark.slow
 @SEEDED
 def test_noise_is_new_every_time_unless_a_seed_is_given():
     X, t = made_up()
@@ -219,7 +216,6 @@ def test_parties_are_those_of_the_ids():
     assert {g.view for g in private.guarantees_} == {"release", "aggregate", "colluders"}
 
 
-@pytest.mark.slow
 def test_what_no_budget_counts_is_warned_of():
     X, t = made_up()
     fits = {
@@ -245,7 +241,6 @@ def test_what_no_budget_counts_is_warned_of():
 # ---- scikit-learn around them
 
 
-@pytest.mark.slow
 def test_they_work_in_pipelines_searches_and_one_against_the_rest():
     X, t = made_up(n=2000)
     model = make_pipeline(FunctionTransformer(np.tanh), dpml.PrivateClassifier(eps=5, bounds=UNIT))
@@ -365,19 +360,6 @@ def test_numbers_may_be_of_numpy():
     assert model.guarantees_ == plain.guarantees_
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("algo", ["wdgd", "dpgd"])
-def test_three_classes_are_learnt_and_have_probabilities(algo):
-    rng = np.random.default_rng(0)
-    names = np.array(["low", "middle", "high"])
-    t = rng.integers(3, size=3000)
-    X = np.eye(3)[t] + 0.3 * rng.standard_normal((3000, 3))
-    model = dpml.PrivateClassifier(algo, eps=8.0, delta=1e-5, bounds=(-1, 2)).fit(X, names[t])
-    assert model.coef_.shape == (3, 3)
-    assert model.score(X, names[t]) > 0.8
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1)
-
-
 def test_targets_that_cannot_be_are_value_errors():
     X, t = made_up()
     model = dpml.PrivateClassifier("objpert", bounds=UNIT)
@@ -386,13 +368,10 @@ def test_targets_that_cannot_be_are_value_errors():
             model.fit(X, labels, party)
 
 
-@pytest.mark.slow
-def test_a_classifiers_statement_says_that_its_classes_are_of_the_rows() -> None:
-    """One row of a class of its own adds weights, so that no list of classes was stated; a target's range was."""
-    X, y = np.random.default_rng(0).uniform(-1, 1, (400, 2)), np.arange(400) % 2
-    for labels in (y, np.where(np.arange(400) == 7, 2, y)):
-        model = dpml.PrivateClassifier(bounds=UNIT).fit(X, labels)
-        assert "and which classes the records have" in model.statement_[4]
-        assert "by ranges that were stated" in model.statement_[5]
-    number = dpml.PrivateRegressor(bounds=UNIT, y_bounds=(0, 1)).fit(X, y)
-    assert "classes" not in number.statement_[4]
+def test_only_a_classifiers_statement_says_that_its_classes_are_of_the_rows() -> None:
+    """A row of a class of its own adds weights, so that no list of classes was stated; a target's range was."""
+    X, t = made_up()
+    classifier = dpml.PrivateClassifier(bounds=UNIT).fit(X, t > 0)
+    regressor = dpml.PrivateRegressor(bounds=UNIT, y_bounds=(-3, 3)).fit(X, t)
+    said = ["which classes the records have" in " ".join(model.statement_) for model in (classifier, regressor)]
+    assert said == [True, False]

@@ -9,14 +9,16 @@ import pytest
 import dpml
 from dpml.release.model import read_model
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:nothing is proven of this model, because the noise was made from a seed"
+)
+
 
 def rows(n=2000):
     rng = np.random.default_rng(0)
     return pd.DataFrame(rng.uniform(-1, 3, (n, 2)), columns=["length", "width"])
 
 
-@pytest.mark.slow_cases("True")
-@pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_the_command_predicts_what_the_estimator_does(run_command, tmp_path, fit_intercept) -> None:
     X = rows()
@@ -35,7 +37,6 @@ def test_the_command_predicts_what_the_estimator_does(run_command, tmp_path, fit
         model.save(tmp_path / "m.json", unsafe=True)
 
 
-@pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")
 def test_a_regressors_file_is_in_its_own_unit(tmp_path) -> None:
     X = rows()
     model = dpml.PrivateRegressor("ssp", bounds=(-1, 3), y_bounds=(0, 40), random_state=0).fit(X, 5 * X["length"] + 10)
@@ -80,7 +81,6 @@ def test_an_estimator_has_exact_noise_where_it_can(tmp_path, algo, loss) -> None
     model.save(tmp_path / "m.json", unsafe=True)
 
 
-@pytest.mark.filterwarnings("ignore:nothing is proven of this model, because the noise was made from a seed")
 def test_exact_noise_of_an_estimator_comes_from_the_system(monkeypatch) -> None:
     drawn, urandom = [], os.urandom
     monkeypatch.setattr(os, "urandom", lambda length: drawn.append(length) or urandom(length))

@@ -56,7 +56,6 @@ def test_every_public_name_is_there_and_documented():
 # ---- run
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_a_sweep_has_the_tables_and_the_cells_of_the_command(run_command):
     words = ["dataset=wdbc", "M=1", "eps=[0.1,1]", "draws=2", "seed=[0,1]"]
@@ -174,7 +173,6 @@ def test_guarantees_are_those_of_the_command(run_command):
     assert plain(dpml.guarantee("algo=capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30)) == printed
 
 
-@pytest.mark.slow
 @pytest.mark.usefixtures("unsearched")
 def test_findings_are_those_of_the_command(run_command):
     words = ("algo=ssp", "dataset=synthetic", "eps=1", "delta=1e-5", "M=2", "draws=500")

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import pytest
 from games import DELTA, EPS, Game, hits, impossible, low_bits, width, write_files
-from quick import quick_first
 from scipy import stats
 from scipy.special import ndtri
 
@@ -62,14 +61,13 @@ def test_a_stated_chance_of_a_false_alarm() -> None:
     assert stats.binom.sf(MANY - 1, TIMES, ALLOWED) * len(ATTACKS) * 15 < 1e-6
 
 
-LONG = ("capefm", "dpgd", "wdgd")
-"""The same code as that of others, or many more rounds."""
+ROUNDS = ("dpgd", "wdgd")
+"""Of these a release takes long."""
 
 
-@pytest.mark.slow_cases("avg-AB", "fm-AB", "gop-AB", "ssp-AB", "ssp_descent-AB")
-@pytest.mark.parametrize("names", quick_first(["AB", "RS"]))
+@pytest.mark.parametrize("names", ["AB", "RS"])
 @pytest.mark.parametrize(
-    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in LONG else []) for algo in ALGORITHMS]
+    "algo", [pytest.param(algo, marks=[pytest.mark.slow] if algo in ROUNDS else []) for algo in ALGORITHMS]
 )
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)
@@ -154,18 +152,11 @@ def clamped(law: BlockSampler, noise: np.ndarray, source: Callable[[int], bytes]
 
 
 PLANTED = {"low bits": sampled(floating), "impossible outcomes": sampled(clamped)}
-QUICK = {"low bits": ("dpfm", "ssp"), "impossible outcomes": ("dpfm", "ssp")}
-"""The noise of others is drawn by the same code."""
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize(
-    ("algo", "attack"),
-    [
-        pytest.param(algo, attack, marks=[] if algo in QUICK[attack] else [pytest.mark.slow])
-        for attack in ATTACKS
-        for algo in ALGORITHMS
-    ],
+    "algo", [pytest.param(algo, marks=[] if algo in ("dpfm", "ssp") else [pytest.mark.slow]) for algo in ALGORITHMS]
 )
 def test_the_same_attack_wins_where_noise_is_wrong(monkeypatch, algo, attack) -> None:
     PLANTED[attack](monkeypatch)

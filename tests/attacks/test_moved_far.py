@@ -78,7 +78,6 @@ def ratios(algorithm: Any, pairs: list[Pair]) -> list[float]:
 ALGORITHMS = [pytest.param(algo, marks=[pytest.mark.slow] if algo == "wdgd" else []) for algo in options("algo")]
 
 
-@pytest.mark.slow_cases("dpgd", "newton", "outpert", "ssp_descent")
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_rows_that_round_otherwise_are_in_another_order_or_cancel(algo) -> None:
     for algorithm in private(algo):
@@ -92,7 +91,6 @@ def shuffled(parties: Parties) -> Parties:
     return with_rows(parties, parties.X[order], parties.y[order])
 
 
-@pytest.mark.slow_cases("newton", "ssp_descent")
 @pytest.mark.parametrize("algo", ALGORITHMS)
 def test_the_order_of_rows_says_nothing(algo) -> None:
     """A sum in another order moves by less than what is counted for rounding; integers do not move at all."""

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from quick import quick_first
 from scipy import stats
 
 from dpml.audit.attacks import eps_by_gdp, eps_by_rates, eps_from_rates, rate_interval
@@ -36,8 +35,7 @@ def test_a_threshold_is_not_judged_on_the_scores_that_chose_it() -> None:
     assert eps_by_rates(first, second, 0.0, 0.05) == 0.0
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("eps", quick_first([1.0, 0.1, 4.0]))
+@pytest.mark.parametrize("eps", [1.0, 0.1, 4.0])
 def test_laplace_noise_is_not_accused_of_more_than_it_leaks(eps: float) -> None:
     rng = np.random.default_rng(1)
     noise = rng.laplace(size=(REPETITIONS, 2, DRAWS)) / eps
@@ -45,8 +43,7 @@ def test_laplace_noise_is_not_accused_of_more_than_it_leaks(eps: float) -> None:
     assert np.sum(found > eps) <= ALARMS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("mu", "delta"), quick_first([(1.0, 1e-5), (0.1, 0.05), (3.0, 0.05)]))
+@pytest.mark.parametrize(("mu", "delta"), [(1.0, 1e-5), (0.1, 0.05), (3.0, 0.05)])
 def test_gaussian_noise_is_not_accused_of_more_than_it_leaks(mu: float, delta: float) -> None:
     rng = np.random.default_rng(2)
     noise = rng.standard_normal((REPETITIONS, 2, DRAWS))

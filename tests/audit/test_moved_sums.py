@@ -101,15 +101,6 @@ def test_the_pairs_are_neighbours_of_rows_in_the_unit_ball() -> None:
     assert len(distinct(first.X, first.y)[0]) == 9_500 == len(distinct(second.X, second.y)[0]) - 1
 
 
-def test_a_generator_without_noise_leaves_sums_as_they_are() -> None:
-    rng = Quiet(np.random.PCG64(0))
-    assert not (1.0 + rng.standard_normal(3) - 1.0).any()
-    assert rng.standard_normal(3).all()
-    assert rng.bytes(4) == b"\0" * 4
-    first, second = (Quiet(np.random.PCG64(0)).spawn(1)[0].laplace(size=2) for _ in range(2))
-    assert (first == second).all()
-
-
 class Messages:
     """An observer that keeps how far every message is from the sums that an audit compares."""
 
@@ -193,7 +184,6 @@ def test_planted_rounding_is_seen(monkeypatch, bug, algorithm) -> None:
     assert moved(algorithm, BUDGET, neighbours) > 1.0005
 
 
-@pytest.mark.slow
 def test_the_audit_calls_it_a_bug(monkeypatch) -> None:
     """By sums of so many rows as a release has, though no attack on so few draws shows anything."""
     monkeypatch.setattr("dpml.audit.worse_pair", lambda algorithm, pair, *others: pair)

@@ -62,7 +62,6 @@ def find(algorithm, budget: Budget, draws: int) -> Finding:
     return {found.view: found for found in audit(algorithm, budget, PROBLEM, draws)}["release"]
 
 
-@pytest.mark.slow
 def test_what_could_not_have_been_seen_is_not_called_consistent() -> None:
     """The worst neighbours, and far too little noise to be seen at eps = 0.001 with a thousand draws."""
     algorithm = FunctionalMechanism(SQUARED, calibration="tight")
@@ -72,7 +71,6 @@ def test_what_could_not_have_been_seen_is_not_called_consistent() -> None:
     assert find(algorithm, Budget(1.0, 1e-5), 50_000).verdict == "consistent"
 
 
-@pytest.mark.slow
 def test_a_weak_pair_says_so() -> None:
     found = audit(
         NoisyDescent(LOGISTIC, sites="mpc", calibration="tight", rounds=1, clip=1.0), Budget(1.0, 1e-5), PROBLEM, 20_000
@@ -82,7 +80,6 @@ def test_a_weak_pair_says_so() -> None:
     assert weak.verdict == "no violation seen"
 
 
-@pytest.mark.slow
 def test_a_pure_guarantee_has_power_in_eps() -> None:
     found = find(Average(LOGISTIC, calibration="tight", lam=0.01), Budget(1.0), 20_000)
     assert found.power == pytest.approx(found.exact / found.proven)

@@ -1,14 +1,25 @@
-"""Examples of the pages print what the pages say, and every picture of docs/concepts.md can be drawn."""
+"""Examples of the pages and the script of the tutorial run, and every picture of docs/concepts.md can be drawn."""
 
 import doctest
 import re
 import runpy
+import warnings
 from pathlib import Path
 
 import pytest
 from pages import DOCS, blocks
 
+import dpml
+
 SCRIPT = DOCS.parent / "scripts" / "concept_pictures.py"
+
+
+@pytest.fixture(autouse=True)
+def in_an_empty_folder(tmp_path, monkeypatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("DPML_OFFLINE", "1")
+    monkeypatch.setenv("MPLBACKEND", "agg")
 
 
 def text(name: str) -> str:
@@ -17,10 +28,7 @@ def text(name: str) -> str:
 
 @pytest.mark.slow_cases("concepts.md", "api.md")
 @pytest.mark.parametrize("name", ["start.md", "concepts.md", "api.md"])
-def test_examples_print_what_the_page_says(name, tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_OFFLINE", "1")
-    monkeypatch.setenv("MPLBACKEND", "agg")
+def test_examples_print_what_the_page_says(name) -> None:
     source = "\n".join(block.body for block in blocks(text(name)) if block.language == "python")
     page = doctest.DocTestParser().get_doctest(source, {}, name, None, 0)
     printed: list[str] = []
@@ -38,3 +46,17 @@ def test_the_script_draws_every_picture(tmp_path: Path) -> None:
     for path in (script["start"](tmp_path), *(script["write"](name, tmp_path) for name in script["PICTURES"])):
         assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
         assert path.stat().st_size < 60_000
+
+
+def test_the_page_of_functions_names_all_that_is_public() -> None:
+    assert set(re.findall(r"`dpml\.(\w+)`", text("api.md"))) - {"audit"} == set(dpml.__all__)
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_from_top_to_bottom() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        names = runpy.run_path(str(DOCS / "examples" / "nine_steps.py"))
+    assert names["accuracy"].shape == (5, 3)
+    assert names["accuracy"].loc[10].min() > 0.85
+    assert 2.1 < names["total"] < 2.2

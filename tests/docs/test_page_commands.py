@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pages import DOCS, blocks, flat, words
+from pages import DOCS, blocks, flat, words, write_files
 
 PAGES = [
     DOCS / "start.md",
@@ -83,11 +83,7 @@ def in_a_shell(line: str, folder: Path) -> str:
 def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str, ...]) -> None:
     """Write a page's files, run its commands of some kinds, and compare what they print with what the page says."""
     page = blocks((DOCS / name).read_text(encoding="utf-8"))
-    for block in page:
-        if block.file:
-            target = folder / block.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(block.body, encoding="utf-8")
+    write_files(page, folder)
     printed = ""
     for block in page:
         if block.language == "bash":

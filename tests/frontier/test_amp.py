@@ -9,8 +9,6 @@ from examples import LOGISTIC, binary_parties, eta_of, proven, release_of, sent
 from scipy import stats
 
 from dpml.optim import NotConvergedError
-from dpml.optim.convex import optimum
-from dpml.optim.losses import Logistic
 from dpml.packs.frontier import amp
 from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, noise
@@ -92,16 +90,3 @@ def test_a_solver_that_stops_early_releases_nothing(monkeypatch) -> None:
     prepared = TIGHT.prepare(binary_parties(), np.random.default_rng(0))
     with pytest.raises(NotConvergedError, match="gamma"):
         prepared.release([BUDGET], np.random.default_rng(1), 2)
-
-
-def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
-    parties, budget = binary_parties(), Budget(math.inf, 0.1)
-    for algorithm in (replace(TIGHT, lam=0.05), ApproximateMinima(LOGISTIC, lam=0.05)):
-        released = release_of(algorithm, parties, [budget], 2, seed=0)
-        best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
-        assert np.abs(released.weights - best).max() <= sent(algorithm, budget, parties.problem).gamma / 0.05 + 1e-7
-        assert proven(algorithm, budget, parties.problem)["release"] == math.inf
-    best = optimum(Logistic(2.0), parties.X, parties.y, 0.05)
-    assert np.allclose(
-        release_of(replace(TIGHT, lam=0.05, shift=2.0), parties, [budget], 1, seed=0).weights, best, atol=1e-6
-    )

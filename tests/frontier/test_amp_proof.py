@@ -63,7 +63,6 @@ def test_half_of_the_sensitivity_is_not_enough(sigma: float, ridge: float, mu: f
     assert np.maximum(joint, 0).sum() * (w[1] - w[0]) > 1.02 * delta
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("error", [0.3, 2.0])
 def test_what_is_released_keeps_the_bound_whatever_the_solver_does(error: float) -> None:
     """v + z alone, for solvers that err by g/R in the worst direction: by convolution."""

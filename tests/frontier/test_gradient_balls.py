@@ -6,7 +6,6 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from quick import quick_first
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -47,15 +46,13 @@ def farthest(gradients, any_label: bool, w: np.ndarray, rng, starts: int = 2) ->
     return max(found)
 
 
-@pytest.mark.slow_cases("0.0-logistic", "1.0-logistic", "1.0-squared")
 @each_kind
-@pytest.mark.parametrize("length", quick_first([0.0, 1.0, 5.28, 0.3, 2.36, 16.7], 2))
+@pytest.mark.parametrize("length", [0.0, 1.0, 5.28, 0.3, 2.36, 16.7])
 def test_the_farthest_two_rows_reach_it(gradients, radius, any_label, length) -> None:
     found = farthest(gradients, any_label, np.array([0.0, length]), np.random.default_rng(1))
     assert 2 * radius(length) * (1 - 1e-6) <= found <= 2 * radius(length) * (1 + 1e-9)
 
 
-@pytest.mark.slow_cases("logistic")
 @each_kind
 def test_all_gradients_lie_in_the_ball_that_the_proof_names(gradients, radius, any_label) -> None:
     """Its centre is as far along w as the gradients of the two farthest rows are."""

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of, sent, some_parties
 from mpmath import exp, mp, mpf
-from quick import quick_first
 from scipy import stats
 from scipy.optimize import lsq_linear, minimize
 from scipy.special import expit
@@ -14,7 +13,6 @@ from scipy.special import expit
 from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
-from dpml.optim.convex import optimum
 from dpml.optim.losses import Logistic
 from dpml.packs.frontier import outpert
 from dpml.packs.frontier.outpert import Fit, GaussianOutput, added, gradient_error, gradient_lengths
@@ -58,8 +56,8 @@ def diameter(N: int, lam: float, d: int = 2, loss=LOGISTIC, **options) -> float:
 
 
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("lam", quick_first([0.03, 3.0, 1e-3, 0.3], 2))
-@pytest.mark.parametrize("N", quick_first([1, 2, 4, 10], 2))
+@pytest.mark.parametrize("lam", [0.03, 3.0, 1e-3, 0.3])
+@pytest.mark.parametrize("N", [1, 2, 4, 10])
 def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
     rng = np.random.default_rng([N, d])
     bound = diameter(N, lam, d)
@@ -80,7 +78,7 @@ def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
 
 
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
-@pytest.mark.parametrize(("N", "lam"), quick_first([(1, 0.5), (2, 0.1), (5, 0.01), (5, 3.0), (10, 0.1)], 2))
+@pytest.mark.parametrize(("N", "lam"), [(1, 0.5), (2, 0.1), (5, 0.01), (5, 3.0), (10, 0.1)])
 def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
     """By SLSQP in the ball."""
     rng = np.random.default_rng(N)
@@ -124,15 +122,6 @@ def test_the_noise_drawn_is_the_noise_counted(loss) -> None:
     assert stats.kstest(drawn[0].ravel(), "norm").pvalue > 1e-4
     assert np.abs(np.corrcoef(drawn[0].T) - np.eye(4)).max() < 5 / math.sqrt(draws)
     assert np.allclose(drawn[0], drawn[1], atol=1e-9)
-
-
-def test_without_noise_it_is_the_minimiser() -> None:
-    parties, budget = binary_parties(), Budget(math.inf, 1e-3)
-    for lam in (0.0, 0.1):
-        w = release_of(GaussianOutput(LOGISTIC, lam=lam), parties, [budget], 2, seed=0).weights
-        assert np.allclose(w, optimum(LOGISTIC, parties.X, parties.y, lam), atol=1e-6)
-    w = release_of(GaussianOutput(SQUARED, radius=100.0), parties, [budget], 1, seed=0).weights[0, 0]
-    assert np.allclose(w, np.linalg.lstsq(parties.X, parties.y)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 1.0])

@@ -47,15 +47,6 @@ def test_gradients_are_those_of_a_plain_loop(slopes, weights):
         np.testing.assert_allclose(gradient, expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("slopes", CUT, ids=named)
-def test_single_precision_is_enough(slopes):
-    X, y = rows_and_labels(slopes.loss, 3000, 20)
-    v, w = np.full(3000, 1 / 3000), 5 * np.random.default_rng(0).standard_normal((4, 20))
-    single = rows_of(slopes, X, y, v).gradient(w.astype(np.float32))
-    double = rows_of(slopes, X, y, v, np.float64).gradient(w)
-    np.testing.assert_allclose(single, double, atol=2e-6)
-
-
 @pytest.mark.parametrize("slopes", ALL, ids=named)
 def test_constants_of_cut_losses_by_a_fine_grid(slopes):
     """G and L are never exceeded, and as good as reached; a cut convex loss is convex, for its slopes grow."""

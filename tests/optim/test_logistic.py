@@ -91,7 +91,6 @@ def test_what_cannot_be_solved_is_refused() -> None:
         fit(1e3 * X, targets, 1e-4, tolerance=1e-18)
 
 
-@pytest.mark.slow_cases("10.0")
 @pytest.mark.parametrize("lam", [1e-6, 1e-3, 0.3, 10.0])
 def test_with_an_unknown_number_of_classes_the_longest_minimiser_is_that_of_any(lam) -> None:
     """||grad|| <= ||a - p|| < 1 at w = 0, and as close to 1 as one likes with many classes: 1/lam, not less."""

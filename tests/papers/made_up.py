@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
+from scipy.stats import norm
 
 from dpml.reporting.claims import Claim, Evidence, Verdict
 from dpml.reporting.criteria import is_share
@@ -66,6 +67,11 @@ def joined(*evidence: Evidence) -> Evidence:
     """All rows, and the published points of the first."""
     axes = {block: x for one in evidence for block, x in one.axes.items()}
     return Evidence(pd.concat([one.rows for one in evidence], ignore_index=True), evidence[0].published, axes)
+
+
+def delta_of(mu: float, eps: float) -> float:
+    """The delta of a Gaussian release, by its definition."""
+    return float(norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu))
 
 
 def decide(claim: Claim, evidence: Evidence) -> str:

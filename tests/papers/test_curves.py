@@ -12,7 +12,6 @@ from dpml.optim.losses import LOSSES
 from dpml.packs.imtiaz2019.curves import (
     delta_against_colluders,
     delta_against_tau,
-    noise_left,
     noise_of_uneven_sites,
 )
 from dpml.packs.imtiaz2019.tight import FAMILY, loss_at_proven_eps
@@ -73,13 +72,6 @@ def test_more_colluders_see_more_but_their_view_says_less() -> None:
     assert whole[0] == pytest.approx(theirs[0], rel=1e-6)  # without colluders the two are one
     assert (np.diff(whole) > 0).all()
     assert (np.diff(theirs) < 0).all()  # which cannot be: what is left random is known
-
-
-def test_noise_left_is_lemma_1_and_proposition_1() -> None:
-    table = noise_left([3, 8], samples=20000).set_index(["M", "metric"])["value"]
-    for M in (3, 8):  # relative standard errors of 1 % and 1.4 %; five of them
-        assert table[M, "cape_over_pooled"] == pytest.approx(1, rel=0.05)
-        assert table[M, "conv_over_cape"] == pytest.approx(M, rel=0.07)
 
 
 def test_the_plain_average_of_uneven_sites_is_h_times_as_noisy_and_the_weighted_sum_is_not() -> None:

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of
-from made_up import NO_POINTS, decide
-from scipy.stats import norm
+from made_up import NO_POINTS, decide, delta_of
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
@@ -23,10 +22,6 @@ KINDS = (dca.DCA, dca.Unprojected, dca.Curator, dca.InputPerturbed)
 
 def textbook(delta):
     return math.sqrt(2 * math.log(1.25 / delta))
-
-
-def delta_of(mu, eps):
-    return norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
 
 
 # ---- sensitivities
@@ -59,13 +54,6 @@ def test_no_two_rows_are_farther_apart_than_is_proven(d):
     assert rows["not clipped, one-sided"] == pytest.approx(
         np.linalg.norm(far) / theorems.printed_statistics(np.full(d + 1, 5.0))
     )
-
-
-def test_the_sums_of_squares_move_by_the_squares():
-    reach = np.array([1.0, 1.0, 7.5])
-    apart = np.linalg.norm(reach**2)
-    noise = textbook(0.3e-4) * np.linalg.norm(reach) / (0.3 * 2.0)  # as the program has it
-    assert theorems.mu_of_bounds(2.0, 1e-4, reach) == pytest.approx(apart / noise)
 
 
 def test_the_parts_of_a_release():
@@ -206,7 +194,6 @@ def test_made_up_rows_are_in_the_domain_and_the_error_is_theirs():
 DEPENDS, HOLDS, FAILS = "depends on an unstated choice", "reproduced", "not reproduced"
 
 
-@pytest.mark.slow
 def test_verdicts_on_exact_numbers():
     uci = theorems.parts([1, 31.6], 1e-4, 8, (7.5, 7.5)).assign(block="uci")
     gdsc = theorems.parts([1, 10], 1e-3, 10, (1, 7.5)).assign(block="gdsc")

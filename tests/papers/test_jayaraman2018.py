@@ -7,9 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of, unit_rows, wddp
-from made_up import NO_POINTS, decide
-from scipy import stats
-from scipy.integrate import quad
+from made_up import NO_POINTS, decide, delta_of
 from scipy.optimize import brentq, minimize
 
 from dpml.algorithms.ensemble import LocalAggregation
@@ -120,21 +118,11 @@ def test_wddp_with_c_of_8_M_squared_is_local_gradient_perturbation():
 # ---- theorems
 
 
-def exact_delta(mu, eps):
-    """The hockey-stick divergence of N(mu, 1) from N(0, 1), by integration."""
-
-    def excess(x):
-        return max(0.0, stats.norm.pdf(x, mu) - math.exp(eps) * stats.norm.pdf(x))
-
-    start = eps / mu + mu / 2
-    return quad(excess, start, start + 12, epsabs=1e-14, limit=200)[0]
-
-
 def test_theorem_3_4_holds_for_small_eps_only():
     """One round, m n = 50: a row moves the mean gradient by 2/50, and sigma is by the formula."""
     for eps, delta, holds in ((0.5, 1e-3, True), (6.0, 1e-3, True), (8.0, 1e-3, False), (8.0, 1e-2, False)):
         sigma = math.sqrt(8 * math.log(1 / delta)) / (50 * eps)
-        delta_then = exact_delta(2 / 50 / sigma, eps)
+        delta_then = delta_of(2 / 50 / sigma, eps)
         (value,) = theorems.gradient_perturbation([eps], [delta], [1.0])["value"]
         assert value == pytest.approx(math.log10(delta_then / delta), abs=1e-6)
         assert (delta_then <= delta) == holds
@@ -173,7 +161,7 @@ def test_table_1_in_numbers():
         assert table["std"][name] == pytest.approx(std, rel=0.01)
         assert table["needed"][name] / table["std"][name] == pytest.approx(2 * math.sqrt(math.log(1e3)), rel=1e-12)
         mu = math.sqrt(100) * 2 / (50_000 if name == "MPC Grad P" else 5_000) / table["generated"][name]
-        assert exact_delta(mu, table["eps_of_noise"][name]) == pytest.approx(1e-3, rel=1e-6)
+        assert delta_of(mu, table["eps_of_noise"][name]) == pytest.approx(1e-3, rel=1e-6)
 
 
 # ---- claims

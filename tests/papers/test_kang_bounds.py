@@ -1,16 +1,19 @@
-"""The published bounds of Kang et al. 2019, and settings as axes."""
+"""Kang et al. 2019: the published bounds, and what its theorems name, measured against plain loops."""
 
 import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, descended
+from examples import LOGISTIC, dealt, descended
 
 from dpml.optim.convex import optimum
 from dpml.optim.gradients import Rows
-from dpml.optim.losses import mean_loss
+from dpml.optim.losses import LOSSES, mean_loss
 from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds
+from dpml.packs.kang2019.theorems import EVERY, MeasuredDescent
+from dpml.privacy import Budget
 
+DELTA = 1e-3
 AT = {"p": 10, "G": 1.0, "N": 4000, "T": 50, "lam": 0.1, "eps": 0.5, "delta": 1e-3}
 
 
@@ -55,3 +58,74 @@ def test_rows_of_table_1():
     assert [METHODS[name][0] for name in bounds] == ["yes", "yes", "no", "no", "yes"]
     equal = published_bounds(AT, M=8, n_min=500)
     assert equal["Jayaraman et al. 2018"][0] == pytest.approx(wddp[0])
+
+
+# ---- on made-up rows
+
+
+def some_rows(n: int = 300, d: int = 3):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, d))
+    X /= np.linalg.norm(X, axis=1).max()
+    y = np.where(X @ np.arange(1, d + 1) + 0.2 * rng.standard_normal(n) > 0, 1.0, -1.0)
+    return dealt("binary", X, y, 4)
+
+
+def risk(loss: str, X, y, w, lam):
+    """Value and gradient of the mean loss + lam/2 ||w||^2, from the losses' formulas."""
+    p = 1 / (1 + np.exp(y * (X @ w)))
+    value, slope = (np.mean(-np.log(1 - p)), -y * p) if loss == "logistic" else (np.mean(p), -y * p * (1 - p))
+    return value + lam / 2 * w @ w, X.T @ slope / len(y) + lam * w
+
+
+def measured(loss: str, eps, draws=1, seed=1, **options):
+    options = {"variant": "once", "step_selection": "fixed", "lam": 0.05, "rounds": 200} | options
+    mechanism = MeasuredDescent(LOSSES[loss], **options).prepare(some_rows(), np.random.default_rng(0))
+    budgets = [Budget(e, DELTA) for e in np.atleast_1d(eps)]
+    return mechanism, mechanism.release(budgets, np.random.default_rng(seed), draws)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "sigmoid"])
+def test_without_noise_the_constant_and_the_bound_are_those_of_a_plain_loop(loss):
+    lam, rounds = 0.05, 100
+    mechanism, release = measured(loss, math.inf, rounds=rounds)
+    X, y, w = mechanism.parties.X, mechanism.parties.y, mechanism.start.copy()
+    smoothness = {"logistic": 0.25, "sigmoid": 1 / (6 * math.sqrt(3))}[loss] + lam
+    algorithm, far = mechanism.algorithm, mechanism.start.copy()
+    of = algorithm.messages(Budget(math.inf, DELTA), mechanism.problem)[0].of
+    least = algorithm.minimum(mechanism.parties, mechanism.terms(of).total)
+    for _ in range(5000):  # the objectives of these rows have one minimum
+        far -= risk(loss, X, y, far, lam)[1] / smoothness
+    assert least == pytest.approx(risk(loss, X, y, far, lam)[0], abs=1e-9)
+    ratios = []
+    for t in range(rounds + 1):
+        value, slope = risk(loss, X, y, w, lam)
+        if t == 0:
+            start = value - least
+        if (t % EVERY == 0 or t == rounds) and value - least > 1e-9:
+            ratios.append(slope @ slope / 2 / (value - least))
+        if t < rounds:
+            w -= slope / smoothness
+    found = {name: values[0, 0] for name, values in release.metrics.items()}
+    assert found["pl_constant"] == pytest.approx(min(ratios), rel=1e-2)
+    left = (1 - found["pl_constant"] / smoothness) ** rounds
+    assert found["theorem3_bound"] == pytest.approx(left * start, rel=1e-5)
+    assert 0 <= found["excess_risk"] <= found["theorem3_bound"] + 1e-7
+    assert ("theorem2_bound" in found) == (loss == "logistic")
+    if loss == "logistic":
+        assert found["pl_constant"] >= lam
+        assert found["theorem2_bound"] == pytest.approx((1 - lam / smoothness) ** rounds * start, rel=1e-5)
+
+
+@pytest.mark.parametrize(("variant", "share"), [("once", 1.0), ("synchronous", 0.25)])
+def test_theorem_2_has_the_noise_that_is_there_and_bounds_the_mean(variant, share):
+    """Equal clients: sigma^2 once, sigma^2/4 in the average of four clients' noise."""
+    lam, smoothness, T = 0.05, 0.3, 200
+    _, release = measured("logistic", [5.0, 40.0], draws=200, variant=variant)
+    for e, eps in enumerate((5.0, 40.0)):
+        found = {name: values[e] for name, values in release.metrics.items()}
+        variance = share * 16 * T * math.log(1 / DELTA) / (300 * eps) ** 2
+        noise = 3 * variance / (2 * lam) * (1 - (1 - lam / smoothness) ** T)
+        assert found["theorem2_bound"] == pytest.approx(noise, rel=1e-3)  # the start is forgotten
+        assert found["excess_risk"].mean() < found["theorem2_bound"].mean()
+        assert found["pl_constant"].min() >= lam

@@ -1,18 +1,19 @@
-"""Theorem 5.3 of Rajkumar & Agarwal 2012, with the constants of its proof."""
+"""Rajkumar & Agarwal 2012: Theorem 5.3, with the constants of its proof, and the noise of footnote 2."""
 
 import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, release_of
+from examples import LOGISTIC, binary_parties, proven, release_of
 from scipy import stats
 
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.data import Files
-from dpml.data.partition import Equal, partition
+from dpml.data.partition import Equal, Fractions, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.errors import UserError
 from dpml.packs.rajkumar2012 import bounds
+from dpml.packs.rajkumar2012.methods import LaplaceAggregation
 from dpml.privacy import Budget, Problem
 from dpml.seeds import generator
 
@@ -86,3 +87,18 @@ def test_full_noise_has_the_variance_of_all_parties():
     assert ratios["skewed", "full noise"] > ratios["skewed", "stated"]
     proven = rows.loc[rows["metric"] == "proven_of_party", "value"]
     assert (proven <= 0.1).all()
+
+
+def test_the_noise_is_that_of_footnote_2():
+    """False alarm: 4 tests of Kolmogorov and Smirnov at 1e-4 each, and six correlations of five standard errors."""
+    parties = binary_parties(Fractions(fractions=(0.1, 0.2, 0.3, 0.4)), M=4)
+    algorithm = LaplaceAggregation(LOGISTIC, lam=0.1)
+    exact = release_of(algorithm, parties, [Budget(math.inf)]).weights[0, 0]
+    noise = release_of(algorithm, parties, [Budget(0.5)], 4000).weights[0] - exact
+    scale = 2 / (4 * 30 * 0.1 * 0.5)
+    for each in noise.T:
+        assert stats.kstest(each, stats.laplace(scale=scale).cdf).pvalue > 1e-4
+    others = np.corrcoef(noise.T) - np.eye(4)
+    assert np.abs(others).max() < 5 / math.sqrt(4000)
+    # sqrt(d) times the claim, as a move along the diagonal shows
+    assert proven(algorithm, Budget(0.5), parties.problem)["release"] == pytest.approx(2 * 0.5, rel=1e-5)

@@ -45,7 +45,6 @@ def test_without_rho_two_gradients_tell_a_row():
     assert decide(*judged("rajkumar2012", "R3.3", rows.iloc[:0])) == "cannot be tested here"
 
 
-@pytest.mark.slow
 def test_minimisers_move_by_what_the_text_allows():
     rows = auxiliary.moves([4], tries=20)
     claim, found = judged("hamm2016", "H5.1", rows)

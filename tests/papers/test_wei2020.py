@@ -7,10 +7,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of, unit_rows
-from made_up import NO_POINTS, decide
+from made_up import NO_POINTS, decide, delta_of
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import comb
-from scipy.stats import norm
 
 from dpml.optim.losses import LOSSES
 from dpml.packs.wei2020 import theorems
@@ -21,10 +20,6 @@ from dpml.reporting.claims import Evidence
 
 LOGISTIC, CLAIMS = LOSSES["logistic"], claims_of("wei2020")
 DELTA, C = 0.01, math.sqrt(2 * math.log(125))
-
-
-def delta_of(mu, eps):
-    return norm.cdf(mu / 2 - eps / mu) - math.exp(eps) * norm.cdf(-mu / 2 - eps / mu)
 
 
 # ---- noise
@@ -191,7 +186,6 @@ def verdict(name, rows):
     return decide(CLAIMS[name], Evidence(rows.assign(block="all", algo="all"), NO_POINTS))
 
 
-@pytest.mark.slow
 def test_verdicts_on_exact_numbers():
     clips = pd.concat([theorems.sensitivity([100], clip, 1, DELTA, 1) for clip in (20.0, 0.5)])
     assert verdict("WE.1", clips) == "depends on an unstated choice"

@@ -6,7 +6,6 @@ import math
 import numpy as np
 import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, Observed, clipped_slope, jayaraman, release_of, wang, wddp
-from quick import quick_first
 from scipy.optimize import minimize
 
 from dpml.algorithms.descent.layouts import MeanGradients
@@ -239,8 +238,7 @@ CLIPPED = {
 # ---- what a row moves
 
 
-@pytest.mark.slow_cases("jayaraman-loss0-0.1", "jayaraman-loss1-0.3", "wang-loss1-0.3")
-@pytest.mark.parametrize(("loss", "clip"), quick_first([(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)], 2))
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)])
 @pytest.mark.parametrize("kind", ["wang", "jayaraman"])
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
     """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
@@ -262,21 +260,6 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
     n = 5 if kind == "wang" else 4
     assert algorithm.lipschitz == clip
     assert 0.98 * 2 * clip / n <= most <= 2 * clip / n * (1 + 1e-9)
-
-
-@pytest.mark.parametrize("kind", CLIPPED)
-@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
-def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
-    """The view that it is for is exact whatever the clip; unclipped logistic noise is 1/clip times as wide."""
-    make, options = CLIPPED[kind]
-    algorithm, wide = (make(loss, clip=c, rounds=50, step=0.1, **options, **TIGHT) for c in (clip, 10 * clip))
-    problem = problem_of()
-    assert proven(algorithm)[algorithm.target] == pytest.approx(BUDGET.eps, rel=1e-9)
-    noises = [float(each.per_rows(BUDGET, problem)[0]) for each in (algorithm, wide)]
-    assert noises[1] / noises[0] == pytest.approx(min(10.0, wide.lipschitz / clip))
-    if kind in ("jayaraman", "sums", "once"):
-        moved = 2 * clip * (1 + single_imprecision(problem.N, problem.d))
-        assert noises[0] == pytest.approx(moved * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
 
 
 # ---- what is run

@@ -15,7 +15,7 @@ from dpml.data.partition import Equal, partition
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release.inference import hidden_directions
-from tests.algorithms.quadratic.test_regression import design
+from tests.algorithms.quadratic.test_regression import design, symmetric
 
 LOGISTIC = LOSSES["logistic"]
 TRUE = np.array([2.0, -1.0, 0.0, 1.5, -1.5])
@@ -167,10 +167,7 @@ def release(X, counts, mu, rng):
     d, w, rounds = X.shape[1], np.zeros(X.shape[1]), []
     for share in (0.04, 0.04, 0.04, 0.05, 0.08, 0.35, 0.4):
         t, p = 2 / np.sqrt(share) / mu, expit(X @ w)
-        noise = [t * rng.standard_normal(d)]
-        for scale in (t / 4, np.sqrt(2) * t):
-            E = np.triu(rng.standard_normal((d, d)), 1) / np.sqrt(2)
-            noise.append(scale * (E + E.T + np.diag(rng.standard_normal(d))))
+        noise = [t * rng.standard_normal(d), t / 4 * symmetric(rng, d), np.sqrt(2) * t * symmetric(rng, d)]
         gradient = X.T @ (counts.sum(axis=1) * p - counts[:, 1])
         hessian = (X.T * (counts.sum(axis=1) * p * (1 - p))) @ X
         meat = (X.T * (counts[:, 0] * p**2 + counts[:, 1] * (1 - p) ** 2)) @ X

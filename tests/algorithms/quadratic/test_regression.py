@@ -46,6 +46,12 @@ def test_no_two_samples_are_farther_apart_than_the_guarantee_says_and_two_are_as
     assert farthest >= message.sensitivity**2 * (1 - 1e-3)
 
 
+def symmetric(rng, d):
+    """Unit noise on a matrix: on the diagonal, and divided by sqrt 2 beside it."""
+    above = np.triu(rng.standard_normal((d, d)), 1) / np.sqrt(2)
+    return above + above.T + np.diag(rng.standard_normal(d))
+
+
 def covered(repetitions, n, square_noise, linear_noise, labels_noise, scaled_up=1.0, seed=0):
     """How often nominal 95 % intervals cover each of TRUE, with noise that this test draws."""
     rng, d, found = np.random.default_rng(seed), len(TRUE), []
@@ -53,8 +59,7 @@ def covered(repetitions, n, square_noise, linear_noise, labels_noise, scaled_up=
     for _ in range(repetitions):
         X = np.column_stack([rng.uniform(-1, 1, (kept, d - 2)), rng.random(kept) < 0.2, np.ones(kept)]) / np.sqrt(d)
         y = X @ TRUE + rng.uniform(-0.3, 0.3, kept)
-        E = rng.standard_normal((d, d)) * square_noise
-        E = np.triu(E, 1) / np.sqrt(2) + np.triu(E, 1).T / np.sqrt(2) + np.diag(np.diag(E))
+        E = square_noise * symmetric(rng, d)
         moments = Moments(
             scaled_up * X.T @ X + E, scaled_up * X.T @ y + rng.standard_normal(d) * linear_noise,
             scaled_up * y @ y + rng.standard_normal() * labels_noise, square_noise, linear_noise, n, scaled_up,
@@ -115,9 +120,7 @@ def test_a_value_as_frequent_as_a_release_says_has_a_coefficient(n, numbers, val
             X = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, numbers)), category[:, None] == range(1, values)])
             X /= np.sqrt(2 + numbers)
             y = X @ rng.uniform(-0.2, 0.2, d)
-            E = np.triu(rng.standard_normal((d, d)), 1) / np.sqrt(2)
-            E = square * (E + E.T + np.diag(rng.standard_normal(d)))
-            sums = X.T @ X + E, X.T @ y + linear * rng.standard_normal(d), y @ y
+            sums = X.T @ X + square * symmetric(rng, d), X.T @ y + linear * rng.standard_normal(d), y @ y
             found += hidden_directions(np.eye(d)[-1:], Moments(*sums, square, linear, n).estimated())[0]
         return found
 
@@ -154,8 +157,7 @@ def test_intervals_cover_the_coefficients_of_real_tables(name, n, eps):
     true, rows, covered = np.linalg.lstsq(X, y, rcond=None)[0], np.column_stack([X, y]), []
     for _ in range(150):
         sums = (rows * rng.multinomial(n, np.full(len(X), 1 / len(X)))[:, None]).T @ rows
-        E = np.triu(rng.standard_normal((d, d)), 1) / np.sqrt(2)
-        E = square * (E + E.T + np.diag(rng.standard_normal(d)))
+        E = square * symmetric(rng, d)
         noise = linear * rng.standard_normal(d), constant * rng.standard_normal()
         fitted = Moments(sums[:d, :d] + E, sums[:d, d] + noise[0], sums[d, d] + noise[1], square, linear, n).estimated()
         hidden = hidden_directions(np.eye(d), fitted)

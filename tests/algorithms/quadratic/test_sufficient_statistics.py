@@ -17,7 +17,6 @@ from examples import (
     release_of,
     some_parties,
 )
-from quick import quick_first
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
@@ -45,7 +44,6 @@ def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple
 # ---- the sensitivity
 
 
-@pytest.mark.slow
 def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     """Pairs of parties of many rows, in units of the noise of M times the sum; parties of equal rows reach it."""
     algorithm, problem = SufficientStatistics(SQUARED, unit="party"), Problem(5, 500, 2)
@@ -114,7 +112,7 @@ def released(algorithm: SufficientStatistics, given: Parties) -> np.ndarray:
     return release_of(algorithm, given, [NONE]).weights[0]
 
 
-@pytest.mark.parametrize(("K", "d"), quick_first([(2, 2), (3, 1), (10, 3)], 2))
+@pytest.mark.parametrize(("K", "d"), [(2, 2), (3, 1), (10, 3)])
 def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
     """By ascent, on the sums that the code computes of single rows; two rows of one class reach what is counted."""
     problem, rng = Problem(1, 2, d, classes=K), np.random.default_rng(0)
@@ -142,21 +140,14 @@ def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
 
 def test_without_noise_it_is_least_squares_of_centred_codes() -> None:
     given = of_classes()
+    W = released(SufficientStatistics(SOFTMAX, lam=0.3), given).reshape(4, 3)
+    gradient = 2 * (W @ given.X.T - codes(given.y, 4).T) @ given.X / 200 + 0.3 * W
+    assert np.abs(gradient).max() < 1e-10
     expected = np.linalg.lstsq(given.X, np.eye(4)[given.y.astype(int)] - 1 / 4, rcond=None)[0].T.ravel()
     assert np.allclose(released(SufficientStatistics(SOFTMAX), given), expected, atol=1e-10)
     root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))[:, None]
     expected = np.linalg.lstsq(root * given.X, root * codes(given.y, 4), rcond=None)[0].T.ravel()
     assert np.allclose(released(SufficientStatistics(SOFTMAX, unit="party"), given), expected, atol=1e-10)
-
-
-def test_the_floor_and_lam_are_those_of_every_class() -> None:
-    """Every class's scores are least squares with the same noisy matrix, raised to one floor."""
-    given, algorithm = of_classes(), SufficientStatistics(SOFTMAX, lam=0.3)
-    W = released(algorithm, given).reshape(4, 3)
-    gradient = 2 * (W @ given.X.T - codes(given.y, 4).T) @ given.X / 200 + 0.3 * W
-    assert np.abs(gradient).max() < 1e-10
-    metrics = release_of(algorithm, given, [BUDGET], 50).metrics
-    assert {values.shape for values in metrics.values()} == {(1, 50)}
 
 
 @pytest.mark.parametrize("unit", ["sample", "party"])
@@ -195,7 +186,6 @@ def test_two_classes_an_unknown_number_and_too_many() -> None:
 # ---- and rounds on preconditioned gradients
 
 
-@pytest.mark.slow
 def test_the_stages_against_another_accountant() -> None:
     """A pair's own distances in either stage: X'y and X'X by the statistics' scales, 2 clips in every sum."""
     problem = Problem(1, 500, 3)
@@ -203,7 +193,7 @@ def test_the_stages_against_another_accountant() -> None:
     statistics, rounds = algorithm.messages(BUDGET, problem)
     on_linear, on_square, _ = statistics.units
     rng, most = np.random.default_rng(0), 0.0
-    for _ in range(20_000):  # rows of norm 1, labels apart or not
+    for _ in range(5_000):  # rows of norm 1, labels apart or not
         x, other = (v / np.linalg.norm(v) for v in rng.standard_normal((2, 2)))
         y, z = rng.choice([-1.0, 1.0], 2)
         linear = np.linalg.norm((y * x - z * other) / 2) / on_linear
