@@ -2,12 +2,12 @@
 
 import json
 import math
-import re
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from harness import written_from_page
 
 import dpml
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -19,8 +19,6 @@ from dpml.privacy import Budget, Problem
 from dpml.release.ledger import Ledger
 from dpml.reporting.tables import proven
 
-DOCS = Path(__file__).parents[2] / "docs"
-FILE = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
 LIAR = """
 from dataclasses import dataclass
 from centroid import Centroid
@@ -42,9 +40,7 @@ def own(tmp_path, monkeypatch) -> Path:
     """The algorithms of the pages, one that publishes nearly without noise, and a file to release."""
     monkeypatch.chdir(tmp_path)
     for page in ("howto/plug_ins.md", "tutorials/algorithm.md"):
-        for name, body in re.findall(FILE, (DOCS / page).read_text("utf-8"), flags=re.DOTALL | re.MULTILINE):
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(body, encoding="utf-8")
+        written_from_page(page, tmp_path)
     (tmp_path / "liar.py").write_text(LIAR)
     (tmp_path / "conf/algo/liar.yaml").write_text("_target_: liar.Liar\n")
     X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
