@@ -12,8 +12,6 @@ from dpml.config import catalogue
 from dpml.data import Files
 from dpml.data.sets.packaged import PACKED
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture
 def dpml(monkeypatch, run_command):

@@ -37,7 +37,6 @@ def cities(*names):
 
 
 SEMICOLON = text(sep=";", decimal=",")
-GERMAN = cities("Göteborg", "Århus", "Łódź")
 RIGHT = [
     # name, content, the keys that describe prints, the cities that are read
     ("as it should be", text().encode(), {}, CITIES),

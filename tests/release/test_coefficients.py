@@ -21,7 +21,7 @@ drop: [ill]
 BOUNDS = f"{COLUMNS}target: {{low: 0, high: 80}}\n"
 TRUE = {"+10": 2.0, "clerk against nurse": -3.0, "smith against nurse": -7.0, "if true": 5.0, "-365 days": -2.0}
 
-ILL = "columns: {age: {low: 20, high: 80}, job: [nurse, clerk, smith]}\nclasses: ['no', 'yes']\nlabel: ill\n"
+ILL = "columns: {age: {low: 20, high: 80}, job: [clerk, nurse, smith]}\nclasses: ['no', 'yes']\nlabel: ill\n"
 ILL += "drop: [union, hired, wage]\n"
 
 
