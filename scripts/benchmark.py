@@ -30,7 +30,7 @@ from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.synthetic import Synthetic
-from dpml.optim.logistic import fit_parties
+from dpml.optim.convex import fit_parties
 from dpml.optim.losses import LOSSES
 from dpml.optim.merged_descent import MergedDescent
 from dpml.privacy import Budget, Problem

@@ -27,9 +27,9 @@ from dpml.errors import nearest
 from dpml.reporting.artifacts import results_of
 from dpml.reporting.evidence import read_rows
 from dpml.reporting.manifest import Manifest
-from dpml.running.executors import Job, Outcome, attempt
 from dpml.running.expansion import Point
 from dpml.running.plan import Plan
+from dpml.running.runner import Job, Outcome, attempt
 from dpml.running.spec import is_computed
 from dpml.running.store import Record
 

@@ -19,17 +19,14 @@ from dpml import packs
 from dpml.config import experiments
 from dpml.files import write_atomically
 from dpml.reporting import evidence
-from dpml.reporting.artifacts import write_claims
+from dpml.reporting.artifacts import draw, write_claims
 from dpml.reporting.cards import claims_about
-from dpml.reporting.charts import charts_of, points_of, read_published, titled
-from dpml.reporting.figures import plot_experiment
+from dpml.reporting.charts import points_of, read_published, titled
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page
 from dpml.reporting.ranking import peers
-from dpml.reporting.sections import sections
-from dpml.reporting.statistics import rows_of, with_differences
 from dpml.running.plan import Results
-from dpml.running.spec import Experiment, Panel
+from dpml.running.spec import Experiment
 
 RESULTS = Path(__file__).parents[1] / "results"
 
@@ -44,8 +41,12 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
         files = experiments.files()
         experiment = titled(Experiment.from_content(name, experiments.content(name, files)), rows)
         about = about | said_in_files(about, experiment, points)
-        for figure in about["figures"]:
-            written += redraw(experiment, points, about, figure, rows, base.with_name(figure["name"]))
+        for figure in about["figures"]:  # guarantees do not follow from rows
+            kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
+            results = Results(experiment, rows, pd.DataFrame(columns=["calibration"]), published=points)
+            new, drawn, _ = draw(results, figure["twin"], base.with_name(figure["name"]))
+            figure |= new | {"sections": [*kept, *new["sections"]]}
+            written += drawn
     verdicts = evidence.judge(rows, [*claims_about(name).values()], about["panels"], points)  # also of new claims
     about = about | {"claims": [asdict(verdict) for verdict in verdicts]}
     for figure in about["figures"]:
@@ -54,26 +55,6 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
     # checksums of files that are not published, such as plain rows, are kept
     sums = {name: found for name, found in checksums(written).items() if name in about["files"]}
     Manifest(base.with_suffix(".json")).keep(about | {"files": about["files"] | sums})
-
-
-def redraw(
-    experiment: Experiment,
-    points: pd.DataFrame,
-    about: Mapping[str, Any],
-    figure: dict[str, Any],
-    rows: pd.DataFrame,
-    target: Path,
-) -> list[Path]:
-    """Draw a figure, its caption and its tables again, except guarantees, which do not follow from rows."""
-    twins = any(one["twin"] for one in about["figures"])
-    part = rows_of(rows, figure["twin"] or "published") if twins else rows
-    summary = with_differences(part, about["reference"], about["computed"])
-    panels = [Panel(**content) for content in about["panels"]]
-    charts = charts_of(panels, summary, None if figure["twin"] else points)
-    kept = [section for section in figure["sections"] if section["title"] == "Guarantees"]
-    figure["sections"] = [*kept, *sections(Results(experiment, part, pd.DataFrame()), charts, summary)]
-    files, figure["caption"] = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
-    return files
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:

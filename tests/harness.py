@@ -14,7 +14,7 @@ from dpml.api.jobs import ask, compute, results_of_run, write_experiment
 from dpml.api.settings import Settings
 from dpml.config import experiments
 from dpml.config.build import build_algorithm, instantiate
-from dpml.config.compose import compose, options
+from dpml.config.compose import compose, option, options
 
 TINY = {
     "title": "Tiny",
@@ -42,13 +42,13 @@ def tables(words, results):
 
 @cache
 def algorithms():
-    """Every algorithm with its own defaults, by name: Hydra composes one as long as all of them."""
-    composed = compose([], extra=[("algo", name) for name in options("algo")])
-    dataset = instantiate(composed.values["dataset"], "dataset")
+    """Every algorithm with its own defaults, by name."""
+    config = compose([]).values
+    dataset = instantiate(config["dataset"], "dataset")
     chosen = {name: {"loss": "squared"} for name in ("adassp", "regression")}
     return {
-        name: build_algorithm({**composed.values, "algo": node, **chosen.get(name, {})}, dataset)
-        for (_, name), node in composed.options.items()
+        name: build_algorithm({**config, "algo": option("algo", name), **chosen.get(name, {})}, dataset)
+        for name in options("algo")
     }
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import brentq, minimize
 from scipy.stats import norm
 
-from dpml.data.preprocess import fit_apply
+from dpml.data.preprocess import apply_steps
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts" / "peers"))
@@ -177,6 +177,6 @@ def test_synthetic_rows_get_the_steps_that_ours_get(mst, bias):
     rng = np.random.default_rng(1)
     plain = np.column_stack([rng.normal(size=40), rng.integers(3, size=40), rng.integers(5, size=40), np.full(40, 2.0)])
     steps = ["one_hot", "symmetric", *(["bias"] if bias else []), "sample_norm"]
-    X, _, _ = fit_apply(steps, plain, plain[:3], (0, 3, 0, 0))
+    X, _, _ = apply_steps(steps, plain, plain[:3], (0, 3, 0, 0))
     data = rows.Data("one", X, np.ones(40), X[:3], np.ones(3), plain, plain[:3], np.array([0, 3, 0, 0]))
     assert mst.Steps(data).features(plain) == pytest.approx(X, abs=1e-9)

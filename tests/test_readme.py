@@ -76,10 +76,3 @@ def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "dpml").rglob("*.py")]
     told = re.compile(r"\binstall\s+(?:-[a-zA-Z-]+\s+)*['\"]?(?:multiparty-dp|dpml)\b")
     assert not [path for path in pages if told.search(path.read_text(encoding="utf-8"))]
-
-
-@pytest.mark.slow
-def test_the_privacy_table_is_the_one_that_the_command_prints(run_command) -> None:
-    table = run_command("dpml-run", "algo=capefm", "draws=2").out
-    for line in README.split("## Reading a result")[1].split("```")[1].strip().splitlines()[2:]:
-        assert line.split() in [row.split() for row in table.splitlines()]

@@ -19,10 +19,9 @@ from dpml.mechanism.guarantees import no_privacy
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.optim.convex import optimum
+from dpml.optim.convex import fit_all, optimum
 from dpml.optim.interior_point import stopped_model
-from dpml.optim.logistic import fit_all, hard_targets
-from dpml.optim.losses import Loss, mean_loss
+from dpml.optim.losses import Loss, hard_targets, mean_loss
 from dpml.privacy import Budget, Guarantee, Problem
 
 Fixed = tuple[Array | None, Mapping[str, float]]

@@ -23,8 +23,8 @@ from dpml.mechanism.message import Law, Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.mechanism.statistics import Minimiser
-from dpml.optim.logistic import LOCAL_TOLERANCE, TOLERANCE, fit, fit_parties, hard_targets, longest_minimiser
-from dpml.optim.losses import LOSSES, scores
+from dpml.optim.convex import LOCAL_TOLERANCE, TOLERANCE, fit, fit_parties
+from dpml.optim.losses import LOSSES, hard_targets, longest_minimiser, scores
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 from dpml.privacy.safe import with_slack

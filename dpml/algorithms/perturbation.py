@@ -27,8 +27,7 @@ from dpml.mechanism.objectives import Perturbed, PerturbedObjective, perturbatio
 from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model
-from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import LOSSES, Loss, ShiftedLogistic, mean_loss
+from dpml.optim.losses import LOSSES, Logistic, Loss, longest_minimiser, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.options import NOT_NEGATIVE, POSITIVE
 from dpml.privacy import Budget, Problem
@@ -307,7 +306,7 @@ class GaussianObjectivePerturbation(
 
     @property
     def trained(self) -> Loss:
-        return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
+        return Logistic(self.shift) if self.shift > 0 else self.loss
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
         calibrate = tight_perturbation if self.tight else published_perturbation

@@ -12,9 +12,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,41 +47,9 @@ from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 from dpml.seeds import generator
 
-_E = TypeVar("_E", bound="_Fitted")
-
-
-class _Fitted(BaseEstimator):  # type: ignore[misc]
-    """The attributes that a fit sets. In a dataclass they would become parameters of the estimators."""
-
-    bounds_: tuple[Array, Array]
-    coef_: Array
-    intercept_: Any
-    entry_: LedgerEntry | None
-    ledger_: Ledger | None
-    facts_: Facts
-    guarantees_: list[Guarantee]
-    statement_: tuple[str, ...]
-    setting_: str
-    _weights: Array  # for rows in the unit ball, (K, d)
-    _constant: bool  # `fit_intercept` at the fit; the parameter can change later
-
-
-def _suggesting(cls: type[_E]) -> type[_E]:
-    """Make the TypeError about an unknown parameter suggest the nearest one, such as eps for epsilon."""
-    init, known = cls.__init__, cls._get_param_names()
-
-    @wraps(init)
-    def checked(self: _E, *values: Any, **parameters: Any) -> None:
-        for name in parameters.keys() - known:
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {nearest(name, known)}")
-        init(self, *values, **parameters)
-
-    cls.__init__ = checked  # type: ignore[assignment, method-assign]
-    return cls
-
 
 @dataclass(eq=False, repr=False)
-class _PrivateLinear(_Fitted):
+class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     """The base of both estimators. Subclasses encode the target and interpret the scores."""
 
     __metadata_request__fit: ClassVar = {"party": True}  # with metadata routing, a pipeline passes `party` on
@@ -124,12 +91,13 @@ class _PrivateLinear(_Fitted):
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
             seed = convert(plain(self.random_state, "random_state"), int, "random_state")
+        fitted = self.bounds is None or getattr(self, "y_bounds", ()) is None
         rows = thinned(into_ball(X, *bounds, self.fit_intercept), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             facts = facts_about(
                 algorithm, parties.problem, asked, randomness="system" if self.random_state is None else "seed",
-                ranges="stated" if self._stated else "fitted", dealt="at random" if party is None else "natural",
+                ranges="fitted" if fitted else "stated", dealt="at random" if party is None else "natural",
                 labels=task != "regression",
             )  # fmt: skip
             mechanism = algorithm.prepare(parties, generator(seed, "start"))
@@ -222,10 +190,6 @@ class _PrivateLinear(_Fitted):
         adversary.count(len(offsets) - 1)  # raises an error if no party is left to be protected
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
-    @property
-    def _stated(self) -> bool:
-        return self.bounds is not None and getattr(self, "y_bounds", ()) is not None
-
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
         """Return the low and high ends (p,) of ranges: the public ranges `given`, or those of the values (n, p)."""
         if given is None:
@@ -235,7 +199,8 @@ class _PrivateLinear(_Fitted):
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
         """Compute the scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
-        rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), *self.bounds_, self._constant)
+        low, high = self.bounds_
+        rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), low, high, self._constant)
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
 
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
@@ -304,13 +269,12 @@ class _PrivateLinear(_Fitted):
     def _keep(self, weights: Array) -> None:
         """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
         self._weights = self.coef_ = weights
-        self.intercept_ = np.zeros(len(weights))
-        self._constant = bool(self.fit_intercept)
+        self.intercept_: Any = np.zeros(len(weights))
+        self._constant = bool(self.fit_intercept)  # the parameter can change later
         if self._constant:
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
 
 
-@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
@@ -425,7 +389,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return tags
 
 
-@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.
@@ -460,7 +423,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         target = np.asarray(y, dtype=float)[:, None]
         bounds = self._ranges(self.bounds, "bounds", rows)
         low, high = self._ranges(self.y_bounds, "y_bounds", target)
-        scaled = np.clip(to_both_sides(low, high, 1)(np.clip(target, low, high))[:, 0], -1, 1)
+        scaled = np.clip(to_both_sides(low, high)(np.clip(target, low, high))[:, 0], -1, 1)
         self._keep(self._released(rows, scaled, "regression", bounds, party, weights)[None])
         self.bounds_, self.y_bounds_ = bounds, (float(low[0]), float(high[0]))
         self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])

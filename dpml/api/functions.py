@@ -8,20 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpml.algorithms import Algorithm
-from dpml.api.settings import Settings, compose_one, one_setting
+from dpml.api.settings import Settings, compose_one, settings_of
 from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
-from dpml.config.build import (
-    budget,
-    build_adversary,
-    build_algorithm,
-    build_partition,
-    class_of,
-    files,
-    instantiate,
-    value_of,
-)
+from dpml.config.build import budget, build_partition, class_of, files, instantiate, value_of
 from dpml.data import Dataset, Source
-from dpml.data.partition import LabelRule, Natural, Parties, Partition, Skew, check_task, partition
+from dpml.data.partition import ByLabel, Parties, Partition, Skew, partition
 from dpml.errors import UserError, nearest
 from dpml.files import seal_object
 from dpml.mechanism.guarantees import guaranteed
@@ -31,6 +22,7 @@ from dpml.privacy import Budget, Guarantee, Problem, UnsizedProblem
 from dpml.privacy.guarantee import HELD
 from dpml.recipes import Judged, judge, recipe_of
 from dpml.release.certificate import certificate
+from dpml.running.cell import Cell
 from dpml.running.expansion import Expansion
 from dpml.seeds import generator
 
@@ -56,7 +48,7 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     Arguments are as for `dpml.run`, with one value each. M, N and d (features) can be any numbers; by default, N and d
     are those of the data set.
     """
-    return PlannedRelease.of(one_setting("guarantee", overrides, keys, config_dir)).guaranteed()
+    return PlannedRelease.of(settings_of(overrides, keys, config_dir)).guaranteed()
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
@@ -72,7 +64,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
     Arguments are as for `guarantee`, but N, d, draws, algo.rounds and algo.epochs have other defaults
     (docs/audit.md).
     """
-    release, draws, seed, _ = attacked(one_setting("attack", overrides, keys, config_dir))
+    release, draws, seed, _ = attacked(settings_of(overrides, keys, config_dir))
     return audit(*release, draws, seed)
 
 
@@ -104,12 +96,12 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     mirror and offline. The arrays can be read-only and memory-mapped.
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides]
-    settings = one_setting("load", named, keys, config_dir)
+    settings = settings_of(named, keys, config_dir)
     for name in settings.given:
         key = name.partition(".")[0]
         if key not in _OF_DATA:
             raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
-    config, _ = compose_one(settings, "load")
+    config, _ = compose_one(settings)
     return _load(config, instantiate(config["dataset"], "dataset"))
 
 
@@ -144,14 +136,14 @@ def _load(config: Mapping[str, Any], source: Source) -> Dataset:
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     """Deal the rows of a data set; return how unequal the parties are, the rule, and the parties."""
-    config, d = compose_one(settings, "data partition")
+    config, d = compose_one(settings)
     if d is not None:
         raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
     dataset: Source = instantiate(config["dataset"], "dataset")
     # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
     rule = build_partition(instantiate(config["partition"], "partition"), class_of(config["algo"]["_target_"], "algo"))
     M = value_of(config, "M")
-    check_task(rule, dataset.info.task, dataset.info.name)
+    rule.check_task(dataset.info.task, dataset.info.name)
     data, seed = _load(config, dataset), value_of(config, "seed")
     parties = partition(data, rule, M, generator(seed, "partition"))
     return Skew.of(parties, generator(seed, "partition", "chance")), rule, parties
@@ -167,8 +159,8 @@ class PlannedRelease(NamedTuple):
     @classmethod
     def of(cls, settings: Settings) -> "PlannedRelease":
         """Build the algorithm, the budget and the problem that settings describe."""
-        config, d = compose_one(settings, "guarantee")
-        cell = Expansion(config).cells({}, [budget(config["eps"], config["delta"])])[0]
+        config, d = compose_one(settings)
+        cell = _cell(config)
         problem = cell.problem if d is None else replace(cell.problem, d=d)
         return cls(cell.algorithm, cell.budgets[0], _as_known(problem, cell.partition, cell.algorithm.name))
 
@@ -206,13 +198,13 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
     A use of the sizes then raises UserError. A rule that can leave rows out raises it at once: even N is unknown.
     """
-    if not isinstance(rule, LabelRule | Natural):
+    if not isinstance(rule, ByLabel):
         return problem
     why = (
         f"the guarantee of algo={algo} can depend on the sizes of the parties, and partition={rule.name} computes them "
         f"from the data: choose a partition by size, or see guarantees.csv of a run."
     )
-    if not getattr(rule, "every_row", False):
+    if not rule.every_row:
         raise UserError(why)
     return UnsizedProblem(problem, why)
 
@@ -222,18 +214,20 @@ def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
 
     The data are synthetic. The audit chooses smaller values than usual for N, d and rounds that are not set.
     """
-    config, d = compose_one(settings, "audit")
+    config, d = compose_one(settings)
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():
         if f"algo.{key}" not in given and config["algo"].get(key, few) != few:
             chosen.append(f"algo.{key}={few} instead of {config['algo'][key]}")
             config["algo"][key] = few
-    algorithm = build_algorithm(config, instantiate(config["dataset"], "dataset"))
-    M = value_of(config, "M")
-    N = value_of(config, "N") if config["N"] is not None else default_rows(algorithm) * M
+    cell = _cell(config)
+    N = cell.N or default_rows(cell.algorithm) * cell.M
     chosen += [f"{key}={value}" for key, value in (("N", N), ("d", 2)) if key not in given]
-    colluders = build_adversary(config["adversary"]).count(M)
-    problem = Problem(M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
+    colluders = cell.adversary.count(cell.M)
+    problem = Problem(cell.M, N, 2 if d is None else d, auxiliary=10, classes=2, colluders=colluders)
     draws = value_of(config, "draws") if "draws" in given else DRAWS
-    release = PlannedRelease(algorithm, budget(config["eps"], config["delta"]), problem)
-    return release, draws, value_of(config, "seed"), chosen
+    return PlannedRelease(cell.algorithm, cell.budgets[0], problem), draws, cell.seed, chosen
+
+
+def _cell(config: Mapping[str, Any]) -> Cell:
+    return Expansion(config).cells({}, [budget(config["eps"], config["delta"])])[0]

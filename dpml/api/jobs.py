@@ -13,18 +13,16 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from dpml import packs
-from dpml.api.settings import Settings, is_private, refuse_several
+from dpml.api.settings import Settings, is_private
 from dpml.config import experiments
 from dpml.config.build import GROUPS, KEYS, LISTED, check_keys, grid, made
-from dpml.config.compose import check_option, options, parsed, set_value
+from dpml.config.compose import check_option, parsed, set_value
 from dpml.config.experiments import PACKAGE
-from dpml.data.partition import draws_sizes
 from dpml.data.sources import cache
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
-from dpml.running.cell import Cell
 from dpml.running.environment import environment, matrix_rate
-from dpml.running.expansion import Expansion, Point, options_of
+from dpml.running.expansion import Expansion, Point
 from dpml.running.plan import Options, Plan, Results, listing, make_plans
 from dpml.running.runner import announce, carry_out
 from dpml.running.spec import SETTINGS, Experiment
@@ -74,23 +72,17 @@ def ask(settings: Settings) -> Asked:
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
     if not found:
-        refuse_several(settings)
+        _refuse_names(settings, GROUPS)
     overrides = _overrides(settings, crossed=bool(found))
-    wanted = {(group, str(name)) for group in GROUPS for name in settings.lists.get(group, ())}
-    wanted |= {option for experiment in found for option in options_of(experiment, overrides)}
-    listed = {group: options(group, settings.config_dir) for group in GROUPS}
-    extra = [(group, name) for group, name in wanted if name in listed[group]]
     common = settings.only(lambda key: key.partition(".")[0] not in (*GROUPS, PACKAGE)) if found else settings
-    plain, contents, config = common.composed(extra)
+    plain, config = common.composed()
     check_keys(plain)
-    expansion = Expansion(plain, contents)
+    chosen = {group: str(config.hydra.runtime.choices[group]) for group in GROUPS}
+    expansion = Expansion(plain, chosen, settings.config_dir)
     run_options = made(Options, plain["run"], "run")
     token = cache.WRITES.set(not run_options.dry)
     try:
-        if found:
-            asked = _published(found, settings, expansion, overrides)
-        else:
-            asked = [_run(settings, dict(config.hydra.runtime.choices), expansion, overrides)]
+        asked = _published(found, settings, expansion, overrides) if found else [_run(expansion, overrides)]
         plans = make_plans(asked, Store(Path(plain["results_dir"]) / ".cells"), run_options)
     finally:
         cache.WRITES.reset(token)
@@ -122,17 +114,13 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
 # ---- runs and sweeps
 
 
-def _run(
-    settings: Settings, choices: Mapping[str, Any], expansion: Expansion, overrides: Mapping[str, Any]
-) -> tuple[Experiment, list[Point], Mapping[str, float]]:
+def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> tuple[Experiment, list[Point], Mapping[str, float]]:
     """Return a run or a sweep as an experiment with one block, and its points."""
-    names = {group: str(choices[group]) for group in GROUPS}
-    contents = {(group, name): expansion.config[group] for group, name in names.items() if group not in settings.lists}
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
-    single = {key: value for key, value in overrides.items() if key not in GROUPS or key in settings.lists}
-    experiment = Experiment(_RUN, "", "", {**names, **axes, **single, "metrics": metrics}, {"all": {}})
-    points = replace(expansion, options={**expansion.options, **contents}).points(experiment, {})
+    block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
+    experiment = Experiment(_RUN, "", "", block, {"all": {}})
+    points = expansion.points(experiment, {})
     _check_cells(points)
     return experiment, points, {}
 
@@ -147,22 +135,17 @@ def _check_cells(points: Iterable[Point]) -> None:
         cell = point.cell
         if cell is None:
             continue
-        seed = cell.seed if draws_sizes(cell.partition) else None
+        seed = cell.seed if cell.partition.drawn else None
         kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
         if kind not in reasons:
-            reasons[kind] = _reason(cell)
+            reasons[kind] = ""
+            try:
+                cell.check()
+            except UserError as error:
+                reasons[kind] = str(error)
         if reasons[kind]:
             point.cell = None
             point.skip(reasons[kind])
-
-
-def _reason(cell: Cell) -> str:
-    """Return why the settings of a cell cannot be calibrated; empty if they can."""
-    try:
-        cell.check()
-    except UserError as error:
-        return str(error)
-    return ""
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
@@ -187,7 +170,7 @@ def write_run(asked: Asked, folder: Path, command: str) -> Results:
         **environment(plan.versions()),
     }
     own = any(point.cell and getattr(point.cell.dataset, "own", False) for point in plan.points)
-    beside(folder).keep_with(facts, paths, private=own)
+    beside(folder).keep(facts, paths, private=own)
     return results
 
 
@@ -224,14 +207,21 @@ def mean_of(results: Results, metric: str) -> float:
 
 def _names(settings: Settings) -> list[str]:
     """Return the experiments that a command names: one, several (``-m``), all of a paper, or all of them."""
+    _refuse_names(settings, [PACKAGE])
     name = settings.given.get(PACKAGE)
-    if isinstance(name, list):
-        several = f"{PACKAGE}={','.join(map(str, name))}"
-        raise UserError(f"{PACKAGE} takes one name, got {PACKAGE}={name}: for several, write dpml-run -m {several}.")
     names = settings.lists.get(PACKAGE, [] if name is None else [name])
     for each in names:
         check_option(PACKAGE, str(each), settings.config_dir)
     return [one for each in names for one in experiments.selected(str(each), settings.config_dir)]
+
+
+def _refuse_names(settings: Settings, keys: Iterable[str]) -> None:
+    """Raise UserError if a list of names chooses an option."""
+    for key in keys:
+        names = settings.given.get(key)
+        if isinstance(names, list):
+            several = ",".join(map(str, names))
+            raise UserError(f"{key} takes one name, got {key}=[{several}]: write dpml-run -m {key}={several}.")
 
 
 def _experiment(name: str, known: experiments.Files, settings: Settings) -> Experiment:
@@ -254,7 +244,8 @@ def _published(
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
-    words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE]
+    # what changes numbers: these words reproduce them on any machine
+    words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE and not is_private(word)]
     words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
     settable = [word for word in words if parsed(word).key_or_group in overrides]
     asked: list[tuple[Experiment, list[Point], Mapping[str, float]]] = []
@@ -264,7 +255,7 @@ def _published(
         refuse_ambiguous(experiment, overrides)
         points = expansion.points(experiment, overrides)
         check(experiment, points, read_published(experiment.folders, experiment.name.rpartition("/")[0]))
-        changes = [word for word in words if not is_private(word)]
+        changes = words
         if settable:
             usual = expansion.points(experiment, {})
             if _signature(points) == _signature(usual):
@@ -272,7 +263,7 @@ def _published(
             else:
                 any_change = True
             experiment = as_published(experiment, points, usual)
-        command = public_command([f"{PACKAGE}={experiment.name}", *words])
+        command = shlex.join(["dpml-run", f"{PACKAGE}={experiment.name}", *words])
         experiment = replace(experiment, changes=changes, command=command)
         asked.append((experiment, points, _reference(experiment, points, expansion.config)))
     if not any_change:
@@ -332,11 +323,6 @@ def check(plan: Plan) -> None:
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else point.reason) for point in points}
-
-
-def public_command(words: Sequence[str]) -> str:
-    """Return the command that reproduces the numbers on any machine: without folders and options of `run`."""
-    return "dpml-run " + shlex.join(word for word in words if not is_private(word))
 
 
 # ---- computing

@@ -8,15 +8,7 @@ from typing import Any
 
 from dpml.algorithms import Algorithm
 from dpml.api.settings import Settings, compose_one
-from dpml.config.build import (
-    budget,
-    build_adversary,
-    build_partition,
-    files,
-    instantiate,
-    require_all_rows,
-    value_of,
-)
+from dpml.config.build import budget, build_partition, files, instantiate, made, require_all_rows, value_of
 from dpml.data import Source
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.reading import open_file
@@ -25,6 +17,7 @@ from dpml.data.sets.csv import CSV, USUAL, roles
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task
+from dpml.privacy import Adversary
 from dpml.release.facts import exact_algorithm
 from dpml.release.inference import STEPS
 from dpml.release.ledger import default_ledger
@@ -57,7 +50,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     for key in {"seed", "draws"} & given.keys():
         raise UserError(f"a release is one model with noise from the operating system: remove {key}=.")
     defaults = [word for word in _DEFAULTS if word.partition("=")[0] not in given]
-    config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]), "release")
+    config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]))
     _choose_for_a_release(config, given)
     dataset: Source = instantiate(config["dataset"], "dataset")
     stated, label = _stated(dataset, config)
@@ -74,7 +67,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
         M=value_of(config, "M"),
         N=value_of(config, "N"),
         budget=budget(config["eps"], config["delta"]),
-        adversary=build_adversary(config["adversary"]),
+        adversary=made(Adversary, config["adversary"], "adversary"),
         files=here,
         setting=_setting(config, dataset, rule, algorithm),
         **allowed,

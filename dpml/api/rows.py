@@ -22,7 +22,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
     lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
     """
-    X = to_both_sides(low, high, len(low))(np.clip(X, low, high))
+    X = to_both_sides(low, high)(np.clip(X, low, high))
     return shrink(np.column_stack([X, np.ones(len(X))]) if constant else X, always=True)
 
 

@@ -85,7 +85,7 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
         CellsFailedError: a cell failed, which is a bug; the message gives the path of the traceback.
         KeyboardInterrupt: finished cells are kept.
     """
-    settings = settings_of(overrides, keys, config_dir)
+    settings = settings_of(overrides, keys, config_dir).swept()
     if "experiment" in (*settings.given, *settings.lists):
         raise UserError("dpml.run takes no experiment: use dpml-run, then read its table with dpml.rows.")
     asked = ask(settings)

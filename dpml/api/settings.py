@@ -1,6 +1,6 @@
 """Represent settings as words of the command line. The arguments of functions are turned into such words, too."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpml.config.build import GROUPS, LISTED, RANGED, check_keys, spread
-from dpml.config.compose import Composed, Option, compose, parsed
+from dpml.config.compose import Composed, compose, parsed
 from dpml.config.words import word_of
 from dpml.errors import UserError
 from dpml.options import convert
@@ -47,11 +47,11 @@ class Settings:
         words = [word for word in self.words if not parsed(word).is_sweep_override()]
         return replace(self, words=words, lists=lists)
 
-    def composed(self, extra: Iterable[Option] = ()) -> Composed:
+    def composed(self) -> Composed:
         """Compose the configuration from the defaults, the words, and the first option of each swept group."""
         words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
         words += [word_of(group, self.lists[group][0]) for group in GROUPS if group in self.lists]
-        return compose(words, self.config_dir, extra)
+        return compose(words, self.config_dir)
 
 
 def is_private(word: str) -> bool:
@@ -66,7 +66,7 @@ def is_private(word: str) -> bool:
 def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None) -> Settings:
     """Return a function's overrides and keyword arguments as settings.
 
-    A list is one value for the keys in `LISTED`, and a sweep for any other key.
+    A list is one value for the keys in `LISTED`; for any other key it becomes a word with several values.
     """
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
@@ -78,17 +78,7 @@ def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: s
             raise UserError(f"{key} must be one value or a list of at least one value, got {key}=[].")
         sweep = isinstance(content, list) and key not in LISTED
         words.append(word_of(key, *content) if sweep else word_of(key, content))
-    return Settings(words, None if config_dir is None else Path(config_dir)).swept()
-
-
-def one_setting(
-    function: str, overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None
-) -> Settings:
-    """Return the settings of a function that takes one value of every key."""
-    settings = settings_of(overrides, keys, config_dir)
-    for key, values in settings.lists.items():
-        raise UserError(f"dpml.{function} takes one {key}, got {key}={','.join(map(str, values))}.")
-    return settings
+    return Settings(words, None if config_dir is None else Path(config_dir))
 
 
 def plain(value: Any, key: str) -> Any:
@@ -106,24 +96,14 @@ def plain(value: Any, key: str) -> Any:
     raise UserError(f"{key} must be a number, text, True, False, None, or a list of them, got {value!r}.")
 
 
-def refuse_several(settings: Settings) -> None:
-    """Raise UserError if a list of names chooses an option."""
-    for group in GROUPS:
-        names = settings.given.get(group)
-        if isinstance(names, list):
-            several = ",".join(map(str, names))
-            how = f"write dpml-run -m {group}={several}" if len(names) > 1 else f"write {group}={several}"
-            raise UserError(f"{group} takes one name, got {group}=[{several}]: {how}.")
-
-
-def compose_one(settings: Settings, command: str) -> tuple[dict[str, Any], int | None]:
+def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
     """Return the configuration of one setting, and the number of features if `d` is set."""
-    refuse_several(settings)
+    settings = settings.swept()
+    keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
+    lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}
+    for key, values in (lists | dict(settings.lists)).items():
+        raise UserError(f"{key} must have one value here, got {key}={','.join(map(str, values))}.")
     config = settings.only(lambda key: key != "d").composed().values
     check_keys(config)
-    for key in ("eps", "delta", "M", "N", "seed", "draws"):
-        given = config[key]
-        if isinstance(given, list) or spread(given, key) is not given:
-            raise UserError(f"dpml {command} takes one {key}, got {key}={given}.")
     d = settings.given.get("d")
     return config, None if d is None else convert(d, int, "d")

@@ -4,9 +4,7 @@ Attacks see only models, and try only neighbours that are bad for sums of rows a
 little, and its power says how little.
 """
 
-import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,13 +12,13 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.audit.attacks import learn_medians, learn_normals
-from dpml.audit.exposure import Attack, Exposure, Pair, model_exposure, prepared
+from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
 from dpml.audit.neighbours import one_replaced, whole_party, with_rows
 from dpml.audit.scores import CONFIDENCE, Scores
 from dpml.errors import UserError
 from dpml.mechanism.guarantees import guaranteed
 from dpml.optim.losses import Loss
-from dpml.privacy import Budget, Problem
+from dpml.privacy import Budget, Problem, View
 from dpml.privacy.guarantee import HELD
 from dpml.seeds import generator
 
@@ -30,31 +28,22 @@ _FAR = 1e9  # replaces infinite numbers
 _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
-@dataclass(frozen=True)
-class BlackBox(Exposure):
-    """A view of an algorithm that is known by its releases only, from which attacks learn everything."""
-
-    def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        return [Attack(MEDIANS, learn_medians(first, second)), Attack(NORMALS, learn_normals(first, second))], math.nan
-
-
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return the released model for every view that sees it, which are all views except `client`."""
-    shown = _released(algorithm, pair, budget)
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
-    return [replace(shown, view=view) for view in views if view != "client"]
+    return [_released(algorithm, pair, budget, view) for view in views if view != "client"]
 
 
-def _released(algorithm: Any, pair: Pair, budget: Budget) -> BlackBox:
-    """Return the released model as finite numbers, with an indicator of NaN."""
+def _released(algorithm: Any, pair: Pair, budget: Budget, view: View = "release") -> Exposure:
+    """Return the released model as finite numbers, with an indicator of NaN; attacks learn everything from it."""
     shown = model_exposure(prepared(algorithm, pair), budget)
 
-    def sample(which: int, rng: Generator, draws: int) -> Array:
+    def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         released = shown.sample(which, rng, draws)
         finite = np.nan_to_num(released, nan=0.0, posinf=_FAR, neginf=-_FAR)
-        return np.column_stack([finite, np.isnan(released).any(axis=1)])
+        return {view: np.column_stack([finite, np.isnan(released).any(axis=1)])}
 
-    return BlackBox("release", sample)
+    return Exposure(view, source, learned={MEDIANS: learn_medians, NORMALS: learn_normals})
 
 
 def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:

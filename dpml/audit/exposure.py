@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,12 +18,10 @@ from dpml.privacy import Budget, View
 Pair = tuple[Parties, Parties]
 """Two neighbouring data sets: one sample, or all rows of one party, are replaced."""
 
-Sample = Callable[[int, Generator, int], Array]
-"""``sample(which, rng, draws)`` draws observations of the first (which = 0) or second data set, (draws, k)."""
-
-
-Together = Callable[[int, Generator, int, Sequence[View]], Mapping[View, Array]]
-"""A function like `Sample` that draws the observations of several views from the same releases."""
+Source = Callable[[int, Generator, int, Sequence[View]], Mapping[View, Array]]
+"""``source(which, rng, draws, views)`` releases the first (which = 0) or second data set, and returns what some views
+observe of the same releases, (draws, k) each.
+"""
 
 
 RATIO = "likelihood ratio"
@@ -46,36 +44,41 @@ class Exposure:
 
     Attributes:
         view: The view.
-        sample: Draws what is seen.
+        source: Draws what is seen, by this view and by others with the same source.
         score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
             that an attacker who knows everything but the noise can compute. None: not known in closed form.
         normal: Whether the score is normal with one variance under both, as for any Gaussian view, or so nearly that
             its Gaussian curve is no larger than that of the pair.
         mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
         loss: The largest |score| that is known, a lower bound on a pure eps. NaN: none is.
-        together: Draws what several views, this among them, see of the same releases; None: no other does.
         most: Releases that are fast to draw at once.
+        learned: Attacks that learn their score from observations of both data sets, by name.
     """
 
     view: View
-    sample: Sample
+    source: Source
     score: Callable[[Array], Array] | None = None
     normal: bool = False
     mu: float = math.nan
     loss: float = math.nan
-    together: Together | None = None
     most: int = 1 << 13
+    learned: Mapping[str, Callable[[Array, Array], Callable[[Array], Array]]] = field(default_factory=dict)
+
+    def sample(self, which: int, rng: Generator, draws: int) -> Array:
+        """Draw what is seen of the first (which = 0) or second data set, (draws, k)."""
+        return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
         """The distance of the pair for a search: `mu` or `loss`; NaN if neither is known."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the attacks that know everything but the noise, and the mu of the pair.
+        """Return the attacks that know everything but the noise, and those that are `learned`, and the mu of the pair.
 
         They are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
         """
-        return ([Attack(RATIO, self.score, self.normal)] if self.score else []), self.mu
+        known = [Attack(RATIO, self.score, self.normal)] if self.score else []
+        return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 
     def numbers(self, seen: Array) -> Array:
         """Return the features for an attacker who does not know the mechanism, (draws, m)."""
@@ -100,13 +103,13 @@ def prepared(algorithm: Any, pair: Pair) -> list[Any]:
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     """Return the exposure of the released model only."""
 
-    def sample(which: int, rng: Generator, draws: int) -> Array:
+    def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         weights = prepared[which].release([budget], rng, draws).weights
         if weights is None:
             raise UserError("an audit needs released models, but this algorithm releases none.")
-        return weights[0]
+        return {"release": weights[0]}
 
-    return Exposure("release", sample)
+    return Exposure("release", source)
 
 
 class HalfNoise(Generator):

@@ -14,8 +14,7 @@ from dpml.audit.exposure import Pair
 from dpml.data import Dataset
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
-from dpml.optim.losses import Loss
-from dpml.optim.slopes import Slopes
+from dpml.optim.losses import Loss, Slopes
 from dpml.privacy import Adversary, Problem
 
 _LENGTHS = np.linspace(0.1, 1, 19).tolist()

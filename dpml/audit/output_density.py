@@ -15,9 +15,10 @@ from dpml.arrays import Array
 from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import mirrored_crowd, one_replaced, turned_label
 from dpml.data.partition import Rows
+from dpml.mechanism.message import Law
+from dpml.mechanism.objectives import PerturbedObjective
 from dpml.optim.convex import mean_hessian, minimise_convex
-from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import Loss, mean_gradient
+from dpml.optim.losses import Loss, longest_minimiser, mean_gradient
 from dpml.privacy import Problem, gdp
 
 _MODELS = 1 << 12  # models whose density is computed at once
@@ -27,6 +28,10 @@ _REACH = 8.5  # standard deviations of noise, beyond which the mass is e^-36
 _COARSE, _FINE = 69, 2401  # points along the shift at which the loss is computed, and interpolated
 _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _REACH]])
 _AGAINST = (0.0, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.6, 0.7)
+
+NEARLY = 0.01
+"""Scores count as normal if their distance exceeds that of the pair by at most this relative amount. Then the Gaussian
+curve of the scores does not exceed the pair's distance."""
 
 Folded = Sequence[Rows]
 """The merged rows of both neighbours."""
@@ -57,15 +62,9 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
     for p in (0.0, math.sqrt(1 - c * c)):
         few, counts = np.unique(crowd(p), axis=0, return_counts=True)
         many = np.append(counts, 1.0).astype(float)
-
-        def shown(b: float, few: Array = few, many: Array = many) -> float:
-            return shows([(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)])
-
-        # try every third, then those around the best one
-        coarse = [(shown(_AGAINST[i]), i) for i in range(0, len(_AGAINST), 3)]
-        best = max(coarse)[1]
-        near = [i for i in range(max(0, best - 2), min(best + 3, len(_AGAINST))) if i != best]
-        candidates += [(value, p, _AGAINST[i]) for value, i in coarse + [(shown(_AGAINST[i]), i) for i in near]]
+        for b in _AGAINST:
+            pair = [(np.vstack([few, row]), np.ones(len(many)), many) for row in replaced(b)]
+            candidates.append((shows(pair), p, b))
     _, p, b = max(candidates)
     row, other = replaced(b)
     return one_replaced("binary", problem, row, other, (1.0, 1.0), rest=crowd(p))
@@ -102,18 +101,23 @@ def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
     size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]
     noises = np.concatenate([size * _turn(pair), -size * _turn(pair)])
     outputs = np.concatenate([_minimisers(loss, rows, ridge, noises) for rows in pair])
-    score = minimiser_score(loss, pair, ridge, laplace_log_density(scale))
+    score = minimiser_score(loss, pair, ridge, log_density("l2_laplace", scale))
     return float(np.abs(score(outputs)).max())
 
 
-def laplace_log_density(scale: float) -> Callable[[Array], Array]:
-    """Return the log density of `dpml.privacy.noise.l2_laplace` noise b (n, d), up to a constant."""
+def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
+    """Return the log density of L2-Laplace or Gaussian noise b (n, d), up to a constant."""
+    if law == "gaussian":
+        return lambda b: -np.einsum("ij,ij->i", b, b) / (2 * scale**2)
     return lambda b: -np.linalg.norm(b, axis=1) / scale
 
 
-def gaussian_log_density(sigma: float) -> Callable[[Array], Array]:
-    """Return the log density of N(0, sigma^2 I) at b (n, d), up to a constant."""
-    return lambda b: -np.einsum("ij,ij->i", b, b) / (2 * sigma**2)
+def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
+    """Return the pair's largest loss, its mu (NaN: not known), and whether its scores count as normal (`NEARLY`)."""
+    if sent.law != "gaussian":
+        return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
+    mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
+    return math.nan, mu, apart <= mu * (1 + NEARLY)
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
@@ -129,7 +133,7 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
     plane = _in_plane(pair)
     if plane is None:
         return math.nan, math.nan
-    score = minimiser_score(loss, plane, ridge, gaussian_log_density(sigma))
+    score = minimiser_score(loss, plane, ridge, log_density("gaussian", sigma))
     coarse, fine = np.linspace(-_REACH, _REACH, _COARSE), np.linspace(-_REACH, _REACH, _FINE)
     noises = sigma * np.stack(np.meshgrid(_ACROSS, coarse, indexing="ij")[::-1], axis=-1).reshape(-1, 2)
     probability = np.diff(ndtr(_ACROSS))[:, None] * np.diff(ndtr(fine))

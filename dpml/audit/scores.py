@@ -18,7 +18,7 @@ from dpml.audit.attacks import (
     mu_of_scores,
     trade_off,
 )
-from dpml.audit.exposure import Attack, Exposure, Together
+from dpml.audit.exposure import Attack, Exposure, Source
 from dpml.privacy import Guarantee, View, gdp
 
 LEARNED = "learned direction"
@@ -28,7 +28,7 @@ SLACK = 1e-6  # relative tolerance for exact distances of a pair, because solver
 
 _BLOCK = 1 << 21  # observed numbers at once: 16 MiB
 _KEPT = 1 << 27  # training numbers in memory at once: 1 GiB
-_LEARN = 25_000  # draws of each data set for training an attack; at most a quarter of all
+_LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; at most a quarter of all
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Scores:
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
         """Attack all exposures, view by view."""
-        scored = [pair for group in _groups(exposures, draws) for pair in _scored(group, draws, rng)]
+        scored = _scored(exposures, draws, rng) if exposures else []
         found = {}
         for view in dict.fromkeys(exposure.view for exposure in exposures):
             own = [(exposure, *each) for exposure, each in zip(exposures, scored, strict=True) if exposure.view == view]
@@ -111,24 +111,6 @@ def _largest(values: Sequence[float]) -> float:
 _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
 
 
-def _learned(draws: int) -> int:
-    return min(draws // 4, _LEARN)
-
-
-def _groups(exposures: Sequence[Exposure], draws: int) -> list[list[Exposure]]:
-    """Group the exposures, in order, so that the training data of each group fit into memory."""
-    groups: list[list[Exposure]] = []
-    held = math.inf
-    for exposure in exposures:
-        width = exposure.sample(0, np.random.default_rng(0), 1).shape[1]
-        held += 2 * width * _learned(draws)
-        if held > _KEPT:
-            groups.append([])
-            held = 2 * width * _learned(draws)
-        groups[-1].append(exposure)
-    return groups
-
-
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
@@ -138,7 +120,8 @@ def _scored(
     """
     sides = rng.spawn(2)
     own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker's generator, not the release's
-    learn = _learned(draws)
+    width = sum(exposure.sample(0, np.random.default_rng(0), 1).shape[1] for exposure in exposures)
+    learn = min(draws // 4, _LEARN, max(_FEWEST, _KEPT // (2 * width)))
     few = learn // 3  # enough for attacks that know the distribution of the noise
     seen = [
         [np.concatenate(parts) for parts in zip(*_drawn(exposures, which, sides[which], learn), strict=True)]
@@ -174,17 +157,11 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield what every exposure sees of each block of releases; views that are drawn together see the same ones."""
+    """Yield what every exposure sees of each block of releases; views with the same source see the same ones."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
-        known: dict[Together, Mapping[View, Array]] = {}
-        seen = []
+        known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:
-            together = exposure.together
-            if together is None:
-                seen.append(exposure.sample(which, rng, some.stop - some.start))
-                continue
-            if together not in known:
-                views = [each.view for each in exposures if each.together is together]
-                known[together] = together(which, rng, some.stop - some.start, views)
-            seen.append(known[together][exposure.view])
-        yield seen
+            if exposure.source not in known:
+                views = [each.view for each in exposures if each.source is exposure.source]
+                known[exposure.source] = exposure.source(which, rng, some.stop - some.start, views)
+        yield [known[exposure.source][exposure.view] for exposure in exposures]

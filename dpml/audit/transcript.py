@@ -6,17 +6,15 @@ So the log likelihood ratio of a run is ``sum_t <e_t, s_t> - ||s_t||^2 / 2`` (do
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml.arrays import Array
-from dpml.audit.exposure import RATIO, Attack, Exposure, difference
+from dpml.audit.exposure import RATIO, Attack, Exposure
 from dpml.mechanism.sharing import Channel
-from dpml.privacy import View
 
 _SAMPLE = 8  # releases from which a search estimates the distance of a pair
 
@@ -166,20 +164,3 @@ class Transcript(Exposure):
         except NoNumberError:
             return math.inf
         return float(np.mean(np.linalg.norm(lengths, axis=1)))
-
-
-@dataclass
-class Recorders:
-    """An observer with a recorder for every view; `pair` has the mechanisms of both data sets."""
-
-    pair: Sequence[Any]
-    each: Mapping[View, Recorder]
-
-    def __call__(self, message: Array, parts: Array, exact: Callable[[Any], Array]) -> None:
-        """Pass a message to every recorder."""
-        first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in self.pair)
-        residual, shift = np.asarray(message, dtype=float) - first, difference(first, second)
-        if not np.isfinite(shift).all():
-            raise NoNumberError
-        for recorder in self.each.values():
-            recorder.add(residual, shift, np.asarray(parts, dtype=float))

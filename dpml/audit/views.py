@@ -1,7 +1,7 @@
 """What every view reveals about two neighbours, recorded from the messages that a program declares and sends."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, singledispatch
 from typing import Any
@@ -17,20 +17,18 @@ from dpml.algorithms.perturbation import GaussianObjectivePerturbation, Objectiv
 from dpml.arrays import Array
 from dpml.audit import black_box
 from dpml.audit import output_density as density
-from dpml.audit.exposure import Exposure, Pair, Sample, difference, model_exposure, prepared
-from dpml.audit.transcript import Recorder, Recorders, Transcript
+from dpml.audit.exposure import Exposure, Pair, difference, model_exposure, prepared
+from dpml.audit.transcript import NoNumberError, Recorder, Transcript
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
 from dpml.mechanism.message import Statistic, Sum, Terms, sums_in
+from dpml.mechanism.objectives import Perturbed
 from dpml.mechanism.program import Program
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import Loss
 from dpml.optim.network import Models, clipped_sum
 from dpml.privacy import Budget, Problem, View
-
-NEARLY = 0.01
-"""Scores count as normal if their distance exceeds that of the pair by at most this relative amount."""
 
 _EXACT = 1e-9  # the noise_std of a number that is released without noise
 _SEEDS = 1000
@@ -67,9 +65,9 @@ def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
     first, second, averaged = first[kept], second[kept], averaged[kept]
     unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noises
 
-    def sample(which: int, rng: Generator, draws: int) -> Array:
+    def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         asked = (np.repeat(each, draws, axis=0) for each in about)
-        return Carrier(both[which], [budget], rng, draws, None).ask(0, *asked)[:, kept]
+        return {"release": Carrier(both[which], [budget], rng, draws, None).ask(0, *asked)[:, kept]}
 
     def log_density(x: Array) -> Array:
         """Return the log density of Laplace noise, of the mean of two Laplace numbers, or of L2-Laplace noise."""
@@ -82,7 +80,7 @@ def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
         return log_density((seen - second) / unit) - log_density((seen - first) / unit)
 
     loss = float(np.linalg.norm((second - first) / unit, 1 if message.law == "laplace" else 2))
-    return Exposure("release", sample, score, loss=loss)
+    return Exposure("release", source, score, loss=loss)
 
 
 def recorded(
@@ -100,18 +98,22 @@ def recorded(
     blocks = [message.of.lengths(problem.d) for message in messages for _ in range(message.times)]
     apart = _mu_of_statistics(both, messages)
 
-    def together(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
+    def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         recorders = {view: Recorder(channels[view], blocks, in_time) for view in views}
-        both[which].release([budget], rng, draws, Recorders(known or both, recorders))
+
+        def observe(message: Array, parts: Array, exact: Callable[[Any], Array]) -> None:
+            first, second = (np.asarray(exact(mechanism), dtype=float) for mechanism in known or both)
+            residual, shift = np.asarray(message, dtype=float) - first, difference(first, second)
+            if not np.isfinite(shift).all():
+                raise NoNumberError
+            for recorder in recorders.values():
+                recorder.add(residual, shift, np.asarray(parts, dtype=float))
+
+        both[which].release([budget], rng, draws, observe)
         return {view: each.seen() for view, each in recorders.items()}
 
-    def alone(view: View) -> Sample:
-        return lambda which, rng, draws: together(which, rng, draws, [view])[view]
-
     return [
-        Transcript(
-            view, alone(view), mu=apart / channel.spread, together=together, messages=len(blocks), gaussian=gaussian
-        )
+        Transcript(view, source, mu=apart / channel.spread, messages=len(blocks), gaussian=gaussian)
         for view, channel in channels.items()
     ]
 
@@ -157,29 +159,20 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 # Perturbed objectives: the density of a minimiser is that of its noise, times a Jacobian.
 
 
-@exposures.register
-def of_laplace_objectives(algorithm: ObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
+@exposures.register(ObjectivePerturbation)
+@exposures.register(GaussianObjectivePerturbation)
+def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return the model, with its density if it has one."""
-    if algorithm.variant == "authors":
+    sent: Any = algorithm.messages(budget, pair[0].problem)[0]
+    if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
     exposure = model_exposure(prepared(algorithm, pair), budget)
     if algorithm.loss.lipschitz is None:  # minimisers on the ball's surface have no density
         return [exposure]
-    rows, sent = [parties.folded for parties in pair], algorithm.objective(budget, pair[0].problem)
-    score = density.minimiser_score(algorithm.loss, rows, sent.ridge, density.laplace_log_density(sent.scale))
-    return [replace(exposure, score=score, loss=density.largest_loss(algorithm.loss, rows, sent.ridge, sent.scale))]
-
-
-@exposures.register
-def of_gaussian_objectives(algorithm: GaussianObjectivePerturbation, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the model with its density."""
-    delta = budget.require_delta(f"algo={algorithm.name}")
-    sent = algorithm.messages(budget, pair[0].problem)[0]
     rows = [parties.folded for parties in pair]
-    score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.gaussian_log_density(sent.scale))
-    mu, apart = density.gaussian_mu(algorithm.trained, rows, sent.ridge, sent.scale, delta)
-    normal = apart <= mu * (1 + NEARLY)  # then the Gaussian curve of the scores does not exceed the pair's distance
-    return [replace(model_exposure(prepared(algorithm, pair), budget), score=score, normal=normal, mu=mu)]
+    score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.log_density(sent.law, sent.scale))
+    loss, mu, normal = density.distance(algorithm.trained, rows, sent, budget.delta)
+    return [replace(exposure, score=score, loss=loss, mu=mu, normal=normal)]
 
 
 # Networks and noisy descents start at a public point, and their guarantees hold for every such point.
@@ -192,8 +185,8 @@ def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]
     seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
     both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]
 
-    def network(which: int, rng: Generator, draws: int) -> Array:
-        return algorithm.train(Carrier(both[which], [budget], rng, draws, None))[0].flat()
+    def network(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
+        return {"release": algorithm.train(Carrier(both[which], [budget], rng, draws, None))[0].flat()}
 
     shown = [Exposure("release", network), *recorded(_of_rounds(both[0]), both, budget)]
     return [replace(each, most=_SIDE_BY_SIDE) for each in shown]
@@ -255,7 +248,8 @@ class Distinct(GradientMeans):
         for X, y, v in self.weighted():
             first, where, _ = distinct(X, y)
             weights = np.bincount(where, weights=v).astype(float)
-            groups.append(self.statistic.slopes.rows(X[first], y[first], weights, np.float64))
+            slopes = self.statistic.slopes
+            groups.append(Rows.of(slopes.loss, X[first], y[first], weights, np.float64, slopes.clip))
         return groups
 
 
@@ -263,15 +257,15 @@ def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], 
     """Return the release with the selected step size, or what a client, or colluders with the server, see."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
 
-    def sample(which: int, rng: Generator, draws: int) -> Array:
+    def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         if hidden:
             carrier = Carrier(both[which], [budget], rng, draws, None)
             numbers = np.arange(len(carrier.messages[0]))[None]
             tried = [algorithm.descend(own, number) for number, own in algorithm.one_by_one(carrier, numbers)]
             seen = np.array(tried)[..., -carrier.problem.d :] if view == "client" else np.array(tried)
-            return np.moveaxis(seen, 1, 0).reshape(draws, -1)
+            return {view: np.moveaxis(seen, 1, 0).reshape(draws, -1)}
         release = both[which].release([budget], rng, draws)
         assert release.weights is not None
-        return np.column_stack([release.weights[0], *(metric[0] for metric in release.metrics.values())])
+        return {view: np.column_stack([release.weights[0], *(metric[0] for metric in release.metrics.values())])}
 
-    return Exposure(view, sample)
+    return Exposure(view, source)

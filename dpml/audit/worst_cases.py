@@ -24,7 +24,8 @@ from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.arrays import Array
-from dpml.audit import black_box, output_density
+from dpml.audit import black_box
+from dpml.audit import output_density as density
 from dpml.audit.exposure import Pair
 from dpml.audit.neighbours import (
     highest,
@@ -38,12 +39,16 @@ from dpml.audit.neighbours import (
     whole_party,
     with_rows,
 )
+from dpml.audit.transcript import Transcript
 from dpml.audit.views import exposures, far_start
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.errors import UserError
+from dpml.mechanism.message import Sum
+from dpml.mechanism.objectives import Perturbed
 from dpml.mechanism.program import Program
-from dpml.optim.logistic import LOCAL_TOLERANCE, fit, longest_minimiser
+from dpml.optim.convex import LOCAL_TOLERANCE, fit
+from dpml.optim.losses import longest_minimiser
 from dpml.privacy import Budget, Problem
 
 TRIES = 200
@@ -65,17 +70,8 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return the farthest of several pairs: a label flips, a row becomes its opposite, or a balanced label flips."""
-    task = algorithm.loss.task
-    if task == "regression":
-        pairs = [one_replaced(task, problem, [1.0], [end]) for end in (1.0, -1.0)]
-    else:
-        opposite = one_replaced(task, problem, [1.0], [-1.0], (1.0, 1.0))
-        pairs = [turned_label(problem, task), opposite, undecided(problem, task=task)]
-    if algorithm.unit == "party":
-        pairs = [whole_party(pair) for pair in pairs]
-        if task != "regression":
-            pairs.append(undecided(problem, "party", task))
+    """Return the farthest of `black_box.candidates`."""
+    pairs = list(black_box.candidates(algorithm.loss, problem, algorithm.unit))
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
 
@@ -144,29 +140,19 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 # Perturbed objectives.
 
 
-@worst_case.register
-def worst_laplace_objectives(algorithm: ObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
+@worst_case.register(ObjectivePerturbation)
+@worst_case.register(GaussianObjectivePerturbation)
+def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> Pair:
     """Return rows that hold w where a row and its replacement have long gradients, or else flip a label."""
-    loss = algorithm.loss
-    if algorithm.variant == "authors" or loss.lipschitz is None or problem.d == 1:
-        return turned_label(problem, loss.task)
-    sent = algorithm.objective(budget, problem)
-    return output_density.held_pair(
-        loss, problem, sent.ridge, lambda pair: output_density.largest_loss(loss, pair, sent.ridge, sent.scale)
-    )
+    sent: Any = algorithm.messages(budget, problem)[0]
+    if isinstance(sent, Sum) or algorithm.loss.lipschitz is None or problem.d == 1:
+        return turned_label(problem, algorithm.loss.task)
 
+    def shows(pair: density.Folded) -> float:
+        loss, mu, _ = density.distance(algorithm.trained, pair, sent, budget.delta)
+        return float(np.fmax(loss, mu))
 
-@worst_case.register
-def worst_gaussian_objectives(algorithm: GaussianObjectivePerturbation, budget: Budget, problem: Problem) -> Pair:
-    """Return rows that hold w where a row and its replacement have long gradients; for d = 1, flip a label."""
-    if problem.d == 1:
-        return turned_label(problem)
-    delta = budget.require_delta(f"algo={algorithm.name}")
-    sent = algorithm.messages(budget, problem)[0]
-    loss = algorithm.trained
-    return output_density.held_pair(
-        loss, problem, sent.ridge, lambda pair: output_density.gaussian_mu(loss, pair, sent.ridge, sent.scale, delta)[0]
-    )
+    return density.held_pair(algorithm.trained, problem, sent.ridge, shows)
 
 
 # Noisy descents, whose rounds start at a public point.
@@ -310,7 +296,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
         return pair
     if tries is None:
         shown = exposures(algorithm, pair, budget)
-        rounds = any(exposure.together is not None and math.isnan(exposure.mu) for exposure in shown)
+        rounds = any(isinstance(exposure, Transcript) and math.isnan(exposure.mu) for exposure in shown)
         tries = FEWER if rounds else TRIES
     for _ in range(tries):
         candidate = moved(best, rng)

@@ -3,7 +3,6 @@
 import sys
 from argparse import Namespace
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -12,10 +11,10 @@ from dpml.arrays import Array, Index
 from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE
 from dpml.config import catalogue
-from dpml.data import Files, Raw, Source
+from dpml.data import Files, Source
 from dpml.data.partition import distances
 from dpml.data.sources import cache as parsed
-from dpml.data.sources.files import change, difference, fresh_content, known_content
+from dpml.data.sources.files import difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
 from dpml.screen import Screen
@@ -100,7 +99,7 @@ def _prepare(source: Source, files: Files) -> str:
 
 def run_check(arguments: Namespace) -> None:
     """Read every raw file again, and print whether its content is the expected one."""
-    files, problems = _files(arguments), cache(_problem)  # several data sets can share a file
+    files, content = _files(arguments), cache(fresh_content)  # several data sets can share a file
     wrong = 0
     for name, source in _named(arguments).items():
         for raw in source.info.files:
@@ -108,7 +107,7 @@ def run_check(arguments: Namespace) -> None:
             verdict = "missing"
             if path is not None:
                 verdict = "ok" if raw.sha256 else "ok (no published sha256: size, and the sha256 recorded here)"
-                if problem := problems(raw, path):
+                if problem := difference(raw, path, content(path)):
                     verdict = f"WRONG, {problem}: {path}"
                     wrong += 1
             print(f"{name}: {raw.name}: {verdict}")
@@ -116,12 +115,6 @@ def run_check(arguments: Namespace) -> None:
         raise UserError(
             f"{wrong} of the files do not have the expected content: move them away, then run dpml data get."
         )
-
-
-def _problem(raw: Raw, path: Path) -> str:
-    """Read all of a file, and return what is wrong with it; empty if nothing is wrong."""
-    content = fresh_content(path)
-    return difference(raw, content) or change(raw, path, content)
 
 
 def run_partition(arguments: Namespace) -> None:
@@ -132,8 +125,8 @@ def run_partition(arguments: Namespace) -> None:
     console = Screen()
     lines = [
         ["rows", *_summary(skew.sizes)],
-        ["classes", *_summary(skew.held)],
-        ["distance", *_summary(skew.distances)],
+        ["classes", *_summary(np.count_nonzero(skew.counts, axis=1))],
+        ["distance", *_summary(distances(skew.counts))],
         ["distance by chance", *_summary(distances(skew.chance))],
     ]
     print_table(console, ["per party", "smallest", "median", "mean", "largest"], lines)

@@ -5,12 +5,14 @@ import os
 import sys
 import tempfile
 from argparse import Namespace
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
-from subprocess import DEVNULL, Popen
 from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dpml.cli.files import READING, refuse_replacing, written
 from dpml.data.csv.column_bounds import ColumnBounds, load
@@ -35,7 +37,7 @@ _ROWS = 200  # rows of each party until the number is known: the guarantee does 
 def run_card(arguments: Namespace) -> None:
     """Write a party's card."""
     refuse_replacing(arguments.output, arguments.data, arguments.key, arguments.bounds)
-    seat = _seat(arguments, arguments.output.stem, arguments.data, arguments.key, written(arguments))
+    seat = _seat(arguments, arguments.output.stem, arguments.data, signing_key(arguments.key), written(arguments))
     write_atomically(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
 
 
@@ -126,7 +128,7 @@ def _say_result(made: Federated, plan: FederationPlan, output: Path) -> None:
 
 
 def run_try(arguments: Namespace) -> None:
-    """Carry out the whole federation on this machine: keys, a plan that all sign, and a process for each party.
+    """Carry out the whole federation on this machine: keys, a plan that all sign, and a thread for each party.
 
     Without --release this is a rehearsal: the model and the ledgers are in a temporary folder that is deleted, and no
     result is shown.
@@ -135,32 +137,32 @@ def run_try(arguments: Namespace) -> None:
     readings = _readings(arguments.reading, [data.stem for data in files])
     if arguments.release:
         check_writable(output)
-    with tempfile.TemporaryDirectory(prefix="dpml") as temporary, ExitStack() as stack:
-        folder = Path(temporary)
-        keys = [folder / f"{k}.key" for k in range(len(files))]
-        plan = _agreed(arguments, [_seat(arguments, data.stem, data, key, readings[data.stem])
-                                   for data, key in zip(files, keys, strict=True)])  # fmt: skip
-        for key in keys:
-            plan = plan.signed(signing_key(key))
-        write_atomically(folder / "plan.json", plan.text)
-        _say(plan)
-        called, port = stack.enter_context(listening(plan, ("127.0.0.1", 0), arguments.timeout, None))
-        running = []
-        for k, data in enumerate(files):
-            words = ["--plan", folder / "plan.json", "--key", keys[k], "--aggregator", f"127.0.0.1:{port}"]
-            words += ["--wait", arguments.wait, "-o", folder / f"{k}.json"]
-            for option, value in readings[data.stem].items():
-                words += [f"--{option}", *([value] if isinstance(value, str) else value)]
-            words += [] if arguments.release else ["--ledger", folder / f"{k}.ledger"]
-            running.append(stack.enter_context(_started(data, words)))
-        made = _aggregate(plan, called, arguments.wait, output if arguments.release else folder / "model.json")
-        failed = [data.stem for data, process in zip(files, running, strict=True) if process.wait()]
-    if arguments.release:
-        _say_result(made, plan, output)
-    else:  # no ledger has recorded the model, so nothing of it may be shown
-        print("This was a rehearsal: no ledger was charged, and its model is deleted. Add --release to make the model.")
-    if failed:
-        raise UserError(f"{', '.join(failed)} ended with an error, as the lines above say.")
+    keys = {data: Ed25519PrivateKey.generate() for data in files}
+    plan = _agreed(arguments, [_seat(arguments, data.stem, data, keys[data], readings[data.stem]) for data in files])
+    for key in keys.values():
+        plan = plan.signed(key)
+    _say(plan)
+    with tempfile.TemporaryDirectory(prefix="dpml") as temporary:
+        folder, members = Path(temporary), []
+        for data, key in keys.items():
+            ledger = default_ledger(data) if arguments.release else folder / f"{data.stem}.ledger"
+            members.append(Member(plan, key, data, ledger, reading=readings[data.stem]))
+        with (
+            limit_blas(),
+            redirect_stdout(None),  # the parties' progress
+            ThreadPoolExecutor(len(members)) as threads,
+            listening(plan, ("127.0.0.1", 0), arguments.timeout, None) as (called, port),
+        ):
+            parts = zip(keys.values(), members, strict=True)
+            models = [threads.submit(take_part, key, plan, member.answer, ("127.0.0.1", port), 0.0, None)
+                      for key, member in parts]  # fmt: skip
+            made = _aggregate(plan, called, arguments.wait, output if arguments.release else folder / "model.json")
+        if arguments.release:
+            _say_result(made, plan, output)
+        else:  # no ledger has recorded the model, so nothing of it may be shown
+            print("This was a rehearsal: no ledger was charged, and its model is deleted. To make it, add --release.")
+        for data, member, model in zip(files, members, models, strict=True):
+            member.receive_model(model.result(), folder / f"{data.stem}.json")
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -172,17 +174,6 @@ def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[st
             refuse_unknown("key", [key], READING, "--reading")
             readings[name][key] = tuple(value.split(",")) if key == "na" else value
     return readings
-
-
-@contextmanager
-def _started(data: Path, words: Sequence[Any]) -> Iterator[Popen[bytes]]:
-    command = [sys.executable, "-c", "from dpml.cli import dpml; dpml()", "federate", "party", data, *words]
-    process = Popen([str(word) for word in command], stdin=DEVNULL, stdout=DEVNULL)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait()
 
 
 def run_init(arguments: Namespace) -> None:
@@ -200,12 +191,12 @@ def run_init(arguments: Namespace) -> None:
     print("In its folder, each party creates its signing key and keeps it secret. STEPS.md says how.")
 
 
-def _seat(arguments: Namespace, name: str, data: Path, key: Path, reading: Mapping[str, Any]) -> Seat:
-    """Return a party of this plan, with its number of rows. Create its key if it has none."""
+def _seat(arguments: Namespace, name: str, data: Path, signer: Ed25519PrivateKey, reading: Mapping[str, Any]) -> Seat:
+    """Return a party of this plan, with its number of rows."""
     stated, terms = _terms(arguments)
     check_ball(terms.dataset.steps, stated.columns)
     _, y = own_rows(replace(terms.dataset, **reading), stated, data)
-    return Seat(name, len(y), signing_key(key).public_key().public_bytes_raw())
+    return Seat(name, len(y), signer.public_key().public_bytes_raw())
 
 
 def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:

@@ -51,6 +51,8 @@ def run_table(arguments: Namespace) -> None:
     if arguments.output:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
     if arguments.path.suffix == ".json":
+        if arguments.y or arguments.where:
+            raise UserError("--y and --where choose numbers of a run, and a model has none: leave them out.")
         _write_coefficients(arguments)
         return
     rows = chosen(arguments.path).where(arguments.where)

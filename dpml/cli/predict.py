@@ -11,8 +11,9 @@ import pandas as pd
 from dpml.arrays import Array
 from dpml.cli.files import refuse_replacing, written
 from dpml.data.csv.column_bounds import WRITTEN
-from dpml.data.csv.columns import levels_of, matrix
+from dpml.data.csv.columns import features_of, matrix
 from dpml.data.csv.reading import Dialect, FileColumn, dialect, open_file, read
+from dpml.data.preprocess import levels_of
 from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.release.model import PROBABILITY, Model, read_model
@@ -53,7 +54,7 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
     file, kinds = open_file(path, written), model.stated.kinds
     columns = read(file, list(kinds), model.stated.texts)
     X, names = matrix(columns, kinds), list(model.stated.columns)
-    for place in np.flatnonzero(levels_of(kinds)):
+    for place in np.flatnonzero(levels_of(features_of(kinds))):
         X[np.isnan(X[:, place]), place] = -1.0
         _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].statement())
     missing = np.isnan(X)

@@ -17,8 +17,7 @@ from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, me
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
-from dpml.config.compose import VERSION_BASE, options, search_path, user_errors
-from dpml.config.docstrings import meanings
+from dpml.config.compose import VERSION_BASE, brief, options, parsed, search_path, user_errors
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
 from dpml.files import shipped_folder
@@ -58,9 +57,7 @@ def _main() -> None:
     packs.add(arguments.pack)
     refuse_dashed_keys(words, words)
     settings = Settings(words, config_dir=arguments.config_dir)
-    if any(word.startswith("-") for word in words) or (
-        arguments.multirun and any(word.startswith(_ELSEWHERE) for word in words)
-    ):
+    if any(word.startswith("-") for word in words) or (arguments.multirun and _is_elsewhere(settings)):
         _by_hydra(settings, arguments.multirun)
     elif arguments.help:
         print(_help(settings))
@@ -69,6 +66,17 @@ def _main() -> None:
         status, _ = _carry_out(settings.swept() if arguments.multirun else settings, arguments.multirun, command)
         if status:
             sys.exit(status)
+
+
+def _is_elsewhere(settings: Settings) -> bool:
+    """Return whether a word or an option of the user's chooses another sweeper or launcher than Hydra's `basic`."""
+    if any(word.startswith(_ELSEWHERE) for word in settings.words):
+        return True
+    if not (settings.config_dir or packs.options()):
+        return False
+    single = [word for word in settings.words if not (parsed(word).is_sweep_override() or word.startswith(PACKAGE))]
+    choices = Settings(single, settings.config_dir).composed().whole.hydra.runtime.choices
+    return {choices["hydra/sweeper"], choices["hydra/launcher"]} != {"basic"}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,8 +91,12 @@ def _parser() -> argparse.ArgumentParser:
 def _help(settings: Settings) -> str:
     import yaml
 
+    from dpml.config.docstrings import meanings
+
     config = settings.composed().values
-    lines = [_HEADER, *(f"{group}: {', '.join(options(group, settings.config_dir))}" for group in GROUPS)]
+    names = {group: options(group, settings.config_dir) for group in GROUPS}
+    lines = [_HEADER, *(f"{group}: {', '.join(names[group])}" for group in ("dataset", "partition")), "algo:"]
+    lines += [f"  {name:16}{brief('algo', name, settings.config_dir)}" for name in names["algo"]]
     lines += ["", "== Keys (KEY=VALUE) and their values now ==", yaml.safe_dump(config, sort_keys=False)]
     lines += ["== What the keys of these options mean =="]
     for group in GROUPS:

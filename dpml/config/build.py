@@ -49,12 +49,7 @@ def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
     """Return `rule`, with the algorithm's default share of auxiliary rows unless the rule sets this share."""
     if rule.auxiliary is not None:
         return rule
-    return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))  # type: ignore[type-var]
-
-
-def build_adversary(node: Any) -> Adversary:
-    """Return the adversary that the keys under `adversary` describe."""
-    return made(Adversary, node, "adversary")
+    return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
 
 
 def check_keys(config: Mapping[str, Any]) -> None:
@@ -68,7 +63,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
     for key, hint in _TYPES.items():
         for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
             convert(value, hint, key)
-    build_adversary(config["adversary"])
+    made(Adversary, config["adversary"], "adversary")
 
 
 def value_of(config: Mapping[str, Any], key: str) -> Any:

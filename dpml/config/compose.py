@@ -26,7 +26,6 @@ from dpml.files import shipped_folder
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns if this argument is missing, and Hydra 1.4 warns if it is there."""
-_EXTRA = "_options"  # the key that holds further options, by group and name
 _LONG = 1_000  # words with more characters than this are quoted for Hydra
 
 
@@ -91,23 +90,39 @@ def check_option(group: str, name: str, config_dir: Path | None) -> None:
         raise UserError(unknown_option(group, name, known))
 
 
+def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
+    """Return the content of an option. Hydra, which is slow, reads only an option with a ``defaults`` list."""
+    node: Any = OmegaConf.load(_file(group, name, config_dir))
+    if "defaults" in node:
+        node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]
+    content: Any = OmegaConf.to_container(node, resolve=True)
+    return dict(content)
+
+
+def brief(group: str, name: str, config_dir: Path | None = None) -> str:
+    """Return what an option is in a few words: the first line of its file if it is a comment, otherwise nothing."""
+    line = _file(group, name, config_dir).read_text(encoding="utf-8").partition("\n")[0]
+    return line.removeprefix("#").strip() if line.startswith("#") else ""
+
+
+def _file(group: str, name: str, config_dir: Path | None) -> Path:
+    check_option(group, name, config_dir)
+    folders = (shipped_folder("conf"), *_added(config_dir))
+    return next(path for folder in folders if (path := folder / group / f"{name}.yaml").is_file())
+
+
 # ---- composition
-
-
-Option = tuple[str, str]
-"""The group and the name of an option."""
 
 
 class Composed(NamedTuple):
     """A composed configuration."""
 
     values: dict[str, Any]  # plain values of all keys, without Hydra's own settings
-    options: dict[Option, dict[str, Any]]  # the contents of the extra options
     whole: DictConfig  # the configuration with Hydra's own settings
 
 
-def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Iterable[Option] = ()) -> Composed:
-    """Compose the configuration of `dpml-run` from words with one value each, and load the `extra` options."""
+def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Composed:
+    """Compose the configuration of `dpml-run` from words with one value each."""
     words = [parsed(word) for word in overrides]
     for word in words:
         refuse_sweep(word)
@@ -115,8 +130,7 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Ite
     for word in chosen:
         if word.key_or_group in GROUPS:
             check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
-    named = [f"+{group}@{_EXTRA}.{group}.{name}={name}" for group, name in sorted(set(extra))]
-    config = _composed((*(str(word.input_line) for word in chosen), *named), config_dir)
+    config = _composed(tuple(str(word.input_line) for word in chosen), config_dir)
     # set the class of an option before its keys
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
         key = word.key_or_group
@@ -126,8 +140,7 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None, extra: Ite
             set_value(config, key, word.value(), word.is_add() or word.is_force_add())
     own: Any = OmegaConf.masked_copy(config, [str(key) for key in config if key != "hydra"])
     values: Any = OmegaConf.to_container(own, resolve=True)
-    nodes = values.pop(_EXTRA, {})
-    return Composed(values, {(group, name): node for group in nodes for name, node in nodes[group].items()}, config)
+    return Composed(values, config)
 
 
 def _is_choice(word: Override, config_dir: Path | None) -> bool:

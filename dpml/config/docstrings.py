@@ -4,48 +4,20 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
-SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):$")
-_ENTRY = re.compile(r"(\w[\w, ]*): ")
+import docstring_parser
 
 
-@dataclass(frozen=True)
-class Docstring:
-    """A docstring in parts: the text without sections, and the description of each argument or attribute."""
-
-    text: str = ""
-    arguments: dict[str, str] = field(default_factory=dict)
-
-
-def parse(content: str | None) -> Docstring:
-    """Split a docstring in Google's style into its parts."""
-    text: list[str] = []
-    arguments: dict[str, str] = {}
-    section = ""
-    name = ""
-    for line in inspect.cleandoc(content or "").splitlines():
-        if heading := SECTION.match(line):
-            section, name = heading[1], ""
-        elif section and line.strip() and not line.startswith(" "):
-            section = ""
-            text += ["", line]
-        elif not section:
-            text.append(line)
-        elif section in ("Args", "Attributes"):
-            entry = _ENTRY.match(line[4:])
-            if entry:
-                name = entry[1]
-                line = line[4 + entry.end() :]
-            if name:
-                arguments[name] = f"{arguments.get(name, '')} {line.strip()}".strip()
-    return Docstring("\n".join(text).strip(), arguments)
+def parse(content: str | None) -> tuple[str, dict[str, str]]:
+    """Return the text of a docstring in Google's style, and the description of each argument or attribute."""
+    found = docstring_parser.parse(content or "", docstring_parser.DocstringStyle.GOOGLE)
+    return found.description or "", {each.arg_name: " ".join((each.description or "").split()) for each in found.params}
 
 
 def meaning(target: type, key: str) -> str:
     """Return the description of a field from the docstring of its class or a base class, with null for None."""
     for base in inspect.getmro(target):
-        for names, text in parse(vars(base).get("__doc__")).arguments.items():
+        for names, text in parse(vars(base).get("__doc__"))[1].items():
             if key in re.split(r",\s*", names):
                 return re.sub(r"\bNone\b", "null", text)
     return ""

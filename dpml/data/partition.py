@@ -4,10 +4,11 @@ Partitions by size assign rows at random. Partitions by label give parties diffe
 each class at random.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import Annotated, Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, ClassVar, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -89,127 +90,138 @@ def remembered(function: Callable[..., T]) -> Callable[..., T]:
     return recall
 
 
-class _Rule(Protocol):
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def auxiliary(self) -> float | None: ...
-
-
-class SizeRule(_Rule, Protocol):
-    """A rule that sets how many rows each party gets; ``drawn = False`` marks a rule without random numbers."""
-
-    def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        """Return the rows per party, (M,), each at least 1, with a sum of at most N."""
-
-
-@runtime_checkable
-class LabelRule(_Rule, Protocol):
-    """A rule that depends on the labels; ``every_row = True`` marks a rule that uses every row."""
-
-    @property
-    def of_classes(self) -> bool:
-        """Whether the rule needs classes, so that it refuses real-valued targets."""
-
-    def owners(self, y: Array, M: int, rng: Generator) -> Index:
-        """Return the party of each row, 0..M-1 or -1 for none, from the labels (N,); no party may be empty."""
-
-
 @dataclass(frozen=True)
-class AuxiliaryShare:
-    """The option that all partitions have.
+class Partition:
+    """A rule that divides the private rows among parties.
 
     Args:
         auxiliary: The share of the training rows that is set aside as public; None: the algorithm's default.
     """
 
+    name: ClassVar[str]
+    drawn: ClassVar[bool] = False
+    """Whether `sizes` draws random numbers."""
+    of_classes: ClassVar[bool] = False
+    """Whether the rule needs classes, so that it refuses real-valued targets."""
     auxiliary: Annotated[float | None, Bound("a share in [0, 1)", lambda share: 0 <= share < 1)] = None
 
     def __post_init__(self) -> None:
         check_options(self, "partition")
 
+    def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
+        """Deal the numbered `rows`, in random order: (the rows of party 0, then party 1 ..., rows per party (M,))."""
+        raise NotImplementedError
+
+    def aside(self, rows: int) -> int:
+        """Return the number of auxiliary rows among `rows` training rows."""
+        return round(rows * (self.auxiliary or 0.0))
+
+    def check_task(self, task: Task, dataset: str) -> None:
+        """Raise UserError when a rule that needs classes is applied to rows with real-valued targets."""
+        if self.of_classes and task == "regression":
+            raise UserError(
+                f"partition={self.name} needs classes, but dataset={dataset} has real-valued targets: choose "
+                f"partition=shards, which sorts rows by target, or a partition by size, such as partition=power_law."
+            )
+
 
 @dataclass(frozen=True)
-class Natural(AuxiliaryShare):
+class BySize(Partition):
+    """A rule that sets how many rows each party gets; ``drawn = False`` marks a rule without random numbers."""
+
+    drawn: ClassVar[bool] = True
+
+    def sizes(self, N: int, M: int, rng: Generator) -> Index:
+        """Return the rows per party, (M,), with a sum of at most N."""
+        raise NotImplementedError
+
+    def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
+        sizes = self.sizes(len(rows), M, rng)
+        return rows[: sizes.sum()], sizes
+
+
+@dataclass(frozen=True)
+class ByLabel(Partition):
+    """A rule that depends on the labels; ``every_row = True`` marks a rule that uses every row."""
+
+    every_row: ClassVar[bool] = False
+
+    def owners(self, y: Array, M: int, rng: Generator) -> Index:
+        """Return the party of each row, 0..M-1 or -1 for none, from the labels (N,)."""
+        raise NotImplementedError
+
+    def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
+        return _by_owner(rows, self.owners(data.y[rows], M, rng), M)
+
+
+@dataclass(frozen=True)
+class Natural(ByLabel):
     """The data set assigns each row to a party; M must be the number of parties with training rows."""
 
     name: ClassVar[str] = "natural"
     every_row: ClassVar[bool] = True
 
-    def owners(self, data: Dataset, rows: Index, M: int) -> Index:
-        """Return the party of each of the numbered rows, (n,) of 0..M-1."""
+    def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
         if data.party is None:
             raise UserError(
                 f"partition=natural needs a data set that assigns each row to a party, but dataset={data.name} does "
                 f"not: choose another partition, such as partition=dirichlet."
             )
-        party = data.party[rows]
-        present = np.bincount(party) > 0
-        P = int(present.sum())
-        if P != M:
+        present, party = np.unique(data.party[rows], return_inverse=True)
+        if len(present) != M:
             raise UserError(
-                f"partition=natural: the N={len(rows)} private training rows of dataset={data.name} belong to {P} "
-                f"parties, not to M={M}: set M={P}."
+                f"partition=natural: the N={len(rows)} private training rows of dataset={data.name} belong to "
+                f"{len(present)} parties, not to M={M}: set M={len(present)}."
             )
-        return (np.cumsum(present) - 1)[party]
+        return _by_owner(rows, party, M)
 
 
-Partition = SizeRule | LabelRule | Natural
+def _by_owner(rows: Index, owners: Index, M: int) -> tuple[Index, Index]:
+    counts = np.bincount(owners + 1, minlength=M + 1)  # the first count is of rows without a party
+    return rows[np.argsort(owners, kind="stable")[counts[0] :]], counts[1:]
 
 
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
     """Assign the training rows of `data` to M parties by `rule`, after setting auxiliary rows aside."""
-    rows = len(data.y)
-    aside = set_aside(rule, rows)
-    private = rows - aside
-    if not 1 <= M <= private:
+    rows, aside = len(data.y), rule.aside(len(data.y))
+    if not 1 <= M <= rows - aside:
         raise UserError(
-            f"M={M} parties cannot share N={private} private training rows of dataset={data.name}: choose 1 <= M <= N."
+            f"M={M} parties cannot share N={rows - aside} private training rows of dataset={data.name}: choose "
+            "1 <= M <= N."
         )
-    check_task(rule, data.task, data.name)
+    rule.check_task(data.task, data.name)
     adversary = adversary or Adversary()
     adversary.count(M)  # raises an error for an adversary that leaves no party to protect
     order = rng.permutation(rows)
-    dealt = order[aside:]
-    if isinstance(rule, LabelRule | Natural):
-        owners = rule.owners(data, dealt, M) if isinstance(rule, Natural) else rule.owners(data.y[dealt], M, rng)
-        counts = np.bincount(owners + 1, minlength=M + 1)  # the first count is of rows without a party
-        used = dealt[np.argsort(owners, kind="stable")[counts[0] :]]
-        sizes = check_floor(counts[1:], f"partition={rule.name}")
-    else:
-        sizes = rule.sizes(private, M, rng)
-        used = dealt[: sizes.sum()]
+    used, sizes = rule.deal(data, order[aside:], M, rng)
+    check_floor(rule, sizes)
     offsets = np.concatenate([[0], np.cumsum(sizes)])
     return Parties(data, used, offsets, take(data.X, used), data.y[used], data.X[order[:aside]], adversary)
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
     """Return the sizes that `partition` gives with the same `rng`; None if they depend on the rows."""
-    if isinstance(rule, LabelRule | Natural):
+    if not isinstance(rule, BySize):
         return None
-    if draws_sizes(rule):
+    if rule.drawn:
         rng.permutation(rows)  # advances the stream to where `partition` draws the sizes
-    return rule.sizes(rows - set_aside(rule, rows), M, rng)
+    sizes = rule.sizes(rows - rule.aside(rows), M, rng)
+    check_floor(rule, sizes)
+    return sizes
 
 
-def draws_sizes(rule: Partition) -> bool:
-    """Return whether a partition by size draws the parties' sizes at random."""
-    return not isinstance(rule, LabelRule | Natural) and getattr(rule, "drawn", True)
-
-
-def check_task(rule: Partition, task: Task, dataset: str) -> None:
-    """Raise UserError when a rule that needs classes is applied to rows with real-valued targets."""
-    if isinstance(rule, LabelRule) and rule.of_classes and task == "regression":
+def check_floor(rule: Partition, sizes: Index) -> None:
+    """Raise UserError if a party has no row."""
+    if sizes.min() < 1:
         raise UserError(
-            f"partition={rule.name} needs classes, but dataset={dataset} has real-valued targets: choose "
-            f"partition=shards, which sorts rows by target, or a partition by size, such as partition=power_law."
+            f"partition={rule.name} leaves a party without rows, with {sizes.sum()} rows for M={len(sizes)}: reduce M."
         )
 
 
-def set_aside(rule: Partition, rows: int) -> int:
-    """Return the number of auxiliary rows among `rows` training rows."""
-    return round(rows * (rule.auxiliary or 0.0))
+def check_each(option: str, rows: int, N: int, M: int) -> None:
+    """Raise UserError unless N rows suffice for M parties with `rows` rows each (the value of `option`)."""
+    if rows * M > N:
+        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties need more than N={N}: reduce M.")
 
 
 def whole_rows(shares: Array, N: int) -> Index:
@@ -220,21 +232,8 @@ def whole_rows(shares: Array, N: int) -> Index:
     return sizes
 
 
-def check_floor(sizes: Index, key: str) -> Index:
-    """Return the sizes unchanged; raise UserError if a party has no row."""
-    if sizes.min() < 1:
-        raise UserError(f"{key} leaves a party without rows, with {sizes.sum()} rows for M={len(sizes)}: reduce M.")
-    return sizes
-
-
-def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError unless N rows suffice for M parties with `rows` rows each (the value of `option`)."""
-    if rows * M > N:
-        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties need more than N={N}: reduce M.")
-
-
 @dataclass(frozen=True)
-class Equal(AuxiliaryShare):
+class Equal(BySize):
     """The same number of rows for every party; the first few parties get one more."""
 
     name: ClassVar[str] = "equal"
@@ -245,7 +244,7 @@ class Equal(AuxiliaryShare):
 
 
 @dataclass(frozen=True)
-class Simplex(AuxiliaryShare):
+class Simplex(BySize):
     """The parties' shares of the rows are drawn uniformly from the simplex.
 
     Args:
@@ -262,7 +261,7 @@ class Simplex(AuxiliaryShare):
 
 
 @dataclass(frozen=True)
-class Fractions(AuxiliaryShare):
+class Fractions(BySize):
     """The parties' shares of the rows are listed: ``partition.fractions=[.5,.3,.2]``.
 
     Args:
@@ -274,7 +273,7 @@ class Fractions(AuxiliaryShare):
     fractions: tuple[float, ...] = ()
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         return "/".join(f"{share:g}" for share in self.fractions)
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
@@ -283,11 +282,11 @@ class Fractions(AuxiliaryShare):
             raise UserError(
                 f"partition.fractions must be M={M} positive numbers that sum to 1, got {list(self.fractions)}."
             )
-        return check_floor(whole_rows(shares, N), f"partition.fractions={list(self.fractions)}")
+        return whole_rows(shares, N)
 
 
 @dataclass(frozen=True)
-class TwoGroup(AuxiliaryShare):
+class TwoGroup(BySize):
     """Half of the parties are small and half are large; all parties of one half have equally many rows.
 
     Args:
@@ -300,11 +299,11 @@ class TwoGroup(AuxiliaryShare):
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         shares = np.where(np.arange(M) < (M + 1) // 2, 1.0, self.u)
-        return check_floor(whole_rows(shares, N), f"partition.u={self.u}")
+        return whole_rows(shares, N)
 
 
 @dataclass(frozen=True)
-class PerParty(AuxiliaryShare):
+class PerParty(BySize):
     """Every party gets `n` rows; the remaining rows are not used.
 
     Args:
@@ -321,7 +320,7 @@ class PerParty(AuxiliaryShare):
 
 
 @dataclass(frozen=True)
-class PowerLaw(AuxiliaryShare):
+class PowerLaw(BySize):
     """Sizes follow a power law: the party of rank r has a number of rows in proportion to r^-a.
 
     Args:
@@ -348,7 +347,7 @@ class PowerLaw(AuxiliaryShare):
 
 
 @dataclass(frozen=True)
-class Dirichlet(AuxiliaryShare):
+class Dirichlet(ByLabel):
     """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
 
     Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower's ``DirichletPartitioner`` define
@@ -373,7 +372,7 @@ class Dirichlet(AuxiliaryShare):
 
 
 @dataclass(frozen=True)
-class Classes(AuxiliaryShare):
+class Classes(ByLabel):
     """Every party has rows of `k` classes: "#C = k" of NIID-Bench (Li et al. 2022, ``noniid-#label``).
 
     With K classes, party i has class i mod K and k - 1 others, drawn at random. The parties that have a class share its
@@ -401,7 +400,7 @@ class Classes(AuxiliaryShare):
 
 
 @dataclass(frozen=True)
-class Shards(AuxiliaryShare):
+class Shards(ByLabel):
     """Rows are sorted by label and cut into `per_party` * M equal shards, which parties get at random.
 
     A party has rows of about `per_party` classes, or intervals of a real-valued target (McMahan et al. 2017, Sec. 3).
@@ -411,7 +410,6 @@ class Shards(AuxiliaryShare):
     """
 
     name: ClassVar[str] = "shards"
-    of_classes: ClassVar[bool] = False
     every_row: ClassVar[bool] = True
     per_party: Annotated[int, at_least(1)] = 2
 
@@ -502,27 +500,18 @@ class Skew:
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
         """Return the skew of some parties; `rng` shuffles the rows."""
         classes, names = named_classes(parties.y, parties.data.task)
-        M, K = len(parties.sizes), len(names)
-        first = K * np.repeat(np.arange(M), parties.sizes)
+        cells = len(parties.sizes), len(names)
+        party = len(names) * np.repeat(np.arange(len(parties.sizes)), parties.sizes)
         counts, chance = (
-            np.bincount(first + which, minlength=M * K).reshape(M, K) for which in (classes, rng.permutation(classes))
+            np.bincount(party + each, minlength=math.prod(cells)).reshape(cells)
+            for each in (classes, rng.permutation(classes))
         )
         return cls(names, counts, chance, parties.data.task == "regression")
 
-    @cached_property
+    @property
     def sizes(self) -> Index:
         """Rows per party, (M,)."""
         return self.counts.sum(axis=1)
-
-    @property
-    def held(self) -> Index:
-        """Classes per party, (M,)."""
-        return np.count_nonzero(self.counts, axis=1)
-
-    @cached_property
-    def distances(self) -> Array:
-        """The total variation distance between each party's labels and all labels, (M,)."""
-        return distances(self.counts)
 
 
 def distances(counts: Index) -> Array:

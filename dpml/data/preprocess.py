@@ -24,6 +24,7 @@ from dpml.errors import UserError, nearest
 Features = Array | sparse.csr_matrix
 Record = dict[str, Any]
 Apply = Callable[[Any], Array]
+Levels = tuple[int, ...]
 Preprocessed = tuple[Array, Array, Array, Array, list[Record]]
 """Training rows and labels, test rows and labels, and the record of the steps."""
 
@@ -43,7 +44,7 @@ class TrainingRows:
     """Training rows X (n, p), dense or sparse, and the number of values of each symbolic column."""
 
     X: Any
-    levels: Sequence[int] = ()
+    levels: Levels = ()
 
     @cached_property
     def low(self) -> Array:
@@ -84,7 +85,7 @@ class Box:
     low: Array
     high: Array
     group: Index
-    levels: Sequence[int] = ()
+    levels: Levels = ()
     length: float = math.inf
     edges: Sequence[Array] = ()
 
@@ -125,14 +126,14 @@ def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array]
     return apply, Box(ends[0], ends[1], np.arange(len(ranges)), levels_of(columns), edges=edges)
 
 
-def levels_of(columns: Mapping[str, Column]) -> list[int]:
+def levels_of(columns: Mapping[str, Column | None]) -> Levels:
     """Return the number of values of each symbolic column; 0 for a numeric column."""
-    return [0 if isinstance(column, Range) else len(column) for column in columns.values()]
+    return tuple(len(column) if isinstance(column, tuple) else 0 for column in columns.values())
 
 
-def after_one_hot(columns: Mapping[str, Column]) -> int:
+def coded_width(levels: Levels) -> int:
     """Return the number of columns after one-hot coding."""
-    return sum(count or 1 for count in levels_of(columns))
+    return sum(count or 1 for count in levels)
 
 
 @dataclass(frozen=True)
@@ -170,28 +171,7 @@ def impute(extent: Extent) -> Step:
 
 def one_hot(extent: Extent) -> Step:
     """Replace each symbolic column by a 0/1 column per value, after the numeric columns; unknown values are zeros."""
-    if not any(extent.levels):
-        return Step(lambda X: X, SCHEMA, lambda train: {"columns": train.shape[1]}, lambda before: before)
-    levels = np.array(extent.levels, dtype=np.intp)
-    numeric, symbolic = np.flatnonzero(levels == 0), np.flatnonzero(levels)
-    group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic]))
-
-    def apply(X: Array) -> Array:
-        out = np.zeros((len(X), len(group)))
-        out[:, : len(numeric)] = X[:, numeric]
-        start = len(numeric)
-        for column in symbolic:
-            known = np.flatnonzero(X[:, column] >= 0)
-            out[known, start + X[known, column].astype(np.intp)] = 1.0
-            start += levels[column]
-        return out
-
-    def box(before: Box) -> Box:
-        low, high = np.zeros(len(group)), np.ones(len(group))
-        low[: len(numeric)], high[: len(numeric)] = before.low[numeric], before.high[numeric]
-        return replace(before, low=low, high=high, group=group)
-
-    return Step(apply, SCHEMA, lambda train: {"columns": len(group)}, box)
+    return _coded(extent, first=0)
 
 
 def treatment(extent: Extent) -> Step:
@@ -201,18 +181,32 @@ def treatment(extent: Extent) -> Step:
             "dataset.steps must not have treatment with dataset.bounds=fitted: set dataset.bounds=public or "
             "dataset.bounds=FILE.yaml with the columns' values."
         )
-    step = one_hot(extent)
+    return _coded(extent, first=1)
+
+
+def _coded(extent: Extent, first: int) -> Step:
     if not any(extent.levels):
-        return step
-    groups = step.after(extent).group
-    first = np.append(True, groups[1:] != groups[:-1])
-    kept = np.flatnonzero(~first | (np.arange(len(groups)) < extent.levels.count(0)))
+        return Step(lambda X: X, SCHEMA, lambda train: {"columns": train.shape[1]}, lambda before: before)
+    levels = np.array(extent.levels, dtype=np.intp)
+    numeric, symbolic = np.flatnonzero(levels == 0), np.flatnonzero(levels)
+    group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic] - first))
+
+    def apply(X: Array) -> Array:
+        out = np.zeros((len(X), len(group)))
+        out[:, : len(numeric)] = X[:, numeric]
+        start = len(numeric)
+        for column in symbolic:
+            coded = np.flatnonzero(X[:, column] >= first)
+            out[coded, start + X[coded, column].astype(np.intp) - first] = 1.0
+            start += levels[column] - first
+        return out
 
     def box(before: Box) -> Box:
-        after = step.after(before)
-        return replace(after, low=after.low[kept], high=after.high[kept], group=after.group[kept])
+        low, high = np.zeros(len(group)), np.ones(len(group))
+        low[: len(numeric)], high[: len(numeric)] = before.low[numeric], before.high[numeric]
+        return replace(before, low=low, high=high, group=group)
 
-    return replace(step, apply=lambda X: step.apply(X)[:, kept], box=box)
+    return Step(apply, SCHEMA, lambda train: {"columns": len(group)}, box)
 
 
 def binned(extent: Extent) -> Step:
@@ -251,7 +245,7 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
             levels[numeric[place]] = count
         groups = before.group.max() + 1 + np.arange(len(widths)).repeat(widths)
         low, high = np.append(before.low[kept], np.zeros(new)), np.append(before.high[kept], np.ones(new))
-        return Box(low, high, np.append(before.group[kept], groups), levels)
+        return Box(low, high, np.append(before.group[kept], groups), tuple(levels))
 
     return Step(apply, STATED, box=box)
 
@@ -276,14 +270,16 @@ def min_max(extent: Extent) -> Step:
 
 def symmetric(extent: Extent) -> Step:
     """Scale each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic features do not change."""
-    numeric = sum(not count for count in extent.levels) if any(extent.levels) else len(extent.low)  # they come first
-    return Step(to_both_sides(extent.low, extent.high, numeric))
+    low, high = extent.low.copy(), extent.high.copy()
+    if any(extent.levels):
+        numeric = extent.levels.count(0)  # they come first
+        low[numeric:], high[numeric:] = -1.0, 1.0
+    return Step(to_both_sides(low, high))
 
 
-def to_both_sides(low: Array, high: Array, numeric: int) -> Apply:
-    """Return the map that scales the first `numeric` columns from [low, high] (p,) to [-1, 1]."""
-    number = np.arange(len(low)) < numeric
-    return per_column(np.where(number, (low + high) / 2, 0.0), np.where(number, (high - low) / 2, 1.0))
+def to_both_sides(low: Array, high: Array) -> Apply:
+    """Return the map that scales columns from [low, high] (p,) to [-1, 1]."""
+    return per_column((low + high) / 2, (high - low) / 2)
 
 
 def max_abs(extent: Extent) -> Step:
@@ -402,25 +398,22 @@ def _in_ball(box: Box) -> Box:
 
 def constant(extent: Extent) -> Step:
     """Append the feature 1, for an intercept; use it before max_norm."""
-
-    def box(before: Box) -> Box:
-        group = np.append(before.group, before.group.max(initial=-1) + 1)
-        low, high = np.append(before.low, 1.0), np.append(before.high, 1.0)
-        return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0))
-
-    return Step(lambda X: np.column_stack([X, np.ones(len(X))]), EACH_ROW, box=box)
+    return _with_one(1.0)
 
 
 def bias(extent: Extent) -> Step:
     """Append a constant feature and keep rows in the unit ball: (x, 1) / sqrt 2."""
+    return _with_one(math.sqrt(2.0))
 
+
+def _with_one(divisor: float) -> Step:
     def apply(X: Array) -> Array:
-        return np.column_stack([X, np.ones(len(X))]) / math.sqrt(2.0)
+        return np.column_stack([X, np.ones(len(X))]) / divisor
 
     def box(before: Box) -> Box:
         low, high = apply(np.stack([before.low, before.high]))
         group = np.append(before.group, before.group.max(initial=-1) + 1)
-        return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0) / math.sqrt(2.0))
+        return Box(low, high, group, before.levels, math.hypot(before.norm, 1.0) / divisor)
 
     return Step(apply, EACH_ROW, box=box)
 
@@ -453,48 +446,65 @@ def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
     return parsed
 
 
-def fit_apply(
-    steps: Iterable[str], train: Any, test: Any, levels: Sequence[int] = ()
+def apply_steps(
+    steps: Iterable[str], train: Any, test: Any, columns: Levels | Mapping[str, Column] = ()
 ) -> tuple[Array, Array, list[Record]]:
-    """Apply the named `steps` in order, fitted to the training rows: (train, test, record with an entry per step).
+    """Apply the named `steps` in order: (train, test, record with an entry per step).
 
     Args:
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
         train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A symbolic value is coded 0, 1, ..., or
             -1 if it is unknown.
-        levels: The number of values of each symbolic column, 0 for a numeric column; empty if all are numeric.
+        columns: The public range or values of each column, from which all parameters are taken. Otherwise they are
+            fitted to the training rows, and `columns` are the numbers of values of the symbolic columns, 0 for a
+            numeric column; empty if all are numeric.
     """
+    return _applied(steps, train, test, columns)[:3]
+
+
+def image(steps: Iterable[str], columns: Mapping[str, Column]) -> Box:
+    """Return the set of all possible rows after the steps, from the columns' public ranges and values."""
+    rows = np.empty((0, len(columns)))
+    box = _applied(steps, rows, rows, columns)[3]
+    assert isinstance(box, Box)
+    return box
+
+
+def _applied(
+    steps: Iterable[str], train: Any, test: Any, columns: Levels | Mapping[str, Column]
+) -> tuple[Array, Array, list[Record], Extent]:
     parsed = parse(steps)
-    levels = levels or (0,) * train.shape[1]
     names = [name for name, _ in parsed]
-    if not sparse.issparse(train):
-        check_order(names, levels)
-    elif names[:1] != ["pca"]:
-        raise UserError("dataset.steps must begin with pca:D, because there are millions of sparse features.")
-    # a scale cannot be fitted to missing values, so the first fitted step must be impute
-    check_missing([name for name in names if name not in _CODED][:1], names, train, test)
     record: list[Record] = []
+    extent: Extent
+    if isinstance(columns, Mapping):
+        if train.shape[1] != len(columns):
+            raise UserError(
+                f"there are ranges and values for {len(columns)} columns, but the rows have {train.shape[1]}."
+            )
+        # bin and spline need a value, because a missing value lies in no part of a range
+        filling = list(takewhile(lambda name: name not in _CUTS, names))
+        into, extent = into_ranges(columns)
+    else:
+        # a scale cannot be fitted to missing values, so the first fitted step must be impute
+        filling = [name for name in names if name not in _CODED][:1]
+        extent = TrainingRows(train, columns or (0,) * train.shape[1])
+    check_steps(names, filling, extent.levels, train, test)
+    if isinstance(extent, Box):
+        train, test = (in_blocks(into, X, in_place=False) for X in (train, test))
+        record.append({"step": "ranges", "fitted_on": STATED})
     for name, number in parsed:
-        step = STEPS[name](TrainingRows(train, levels), *number)
-        levels = () if name == "pca" else levels  # pca makes all columns numeric
-        entry = {"step": name, "fitted_on": step.source, **step.facts(train)}
+        step = STEPS[name](extent, *number)
+        if isinstance(extent, Box):
+            extent = step.after(extent)
+            entry = {"fitted_on": EACH_ROW if step.source == EACH_ROW else STATED}
+        else:
+            entry = {"fitted_on": step.source, **step.facts(train)}
         train, test = (in_blocks(step.apply, X, in_place=bool(record)) for X in (train, test))
-        record.append(entry)
-    return train, test, record
-
-
-def stated_apply(
-    steps: Sequence[str], train: Any, test: Any, columns: Mapping[str, Column]
-) -> tuple[Array, Array, list[Record]]:
-    """Apply the named `steps` as `fit_apply` does, with parameters from each column's public range or values."""
-    if train.shape[1] != len(columns):
-        raise UserError(f"there are ranges and values for {len(columns)} columns, but the rows have {train.shape[1]}.")
-    made, names = maps(steps, columns)[0], [name for name, _ in parse(steps)]
-    # bin and spline need a value, because a missing value lies in no part of a range
-    check_missing(list(takewhile(lambda name: name not in _CUTS, names)), names, train, test)
-    for place, (apply, _) in enumerate(made):
-        train, test = (in_blocks(apply, X, in_place=place > 0) for X in (train, test))
-    return train, test, [facts for _, facts in made]
+        if isinstance(extent, TrainingRows):
+            extent = TrainingRows(train, () if name == "pca" else extent.levels)  # pca makes all columns numeric
+        record.append({"step": name} | entry)
+    return train, test, record, extent
 
 
 def split_apply(
@@ -502,15 +512,11 @@ def split_apply(
     y: Array,
     parts: tuple[Index | slice, Index | slice],
     steps: Sequence[str],
-    columns: Sequence[int] | Mapping[str, Column],
+    columns: Levels | Mapping[str, Column],
     target: Range | str | None,
 ) -> Preprocessed:
-    """Preprocess the training and test rows `parts` of a table.
-
-    `columns` are public ranges for `stated_apply`, or levels for `fit_apply`; `target` is None for classes.
-    """
-    run: Callable[..., tuple[Array, Array, list[Record]]] = stated_apply if isinstance(columns, Mapping) else fit_apply
-    train, test, record = run(steps, X[parts[0]], X[parts[1]], columns)
+    """Preprocess the training and test rows `parts` of a table; `target` is None for classes."""
+    train, test, record = apply_steps(steps, X[parts[0]], X[parts[1]], columns)
     y_train, y_test = (y[rows] for rows in parts)
     if target is not None:
         y_train, y_test, scaled = scale_target(y_train, y_test, target if isinstance(target, Range) else None)
@@ -523,25 +529,12 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
 
     Otherwise the norm of a private row would decide whether a release is refused.
     """
-    longest = maps(steps, columns)[1].norm
+    longest = image(steps, columns).norm
     if not longest <= 1 + 1e-9:
         raise UserError(
             f"dataset.steps=[{','.join(steps)}] allow rows of L2 norm {longest:.4g}, according to the columns' ranges, "
             "but the guarantee needs rows of norm at most 1: end dataset.steps with max_norm, sample_norm or clip."
         )
-
-
-def maps(steps: Sequence[str], columns: Mapping[str, Column]) -> tuple[list[tuple[Apply, Record]], Box]:
-    """Return map and record of the clipping to ranges and of each step, and the box of all possible results."""
-    parsed = parse(steps)
-    check_order([name for name, _ in parsed], levels_of(columns))
-    apply, box = into_ranges(columns)
-    made: list[tuple[Apply, Record]] = [(apply, {"step": "ranges", "fitted_on": STATED})]
-    for name, number in parsed:
-        step = STEPS[name](box, *number)
-        made.append((step.apply, {"step": name, "fitted_on": EACH_ROW if step.source == EACH_ROW else STATED}))
-        box = step.after(box)
-    return made, box
 
 
 def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
@@ -552,32 +545,36 @@ def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
         return
     if not info.columns or (info.task == "regression" and info.target is None):
         raise UserError(f"dataset={info.name} has no public ranges ({info.bounds}): leave dataset.bounds=fitted.")
-    maps(steps, info.columns)
+    image(steps, info.columns)
 
 
-def check_missing(filling: Collection[str], names: Sequence[str], *parts: Features) -> None:
-    """Raise UserError if any part has a missing value and impute is not among the steps `filling`."""
-    if "impute" not in filling and any(not sparse.issparse(part) and np.isnan(part).any() for part in parts):
-        others = [name for name in names if name != "impute"]
-        raise UserError(
-            f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *others])}]."
-        )
+def check_steps(names: Sequence[str], filling: Collection[str], levels: Levels, *parts: Any) -> None:
+    """Raise UserError if the named steps do not fit the columns and rows, or are in the wrong order.
 
-
-def check_order(names: Sequence[str], levels: Sequence[int]) -> None:
-    """Raise UserError if the named steps do not fit the symbolic columns, or are in the wrong order."""
+    Missing values need the step impute among the steps `filling`.
+    """
+    if any(map(sparse.issparse, parts)):
+        if names[:1] != ["pca"]:
+            raise UserError("dataset.steps must begin with pca:D, because there are millions of sparse features.")
+        return
     if any(levels) and not set(_CODED) & set(names):
         raise UserError(
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
-    for name, allowed in _FIRST.items() if any(levels) else _CUTS.items():
+    # without symbolic values, one_hot and treatment change nothing, unless bin or spline made 0/1 columns before
+    for name, allowed in _FIRST.items() if any(levels) or not _CUTS.keys().isdisjoint(names) else ():
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:
             raise UserError(
                 f"dataset.steps may have {name} only once, and before it only {' and '.join(sorted(allowed))}, "
                 f"because {name} needs the original columns, got [{', '.join(names)}]."
             )
+    if "impute" not in filling and any(np.isnan(part).any() for part in parts):
+        others = [name for name in names if name != "impute"]
+        raise UserError(
+            f"dataset.steps must begin with impute, because values are missing: [{', '.join(['impute', *others])}]."
+        )
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
@@ -592,10 +589,7 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
     """Return the number of features after the steps, from public ranges or the width after one-hot coding."""
     if not isinstance(columns, int):
-        rows = np.empty((0, len(columns)))
-        for apply, _ in maps(steps, columns)[0]:
-            rows = apply(rows)
-        return rows.shape[1]
+        return len(image(steps, columns).low)
     for name, number in parse(steps):
         columns = number[0] if number else columns + (name in ("bias", "constant"))
     return columns

@@ -1,7 +1,7 @@
 """The base classes of data sets in files: parse once, draw rows, preprocess, and cache what can be reused."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -13,7 +13,7 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, sha256, training_rows
 from dpml.data.info import Bounds, Column, Info, Range
-from dpml.data.preprocess import Features, Preprocessed, after_one_hot, check_bounds, split_apply, width
+from dpml.data.preprocess import Features, Preprocessed, check_bounds, coded_width, levels_of, split_apply, width
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
@@ -36,6 +36,7 @@ class Table:
         party: The party of each row, or of each row of an official training part, 0..P-1.
         left_out: The number of rows that are left out because of their values.
         truth: The weights that generated the labels, if they are known.
+        facts: Further plain values, which are cached, too.
     """
 
     X: Features
@@ -44,11 +45,12 @@ class Table:
     party: Index | None = None
     left_out: int = 0
     truth: Array | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
         """The number of columns after one-hot coding."""
-        return sum(count or 1 for count in self.levels) if self.levels else self.X.shape[1]
+        return coded_width(self.levels) or self.X.shape[1]
 
 
 @dataclass(frozen=True)
@@ -114,15 +116,14 @@ class Tabular:
         digests = {name: digest for name, (_, digest) in verified.items()}
         place, digest = ", ".join(str(path) for path in paths.values()), joint_checksum(digests)
 
-        def build() -> tuple[Table, cache.Facts]:
+        def build() -> Table:
             table = self.parse(paths)
             self._check(table, place)
             if self.checksum(files) != digest:
                 raise UserError(f"{place} changed while it was read: give the command again.")
-            return table, {}
+            return table
 
-        table, _ = cached(self.info.name, self.key(digest), build)
-        return table, {"source": place, "sha256": digest, "files": digests}
+        return cached(self.info.name, self.key(digest), build), {"source": place, "sha256": digest, "files": digests}
 
     def checksum(self, files: Files) -> str:
         """Return the checksum of the files' content, as in the provenance, without parsing them."""
@@ -153,7 +154,7 @@ class Tabular:
     def _check(self, table: Table, source: str) -> None:
         """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
         info = self.info
-        expected = after_one_hot(self.stated) if self.stated else info.features
+        expected = coded_width(levels_of(self.stated)) or info.features
         facts = [("rows", len(table.y), info.rows), ("features", table.width, expected)]
         for label, rows in info.classes.items():
             facts.append((f"rows of class {label:g}", int(np.sum(table.y == label)), rows))
@@ -199,18 +200,17 @@ class RandomSplit(Tabular):
         return order[: self.available()][:N], order[self.available() :]
 
 
-def cached(
-    name: str, key: Mapping[str, Any], build: Callable[[], tuple[Table, cache.Facts]], private: bool = False
-) -> tuple[Table, cache.Facts]:
-    """Return a table and plain facts about it, from the cache or else from `build`."""
+def cached(name: str, key: Mapping[str, Any], build: Callable[[], Table], private: bool = False) -> Table:
+    """Return a table from the cache, or else from `build`."""
 
     def entry() -> cache.Entry:
-        table, facts = build()
+        table = build()
         X = table.X
         arrays = {"data": X.data, "indices": X.indices, "indptr": X.indptr} if sparse.issparse(X) else {"X": X}
         others = {"y": table.y, "party": table.party, "truth": table.truth}
         arrays |= {name: array for name, array in others.items() if array is not None}
-        return arrays, facts | {"levels": list(table.levels), "left_out": table.left_out, "shape": list(X.shape)}
+        plain = {"levels": table.levels, "left_out": table.left_out, "shape": X.shape, "facts": table.facts}
+        return arrays, plain
 
     arrays, facts = cache.load_or_build(name, key, entry, private)
     X: Features | None = arrays.get("X")
@@ -218,7 +218,7 @@ def cached(
         parts = (arrays["data"], arrays["indices"], arrays["indptr"])
         X = sparse.csr_matrix(parts, shape=facts["shape"], copy=False)
     levels, party, truth = tuple(facts["levels"]), arrays.get("party"), arrays.get("truth")
-    return Table(X, arrays["y"], levels, party, facts["left_out"], truth), facts
+    return Table(X, arrays["y"], levels, party, facts["left_out"], truth, facts["facts"])
 
 
 def joint_checksum(digests: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -46,8 +46,9 @@ class Federated:
 class Kept:
     """The state of an aggregator in a private folder, from which a restarted aggregator continues.
 
-    A finished sum has a file with the noisy sum, its parties, and the numbers that they sent openly. An unfinished sum
-    has a file with the parties' answers so far, from which a restarted process computes the same messages.
+    Every sum has a file. The file of an unfinished sum has the parties' answers so far, from which a restarted process
+    computes the same messages. The file of a finished sum has the noisy sum, its parties, and the numbers that they
+    sent openly.
     """
 
     folder: Path
@@ -55,71 +56,41 @@ class Kept:
 
     @property
     def done(self) -> int:
-        return len(list(self.folder.glob("*.json")))
+        """The number of finished sums."""
+        contents = (unseal_object(path.read_bytes()) for path in self.folder.glob("*.json"))
+        return sum("total" in (content or {}) for content in contents)
 
-    def summed(self, number: int, payload: bytes) -> Outcome | None:
-        """Return a finished sum, or None; `payload` is what the parties received before the sum."""
+    def read(self, number: int, payload: bytes) -> dict[str, Any]:
+        """Return what is stored of a sum, if anything; `payload` is what the parties received before the sum."""
         path = self.folder / f"{number}.json"
-        content = self._read(path, number, payload)
-        if content is None:
+        if not path.exists():
             self.folder.mkdir(mode=0o700, exist_ok=True)
             check_writable(path)  # before parties spend privacy budget on a sum that could not be kept
-            return None
-        parties = np.array(content["parties"], dtype=np.intp)
-        beside = np.frombuffer(bytes.fromhex(content["beside"]), "<f8").reshape(len(parties), self.plan.sums.beside)
-        return Outcome(np.frombuffer(bytes.fromhex(content["total"]), "<u8"), parties, beside)
-
-    def keep(self, number: int, payload: bytes, summed: Outcome) -> None:
-        """Store a finished sum, and remove its parties' answers."""
-        path = self.folder / f"{number}.json"
-        arrays = {"total": summed.total.astype("<u8"), "beside": summed.beside.astype("<f8")}
-        content = {name: array.tobytes().hex() for name, array in arrays.items()}
-        if not path.exists():
-            text = self._sealed(number, payload, {"parties": summed.survivors.tolist(), **content})
-            create_atomically(path, text, private=True)
-        self._begun(number).unlink(missing_ok=True)
-
-    def begun(self, number: int, payload: bytes) -> tuple[Opening, list[Mapping[int, bytes]]] | None:
-        """Return the message that opened an unfinished sum, and the parties' answers; None if there is no such sum."""
-        content = self._read(self._begun(number), number, payload)
-        if content is None:
-            return None
-        opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, payload)
-        return opening, [
-            {int(node): bytes.fromhex(answer) for node, answer in stage.items()} for stage in content["answers"]
-        ]
-
-    def keep_begun(self, opening: Opening, answers: Sequence[Mapping[int, bytes]]) -> None:
-        """Store the answers so far of an unfinished sum."""
-        content = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
-        text = self._sealed(opening.number, opening.payload, {"name": opening.name.hex(), "answers": content})
-        write_atomically(self._begun(opening.number), text, private=True)
-
-    def forget(self) -> None:
-        """Remove the folder after the model was written."""
-        rmtree(self.folder, ignore_errors=True)
-
-    def _begun(self, number: int) -> Path:
-        return self.folder / f"{number}.begun"
-
-    def _sealed(self, number: int, payload: bytes, content: Mapping[str, Any]) -> str:
-        about = [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
-        return json.dumps(seal_object({"of": about, **content}))
-
-    def _read(self, path: Path, number: int, payload: bytes) -> dict[str, Any] | None:
-        if not path.exists():
-            return None
+            return {}
         content = unseal_object(path.read_bytes())
-        if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]:
+        if content is None or content.get("of") != self._about(number, payload):
             raise UserError(
                 f"{path} is damaged, or is not a sum of this release: to begin again, remove {self.folder} and restart "
                 "all parties, or choose another name for the model."
             )
         return content
 
+    def write(self, number: int, payload: bytes, content: Mapping[str, Any]) -> None:
+        """Store the answers so far of a sum or, in place of them, its result."""
+        text = json.dumps(seal_object({"of": self._about(number, payload), **content}))
+        write_atomically(self.folder / f"{number}.json", text, private=True)
+
+    def _about(self, number: int, payload: bytes) -> list[Any]:
+        return [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
+
+    def forget(self) -> None:
+        """Remove the folder after the model was written."""
+        rmtree(self.folder, ignore_errors=True)
+
 
 LEVEL, QUANTILE = 0.95, 1.9599639845400545  # for the interval of the error without noise
 
+_ARRAYS = {"total": "<u8", "beside": "<f8"}  # of a finished sum, as they are stored
 _SHOWN = 200  # the most bytes that are shown of a party's error message
 
 Progress = Callable[[int, int], None]
@@ -167,17 +138,26 @@ class _Run:
 
     def ask(self, payload: bytes) -> Outcome:
         """Return the result of the next sum, before which the parties receive `payload`."""
-        number, kept = self.number, self.kept
-        summed = None if kept is None else kept.summed(number, payload)
-        if summed is None and kept is not None and (begun := kept.begun(number, payload)) is not None:
+        number, summed = self.number, None
+        content = {} if self.kept is None else self.kept.read(number, payload)
+        if "total" in content:
+            total, beside = (np.frombuffer(bytes.fromhex(content[key]), kind) for key, kind in _ARRAYS.items())
+            parties = np.array(content["parties"], dtype=np.intp)
+            summed = Outcome(total, parties, beside.reshape(len(parties), self.plan.sums.beside))
+        elif content:
+            opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, payload)
+            answers: list[Mapping[int, bytes]] = [
+                {int(node): bytes.fromhex(answer) for node, answer in stage.items()} for stage in content["answers"]
+            ]
             try:
-                summed = self._sum(*begun)
+                summed = self._sum(opening, answers)
             except ProtocolError as error:  # too few parties of the unfinished sum are left
                 self.refused.append(str(error))
         if summed is None:
             summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, payload), [])
-        if kept is not None:
-            kept.keep(number, payload, summed)
+        if self.kept is not None and "total" not in content:
+            arrays = {key: getattr(summed, key).astype(kind).tobytes().hex() for key, kind in _ARRAYS.items()}
+            self.kept.write(number, payload, {"parties": summed.survivors.tolist(), **arrays})
         self.number += 1
         self.last = summed.survivors.tolist()
         self.seen.update(self.last)
@@ -192,7 +172,9 @@ class _Run:
         while server.stage is not Stage.DONE:
             if server.stage == len(answers):
                 if self.kept is not None and server.stage >= Stage.MASKED:  # parties send their vectors only once
-                    self.kept.keep_begun(opening, answers)
+                    so_far = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
+                    content = {"name": opening.name.hex(), "answers": so_far}
+                    self.kept.write(opening.number, opening.payload, content)
                 answers.append(self.exchange(mail))
             for node, answer in sorted(answers[server.stage].items()):
                 try:

@@ -27,7 +27,7 @@ from dpml.arrays import Array
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Parties
-from dpml.data.preprocess import scale_target, stated_apply
+from dpml.data.preprocess import apply_steps, scale_target
 from dpml.data.sets.csv import CSV, read_rows
 from dpml.errors import UserError
 from dpml.federated.aggregator import counted_errors, model_of
@@ -221,7 +221,7 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
             raise UserError(str(error).replace(str(bounds), str(stated.path))) from None
     names = list(rows.columns)
     X = rows.X[:, [names.index(name) for name in stated.columns]]
-    X, _, _ = stated_apply(dataset.steps, X, X[:0], stated.columns)
+    X, _, _ = apply_steps(dataset.steps, X, X[:0], stated.columns)
     y = rows.y if stated.target is None else scale_target(rows.y, rows.y[:0], stated.target)[0]
     return X, y
 

@@ -18,6 +18,7 @@ from dpml.mechanism.guarantees import Proof
 from dpml.mechanism.message import Law, Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator, unit
+from dpml.optim.losses import Loss
 from dpml.privacy import Budget, Problem, View
 from dpml.privacy.proofs import objective_perturbation
 from dpml.privacy.safe import round_up
@@ -80,6 +81,11 @@ class PerturbedObjective:
 
 class Perturbed(Program, **SIMULATED):
     """The base class of algorithms of one curator that may release the minimiser of a perturbed objective."""
+
+    @property
+    def trained(self) -> Loss:
+        """The loss that is minimised."""
+        return self.loss
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()

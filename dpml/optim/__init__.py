@@ -1,7 +1,33 @@
 """Losses and their minimisers, without noise."""
 
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpml.arrays import Index
 from dpml.errors import UserError
 
 
 class NotConvergedError(UserError):
     """A minimiser stopped before it reached its tolerance, so the result must not be reported."""
+
+
+def alike(
+    offsets: Index, most: Callable[[int], int] = lambda size: sys.maxsize
+) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
+    """Yield groups whose numbers of rows differ by at most a quarter; group k has ``offsets[k]:offsets[k + 1]``.
+
+    Yield the numbers of the groups (b,), the places of their rows (b, n), and which of these are not padding. At most
+    ``most(n)`` groups with n rows or more are together.
+    """
+    sizes = np.diff(offsets)
+    order = np.argsort(sizes, kind="stable")
+    while len(order):
+        least = int(sizes[order[0]])
+        similar = int(np.searchsorted(sizes[order], 1.25 * least, side="right"))
+        groups, order = np.split(order, [min(similar, most(least))])
+        columns, first = np.arange(sizes[groups].max()), offsets[groups][:, None]
+        used = columns < sizes[groups, None]
+        yield groups, np.where(used, first + columns, first), used

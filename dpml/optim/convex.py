@@ -1,30 +1,41 @@
-"""Minimise mean losses: Newton's method for many linear terms on one data set, and the non-private optimum.
+"""Minimise regularised logistic and softmax losses by damped Newton steps, for many problems at once.
 
-An experiment minimises hundreds of objectives that differ only in a linear term. No library solves them together and
-shares the products of the rows (results/benchmarks.md).
+A problem has rows x_i with weights r_i and targets a_i, and minimises over the model w
+
+    sum_i r_i (A(t_i) - a_i't_i) + lam/2 ||w||^2 + tilt'w,    t_i = x_i'w.
+
+For the logistic loss, ``A(t) = log(1 + e^t)`` and a is the probability of the label +1. For softmax, w has a vector for
+every class, ``A(t) = log sum_k e^{t_k}``, and a has the probabilities of the classes. With a in {0, 1} and r = 1/n this
+is the mean loss of `losses`; with shares of votes a it is the weighted risk of Hamm et al. 2016, eqs. (12) and (55).
+An experiment minimises hundreds of objectives that differ only in the tilt. No library solves them together and shares
+the products of the rows (results/benchmarks.md).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
+from scipy.special import expit
 
-from dpml.arrays import Array, blocks
+from dpml.arrays import Array, Index, blocks
 from dpml.data.partition import Parties, remembered
-from dpml.optim import NotConvergedError
-from dpml.optim.logistic import fit_all
-from dpml.optim.losses import Loss, ShiftedLogistic, mean_loss, scores
+from dpml.optim import NotConvergedError, alike
+from dpml.optim.losses import Logistic, Loss, hard_targets, mean_loss, scores
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.sums import TALL
 
+TOLERANCE = 1e-9
+"""The largest gradient norm of a computed minimiser, which is then within TOLERANCE / lam of the exact one."""
+LOCAL_TOLERANCE = 1e-8
+"""The largest gradient norm for the parties' models."""
+LOW = 16  # the least number of rows in a block of products
 _ROUNDING = 1e-13  # rounding error of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
-LOW = 16  # the least number of rows in a block of products
-_MARGIN = 21.0  # with this margin for all rows, the logistic loss is at most log(1 + e^-21) = 7.6e-10
-_BLOCK = 1 << 22  # numbers (margins or weights) of the problems that are solved together: 32 MiB
+_BLOCK = 1 << 22  # numbers (margins or weights) of the tilted problems that are solved together: 32 MiB
+_CACHE = 1 << 17  # entries of the Newton systems of parties that are solved together: 1 MiB
 
 
 def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
@@ -34,130 +45,218 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     lam: float | Array,
     tilt: Array,
     counts: Array | None = None,
-    tolerance: float = 1e-9,
+    tolerance: float = TOLERANCE,
 ) -> Array:
     """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
 
-    `lam` is one number or one per problem, (B,). All problems take damped Newton steps together; the loss must be
-    convex with one score per model. A problem is solved when the norm of its gradient is at most `tolerance`. If
-    rounding does not allow this for a long `tilt`, the norm must be at most 1e-13 times the norm of `tilt`. If there
-    are `counts`, row i stands for ``counts[i]`` rows.
+    The loss is logistic, also with a shift, and `lam` is one number or one per problem, (B,). A problem is solved when
+    the norm of its gradient is at most `tolerance`. If rounding does not allow this for a long `tilt`, the norm must be
+    at most 1e-13 times the norm of `tilt`. If there are `counts`, row i stands for ``counts[i]`` rows.
 
     Raises:
         NotConvergedError: A gradient is still too long after 100 steps.
     """
+    assert isinstance(loss, Logistic)
     n, d = X.shape
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     strength = np.broadcast_to(np.asarray(lam, dtype=float), (len(tilt),))
-    problems = (_Problems(loss, X, y, share, strength[b], tilt[b]) for b in blocks(len(tilt), max(n, d), _BLOCK))
-    return np.concatenate([_newton(each, tolerance) for each in problems])
+    linear = tilt - (share * (y > 0)) @ X
+    enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(tilt, axis=1))
+    found = []
+    for some in blocks(len(tilt), max(n, d), _BLOCK):
+        problems = _Problems(X[None], share[None], linear[some].T[None], strength[None, some], _offset(loss, y))
+        found.append(_newton(problems, enough[None, some])[0].T)
+    return np.concatenate(found)
 
 
-def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` at models `weights` (B, d), one score each: (B, d, d).
+def fit(
+    X: Array,
+    targets: Array,
+    lam: float,
+    row_weights: Array | None = None,
+    tolerance: float = TOLERANCE,
+    offset: Array | None = None,
+) -> Array:
+    """Minimise B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
 
-    If there are `counts`, row i stands for ``counts[i]`` rows.
+    Damped Newton steps optimise the d K weights or, if n < d, the n K coefficients of w in the span of the rows. Rows
+    of weight 0 pad smaller problems. A problem is solved when the norm of its gradient is at most `tolerance`. `offset`
+    (n, 1) is added to the scores.
     """
-    curvature = loss.curvature(X @ weights.T, y).T
-    if counts is None:
-        return _weighted_grams(X, curvature) / len(y)
-    return _weighted_grams(X, curvature * counts) / counts.sum()
-
-
-def _weighted_grams(X: Array, weights: Array) -> Array:
-    """Return ``X' diag(weights_b) X`` for every row of `weights` (B, n): (B, d, d), in blocks for the CPU cache.
-
-    If no weight is negative, a block is multiplied by its own transpose, which is half the work of a general product.
-    """
-    n, d = X.shape
-    grams = np.zeros((len(weights), d, d))
-    roots, convex = np.sqrt(np.abs(weights)), bool(np.all(weights >= 0))
-    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 18) // (len(weights) * d)))):
-        block = X[rows] * roots[:, rows, None]
-        other = block if convex else block * np.sign(weights[:, rows, None])
-        grams += block.transpose(0, 2, 1) @ other
-    return grams
+    B, n, d = X.shape
+    r = np.full((B, n), 1 / n) if row_weights is None else row_weights
+    span, linear = n < d, -r[:, :, None] * targets
+    base = X @ X.transpose(0, 2, 1) if span else X
+    linear = linear if span else X.transpose(0, 2, 1) @ linear
+    problems = _Problems(base, r, linear, np.full((B, 1), lam), offset, softmax=targets.shape[2] > 1, span=span)
+    c = _newton(problems, np.full((B, 1), tolerance)).transpose(0, 2, 1)
+    return (c @ X if span else c).reshape(B, -1)
 
 
 @dataclass(frozen=True)
 class _Problems:
-    """B objectives on the same rows: ``sum_i share_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w``."""
+    """B groups of K logistic problems with the same rows, or B softmax problems with K classes.
 
-    loss: Loss
-    X: Array
-    y: Array
-    share: Array  # (n,): each row's weight in the mean
-    lam: Array  # (B,)
-    tilt: Array  # (B, d)
+    Attributes:
+        base: The rows (B, n, d); or if `span`, their inner products (B, n, n). The unknown coordinates c (B, m, K) are
+            the weights, or the coefficients of w in the span of the rows. In both cases, the scores are ``base c``.
+        r: The rows' weights, (B, n).
+        linear: The coordinates of the linear term, with that of the targets, (B, m, K).
+        lam: The ridges, (B, K) or (B, 1).
+        offset: Added to the scores, (n, 1); None: 0.
+    """
 
-    def at(self, w: Array) -> tuple[Array, Array, Array]:
-        """Return values (B,), gradients (B, d), and `share` times the loss's second derivative (n, B), at w (B, d)."""
-        value = self.lam / 2 * np.sum(w * w, axis=1) + np.sum(self.tilt * w, axis=1)
-        gradient = self.lam[:, None] * w + self.tilt
-        curvature = np.empty((len(self.X), len(w)))
-        for rows in blocks(len(self.X), sum(w.shape)):
-            X, y, share = self.X[rows], self.y[rows], self.share[rows]
-            margins = X @ w.T
-            value += share @ self.loss.value(margins, y)
-            gradient += (share * self.loss.slope(margins, y).T) @ X
-            np.multiply(share[:, None], self.loss.curvature(margins, y), out=curvature[rows])
-        return value, gradient, curvature
+    base: Array
+    r: Array
+    linear: Array
+    lam: Array
+    offset: Array | None = None
+    softmax: bool = False
+    span: bool = False
 
-    def newton_steps(self, curvature: Array, gradient: Array, enough: Array) -> Array:
-        """Return the inverse Hessians times the gradients, (B, d), up to residuals that are small relative to these.
+    def inner(self, a: Array, b: Array) -> Array:
+        """Return the sums of products of coordinates (B, m, K), one for each problem."""
+        products = np.einsum("bmk,bmk->bk", a, b)
+        return products.sum(axis=1, keepdims=True) if self.softmax else products
 
-        The preconditioner is the Hessian at the mean curvature of all problems: one d x d matrix instead of B. A tiny
-        regularisation keeps steps defined if the data are separable or rank deficient.
+    def at(self, c: Array) -> tuple[Array, Array, Array]:
+        """Return values, gradients in coordinates (B, m, K), and probabilities (B, n, K), at c (B, m, K)."""
+        pull, image = self.lam[:, None] * c, c
+        value: Array = np.zeros(1)
+        gradient, p = self.linear + pull, np.empty((*self.r.shape, c.shape[2]))
+        for rows in self._blocks(c):
+            base, r = self.base[:, rows], self.r[:, rows]
+            t = base @ c
+            if self.span:
+                image = t
+            if self.offset is not None:
+                t = t + self.offset[rows]
+            partition, p[:, rows] = _softmax(t) if self.softmax else _sigmoid(t)
+            value = value + np.einsum("bn,bnk->bk", r, partition)
+            weighted = r[:, :, None] * p[:, rows]
+            gradient += weighted if self.span else base.transpose(0, 2, 1) @ weighted
+        value = value + self.inner(self.linear + pull / 2, image)
+        return value, gradient, p
+
+    def _blocks(self, c: Array) -> Iterable[slice]:
+        """Return all rows of several groups, or blocks of one group's rows for the CPU cache."""
+        whole = self.span or len(c) > 1
+        return [slice(None)] if whole else blocks(self.base.shape[1], c.shape[1] + c.shape[2])
+
+    def steps(self, p: Array, gradient: Array, length: Array, enough: Array) -> Array:
+        """Return the inverse Hessians times the gradients, (B, m, K), exactly or by `conjugate_gradients`.
+
+        If several problems share rows, the preconditioner is the Hessian at their mean curvature: one matrix instead of
+        K. A tiny regularisation keeps steps defined if the data are separable or rank deficient.
         """
-        d = gradient.shape[1]
-        traces = np.einsum("ij,ij->i", self.X, self.X) @ curvature + d * self.lam
-        ridge = self.lam + 1e-12 * traces + 1e-300
-        of_mean = _weighted_grams(self.X, curvature.mean(axis=1)[None])[0] + ridge.mean() * np.eye(d)
-        factor = cho_factor(of_mean)
-        length = np.linalg.norm(gradient, axis=1)
-        part = length * np.minimum(0.1, 0.01 * length)  # makes the last steps converge quadratically
-        return conjugate_gradients(
-            lambda v: self._hessian_times(curvature, v) + ridge[:, None] * v,
-            lambda v: cho_solve(factor, v.T).T,
-            gradient,
-            np.where(length <= enough, np.inf, np.where(part > enough, part, enough / 1e4)),
-        )
+        B, m, K = gradient.shape
+        matrix = self._hessians(p)
+        ridge = self.lam + (1e-12 * np.trace(matrix, axis1=1, axis2=2)[:, None] + 1e-300)
+        np.einsum("bii->bi", matrix)[...] += ridge.mean(axis=1, keepdims=True)
+        if self.softmax or K == 1:
+            step = np.linalg.solve(matrix, gradient.reshape(B, m * K, 1)).astype(np.float64, copy=False)
+            return step.reshape(gradient.shape)
+        (base,), factor = self.base, cho_factor(matrix[0], overwrite_a=True)
+        curvature = self.r[0][:, None] * p[0] * (1 - p[0])
 
-    def _hessian_times(self, curvature: Array, vectors: Array) -> Array:
-        product = np.zeros_like(vectors)
-        for rows in blocks(len(self.X), sum(vectors.shape)):
-            along = self.X[rows] @ vectors.T
-            along *= curvature[rows]
-            product += along.T @ self.X[rows]
-        return product
+        def times(vectors: Array) -> Array:
+            product = ridge[0][:, None] * vectors
+            for rows in self._blocks(gradient):
+                along = base[rows] @ vectors.T
+                along *= curvature[rows]
+                product += along.T @ base[rows]
+            return product
+
+        part = length * np.minimum(0.1, 0.01 * length)  # makes the last steps converge quadratically
+        near = np.where(length <= enough, np.inf, np.where(part > enough, part, enough / 1e4))[0]
+        return conjugate_gradients(times, lambda v: cho_solve(factor, v.T).T, gradient[0].T, near).T[None]
+
+    def _hessians(self, p: Array) -> Array:
+        """Return the Hessians without lam, (B, m K, m K); of problems with the same rows, their mean (B, m, m)."""
+        if not self.softmax:
+            return self._weighted(np.mean(p * (1 - p), axis=2))
+        B, _, m = self.base.shape
+        K = p.shape[2]
+        matrix = np.empty((B, m, K, m, K))
+        for k in range(K):
+            matrix[:, :, k, :, k] = self._weighted(p[..., k] * (1 - p[..., k]))
+            for j in range(k):
+                matrix[:, :, k, :, j] = matrix[:, :, j, :, k] = -self._weighted(p[..., k] * p[..., j])
+        return matrix.reshape(B, m * K, m * K)
+
+    def _weighted(self, curvature: Array) -> Array:
+        """Return ``X' C X`` or, for coefficients, ``C X X'``, with weighted curvatures (B, n) in C: (B, m, m)."""
+        curvature *= self.r
+        return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
+
+
+def _softmax(t: Array) -> tuple[Array, Array]:
+    """Return ``A(t) = log sum_k e^{t_k}``, (B, n, 1), and its gradient, the probabilities, for scores (B, n, K)."""
+    top = t.max(axis=2, keepdims=True)
+    e = np.exp(t - top)
+    total = e.sum(axis=2, keepdims=True)
+    return top + np.log(total), e / total
+
+
+def _sigmoid(t: Array) -> tuple[Array, Array]:
+    """Return ``A(t) = log(1 + e^t)`` and its derivative for scores t."""
+    return np.maximum(t, 0) + np.log1p(np.exp(-np.abs(t))), expit(t)
+
+
+def _weighted_grams(X: Array, weights: Array) -> Array:
+    """Return ``X_b' diag(weights_b) X_b`` for X (B or 1, n, d) and weights (B, n) >= 0: (B, d, d).
+
+    A block of rows fits into the CPU cache, and is multiplied by its own transpose, which is half the work of a general
+    product.
+    """
+    (B, n), d = weights.shape, X.shape[2]
+    grams, roots = np.zeros((B, d, d)), np.sqrt(weights)
+    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 19) // (B * d)))):
+        block = X[:, rows] * roots[:, rows, None]
+        grams += block.transpose(0, 2, 1) @ block
+    return grams
+
+
+def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
+    """Return ``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` at models `weights` (B, d): (B, d, d).
+
+    The loss is logistic. If there are `counts`, row i stands for ``counts[i]`` rows.
+    """
+    assert isinstance(loss, Logistic)
+    curvature = loss.curvature(X @ weights.T, y).T
+    if counts is None:
+        return _weighted_grams(X[None], curvature) / len(y)
+    return _weighted_grams(X[None], curvature * counts) / counts.sum()
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
-def _newton(problems: _Problems, tolerance: float) -> Array:
-    enough = np.maximum(tolerance, _ROUNDING * np.linalg.norm(problems.tilt, axis=1))
-    w = np.zeros_like(problems.tilt)
-    value, gradient, curvature = problems.at(w)
+def _newton(problems: _Problems, enough: Array) -> Array:
+    """Return coordinates (B, m, K) with gradients of at most `enough`, (B, K) or (B, 1)."""
+    c = np.zeros_like(problems.linear)
+    value, gradient, p = problems.at(c)
     for _ in range(_STEPS):
-        length = np.linalg.norm(gradient, axis=1)
-        if np.all(length <= enough):
-            return w
-        if not np.abs(w).max() < 1e50:  # unbounded below
+        image = problems.base @ gradient if problems.span else gradient  # for coefficients, lengths are those of X'c
+        length = np.sqrt(np.maximum(problems.inner(gradient, image), 0))
+        open_ = length > enough
+        if not open_.any():
+            return c
+        if not np.abs(c).max() < 1e50:  # unbounded below
             break
-        step = -problems.newton_steps(curvature, gradient, enough)
-        descent = np.sum(gradient * step, axis=1)
-        size = np.where(length > enough, 1.0, 0.0)
+        step = -problems.steps(p, gradient, length, enough)
+        descent = problems.inner(image, step)
+        size = open_.astype(float)
         for _ in range(40):
-            tried = w + size[:, None] * step
-            trial, gradient, curvature = problems.at(tried)
-            short = trial > value + 1e-4 * size * descent + 4 * _TINY * np.abs(value)
+            tried = c + size[:, None] * step
+            trial, gradient, p = problems.at(tried)
+            short = trial > value + 1e-4 * size * descent + 8 * _TINY * np.abs(value)
             # close to the minimum full steps are right, and values, as differences of large terms, are too coarse
             short &= descent < -1e-12
             if not short.any():
                 break
-            size = np.where(short, size / 2, size)
-        w, value = tried, trial
+            size[short] /= 2
+        c, value = tried, trial
     raise NotConvergedError(
-        f"Newton's method stopped at a gradient of norm {length.max():.1e} > {tolerance:g} after at most {_STEPS} "
+        f"Newton's method stopped at a gradient of norm {length.max():.1e} > {enough.max():.3g} after at most {_STEPS} "
         f"steps: set a larger algo.lam, or rescale the features."
     )
 
@@ -195,71 +294,84 @@ def conjugate_gradients(
     return solution
 
 
+@remembered
+def fit_all(parties: Parties, lam: float) -> Array:
+    """Train one model on all private rows: (K d,)."""
+    X, y, counts = parties.folded
+    weights = None if counts is None else counts[None] / counts.sum()
+    return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
+
+
+def fit_parties(
+    X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
+) -> Iterator[tuple[Index, Array]]:
+    """Train each party's model on its own rows, and yield blocks: parties' numbers (b,) and their models (b, K d).
+
+    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). K is `classes` as in `hard_targets`. A
+    block has parties of similar size. Only one block is in memory, so memory does not grow with M, and X may be a
+    memory map. With `sums`, the objective is the sum of a party's losses instead of their mean.
+    """
+    d = X.shape[1]
+
+    def most(n: int) -> int:
+        return max(1, min(_CACHE // (min(n, d) * classes) ** 2, 8 * _CACHE // (n * d)))
+
+    for parties, places, inside in alike(offsets, most):
+        weights = inside / (1 if sums else inside.sum(axis=1, keepdims=True))
+        first, last = places[0, 0], places[-1, -1]
+        together = inside.all() and last - first == places.size - 1  # nothing to copy
+        rows = X[first : last + 1].reshape(*places.shape, d) if together else X[places]
+        yield parties, fit(rows, hard_targets(y[places], classes), lam, weights, LOCAL_TOLERANCE)
+
+
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
     """Return the minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: d (softmax: K d) weights.
 
     The squared loss is solved exactly (the shortest of several minimisers), logistic by Newton's method and softmax by
-    L-BFGS. For the non-convex sigmoid loss, L-BFGS from w = 0 gives a local minimiser. For logistic with lam = 0 and
-    fewer rows than features, a minimiser rarely exists; the result is a model with mean loss below 1e-9. If there are
+    L-BFGS. For the non-convex sigmoid loss, L-BFGS from w = 0 gives a local minimiser. If there is no minimiser, as for
+    rows that can be separated with lam = 0, the gradient of the result is not longer than `TOLERANCE`. If there are
     `counts`, row i stands for ``counts[i]`` rows.
     """
     n, d = X.shape
     if loss.task == "regression":
-        if n < d:
-            return _least_squares_of_few_rows(X, y, lam, np.ones(n) if counts is None else counts)
-        weighted = X if counts is None else counts[:, None] * X
-        n = n if counts is None else int(counts.sum())
-        w, _ = minimise_quadratic(weighted.T @ X / n + lam / 2 * np.eye(d), -2 * weighted.T @ y / n)
-        return w
-    if loss.task == "binary" and loss.convex and lam == 0 and n < d:
-        separating = _separating(X, y)
-        if separating is not None:
-            return separating * (_MARGIN + (loss.shift if isinstance(loss, ShiftedLogistic) else 0.0))
+        return _least_squares(X, y, lam, counts)
+    share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
+    if isinstance(loss, Logistic):
+        return fit(X[None], hard_targets(y, 1)[None], lam, share[None], offset=_offset(loss, y))[0]
     classes = loss.outputs(int(y.max()) + 1)
-    if loss.convex and classes == 1:
-        return minimise_convex(loss, X, y, lam, np.zeros((1, d)), counts=counts)[0]
-    result = minimize(
-        _value_and_gradient(loss, X, y, lam, np.full(n, 1 / n) if counts is None else counts / counts.sum(), classes),
+
+    def evaluate(w: Array) -> tuple[float, Array]:
+        t = scores(X, w[None], classes)
+        slope = loss.slope(t, y).reshape(n, classes)
+        value = float(share @ loss.value(t, y)[:, 0]) + lam / 2 * float(w @ w)
+        return value, ((slope.T * share) @ X).ravel() + lam * w
+
+    return minimize(
+        evaluate,
         np.zeros(classes * d),
         jac=True,
         method="L-BFGS-B",
         options={"maxiter": 10_000, "maxfun": 20_000, "ftol": 0.0, "gtol": 1e-9},
-    )
-    return result.x
+    ).x
 
 
-def _separating(X: Array, y: Array) -> Array | None:
-    """Return a model whose margins ``y_i x_i'w`` are at least 1, or None if X'(XX')^-1 y is not such a model.
-
-    With linearly independent rows, w = X'(XX')^-1 y has the scores y. The margins are checked because of rounding.
-    """
-    gram = X @ X.T
-    try:
-        w = cho_solve(cho_factor(gram, overwrite_a=True), y) @ X
-    except np.linalg.LinAlgError:
-        return None
-    least = float(np.min(y * (X @ w)))
-    return w / least if least > 0 else None
-
-
-def _least_squares_of_few_rows(X: Array, y: Array, lam: float, counts: Array) -> Array:
-    """Return X'a with ``(XX'/n + lam/2 I) a = y/n``, for fewer rows than features."""
-    roots, n = np.sqrt(counts), counts.sum()
-    weighted = roots[:, None] * X
-    a, _ = minimise_quadratic(weighted @ weighted.T / n + lam / 2 * np.eye(len(X)), -2 * roots * y / n)
-    return a @ weighted
+def _least_squares(X: Array, y: Array, lam: float, counts: Array | None) -> Array:
+    """Return the minimiser of the squared loss; for fewer rows than features, as a sum of rows."""
+    n, d = X.shape
+    N = n if counts is None else int(counts.sum())
+    if n < d:
+        roots = np.ones(n) if counts is None else np.sqrt(counts)
+        rows = roots[:, None] * X
+        a, _ = minimise_quadratic(rows @ rows.T / N + lam / 2 * np.eye(n), -2 * roots * y / N)
+        return a @ rows
+    weighted = X if counts is None else counts[:, None] * X
+    w, _ = minimise_quadratic(weighted.T @ X / N + lam / 2 * np.eye(d), -2 * weighted.T @ y / N)
+    return w
 
 
-def _value_and_gradient(
-    loss: Loss, X: Array, y: Array, lam: float, share: Array, classes: int
-) -> Callable[[Array], tuple[float, Array]]:
-    def evaluate(w: Array) -> tuple[float, Array]:
-        t = scores(X, w[None], classes)
-        slope = loss.slope(t, y).reshape(len(y), classes)
-        value = float(share @ loss.value(t, y)[:, 0]) + lam / 2 * float(w @ w)
-        return value, ((slope.T * share) @ X).ravel() + lam * w
-
-    return evaluate
+def _offset(loss: Logistic, y: Array) -> Array | None:
+    """Return what a margin adds to the scores of rows with labels -1, +1, (n, 1)."""
+    return -loss.shift * y[:, None] if loss.shift else None
 
 
 @remembered

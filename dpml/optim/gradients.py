@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from dpml.arrays import Array, Index, blocks
 from dpml.data.preprocess import FOLDED, distinct
-from dpml.optim.logistic import hard_targets
-from dpml.optim.losses import LOSSES, Loss
+from dpml.optim import alike
+from dpml.optim.losses import LOSSES, Loss, hard_targets
 from dpml.sums import LONG, SHORT, TALL, PairwiseSum
 
 Single = NDArray[np.floating]
@@ -30,13 +30,11 @@ LEAST_CLIP = 1e-6
 """The least clip of a slope: in single precision, slopes near 0 are multiples of 6e-8."""
 
 _COMMON = {"logistic": 1.0, "sigmoid": 0.5, "squared": 8.0, "softmax": 2.0}
-_COLUMNS, _PRODUCTS = 64, 1_000_000
+_COLUMNS = 256  # models times classes that are multiplied together
 _BLOCKS = 16  # blocks that are added at once, in double precision
 _SCORES = 1 << 17  # scores in memory at once: 512 KiB
 _MAPPED = 1 << 12  # rows that are mapped at once
 _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
-_GROWTH = 1.25  # the largest ratio between the sizes of parties in one bucket
-_HELD = 1 << 22  # numbers of parties in memory at once: 16 MiB
 
 
 @dataclass(frozen=True)
@@ -90,19 +88,17 @@ class Rows:
         A row of zeros stays zero. z replaces x. The squared loss keeps its targets, so it needs the length
         L = |P_b x|: its gradient is ``2 L (L z'w - y) z``. `rounded` is applied to the mapped rows.
         """
-        half, labels = [], []
+        each = []
         for one in maps:
             images, lengths = mapped(X, one)
-            if rounded is not None:
-                images = rounded(images)
-            images *= y[:, None] / 2 if loss.task == "binary" else 0.5
-            half.append(_in_blocks(images, np.float32))
+            rows = cls.of(loss, images if rounded is None else rounded(images), y, classes=classes)
             if loss.task == "regression":
-                labels.append(_in_blocks(np.column_stack([lengths, lengths * y / 2]), np.float32))
-            elif loss.task == "multiclass":
-                labels.append(_in_blocks(_targets(loss, y, classes), np.float32))
-        given = np.stack(labels) if labels else None
-        return cls(loss, classes, np.stack(half), given, None, _COMMON[loss.name], _limit(loss, None, np.float32))
+                rows = replace(rows, labels=_in_blocks(np.column_stack([lengths, lengths * y / 2]), np.float32))
+            each.append(rows)
+        labels = [rows.labels for rows in each if rows.labels is not None]
+        return replace(
+            each[0], half=np.stack([rows.half for rows in each]), labels=np.stack(labels) if labels else None
+        )
 
     def cut(self, clip: Array) -> "Rows":
         """Return the same rows with slopes clipped at one clip per run, (runs,)."""
@@ -110,11 +106,9 @@ class Rows:
 
     def gradient(self, w: Array | Single) -> Array:
         """Return the gradients at the models `w` (B, K d), in double precision: (B, K d)."""
-        count, height, d = self.half.shape[-3:]
-        # products are fastest with about so many columns, or more if there are few rows
-        columns = max(_COLUMNS, _PRODUCTS // (d * min(count * height, 2 * SHORT)))
-        tiles = 1 if self.half.ndim > 3 else max(1, min(len(w), round(len(w) * self.classes / columns)))
-        return np.concatenate([self._gradient(some) for some in np.array_split(w, tiles)])
+        if self.half.ndim > 3:
+            return self._gradient(w)
+        return np.concatenate([self._gradient(w[some]) for some in blocks(len(w), self.classes, _COLUMNS)])
 
     def _gradient(self, w: Array | Single) -> Array:
         total = PairwiseSum()
@@ -123,16 +117,14 @@ class Rows:
         gradients = total.result().swapaxes(-1, -2) * self.common
         return gradients.reshape(w.shape)
 
-    def parts(
-        self, w: Array | Single, most: int | None = None, held: int | None = None
-    ) -> Iterator[tuple[slice, Single, Single]]:
+    def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
         """Yield blocks: their numbers, halved rows (..., k, h, d), and slopes at `w` (..., k, h, columns).
 
-        There are B K columns if runs share rows, else K. At most `most` blocks and `held` numbers are in memory.
+        There are B K columns if runs share rows, else K. At most `most` blocks are in memory.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
-        together = (held or _SCORES) // (height * max(models.size // d, d * len(w) if runs else 0))
+        together = _SCORES // (height * max(models.size // d, d * len(w) if runs else 0))
         for some in blocks(count, most=max(1, min(most or count, together))):
             half = self.half[..., some, :, :]
             whole = half if runs else half.reshape(-1, d)
@@ -178,7 +170,7 @@ def products(half: Single, slopes: Single) -> Single:
 class MergedRows:
     """Rows X (n, d) with labels y (n,) for the logistic loss, summed in double precision.
 
-    Equal rows are merged if this saves a quarter of them and the models are not long (`dpml.sums`).
+    Equal rows are merged if the models are not long (`dpml.sums`).
     """
 
     X: Array
@@ -224,11 +216,8 @@ class PartyGradients:
         every, sizes = Rows.of(loss, X, y, dtype=dtype, clip=_LONGEST, classes=classes), np.diff(offsets)
         half = every.half.reshape(-1, X.shape[1])
         labels = None if every.labels is None else every.labels.reshape(len(half), -1)
-        order, buckets = np.argsort(sizes, kind="stable"), []
-        while len(order):
-            members, order = np.split(order, [np.searchsorted(sizes[order], _GROWTH * sizes[order[0]], side="right")])
-            used = np.arange(sizes[members].max()) < sizes[members, None]
-            places = np.where(used, offsets[members][:, None] + np.arange(used.shape[1]), 0)
+        buckets = []
+        for members, places, used in alike(offsets):
             own = replace(
                 every,
                 limit=every.limit if classes > 1 else None,
@@ -263,7 +252,7 @@ class PartyGradients:
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[Index, Array, NDArray[np.bool_]]]:
         """Yield parties, clipped gradients (P, B, K d) in units of `clip` (B,), and which were not longer."""
         for members, rows, sizes in self.buckets:
-            for some, half, slopes in rows.parts(w, None, _HELD):
+            for some, half, slopes in rows.parts(w):
                 gradients = products(half, slopes)
                 gradients *= gradients.dtype.type(rows.common)
                 gradients /= sizes[some, None, None]

@@ -5,13 +5,14 @@ scores of shape (n, B), for B models at once, and labels (n,), and work entry by
 bound the gradient and the Hessian of one row's loss with respect to w when ``||x|| <= 1``.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_softmax, softmax
+from scipy.special import expit, log_softmax, softmax, wrightomega
 
 from dpml.arrays import Array, blocks
 from dpml.data.info import Task
@@ -82,10 +83,6 @@ class Loss:
         """Return the derivative of the loss with respect to the score."""
         raise NotImplementedError
 
-    def curvature(self, scores: Array, y: Array) -> Array:
-        """Return the second derivative of the loss with respect to the score."""
-        raise NotImplementedError
-
     def check_labels(self, y: Array) -> None:
         """Raise UserError if a label is outside the loss's domain; the message names the first one."""
         if not self.accepts(y):
@@ -116,67 +113,59 @@ class Squared(Loss):
     def slope(self, scores: Array, y: Array) -> Array:
         return 2 * (scores - y[:, None])
 
-    def curvature(self, scores: Array, y: Array) -> Array:
-        return np.full_like(scores, 2.0)
 
-
+@dataclass(frozen=True)
 class Logistic(Loss):
-    """``log(1 + exp(-y t))`` for y = -1, +1. Its expansion at 0 is ``log 2 - y t/2 + t^2/8``."""
+    """``log(1 + exp(b - y t))`` for y = -1, +1, with a margin b = `shift` >= 0; b = 0 in most algorithms.
+
+    Its slope is -y s and its curvature s (1 - s) with ``s = 1/(1 + exp(y t - b))``, so its constants do not depend on
+    b. A margin is demanded from every row, so fewer predictions change when noise rotates the model.
+    """
+
+    shift: float = 0.0
 
     name = "logistic"
     labels = "the labels -1 and +1"
     lipschitz = 1.0
     smoothness = 0.25
-    quadratic: ClassVar[Quadratic | None] = Quadratic(
-        constant=lambda y: np.full_like(y, np.log(2.0)),
-        linear=lambda y: -y / 2,
-        square=1 / 8,
-        linear_bound=1 / 2,
-        constant_range=0.0,
-        slope=1 / 2,
-    )
+
+    @property
+    def quadratic(self) -> Quadratic | None:  # type: ignore[override]
+        """The expansion at 0, ``log 2 - y t/2 + t^2/8``; None with a margin."""
+        return None if self.shift else _EXPANSION
 
     def accepts(self, y: Array) -> bool:
         return bool(np.all(np.abs(y) == 1))
 
     def value(self, scores: Array, y: Array) -> Array:
-        loss = -y[:, None] * scores
+        loss = self._against(scores, y)
         rest = np.log1p(np.exp(-np.abs(loss)))  # faster than logaddexp
         np.maximum(loss, 0, out=loss)
         loss += rest
         return loss
 
     def slope(self, scores: Array, y: Array) -> Array:
-        return -y[:, None] * expit(-y[:, None] * scores)
+        return -y[:, None] * expit(self._against(scores, y))
 
     def curvature(self, scores: Array, y: Array) -> Array:
-        p = expit(scores)
+        """Return the second derivative of the loss with respect to the score."""
+        p = expit(self._against(scores, y))
         return p * (1 - p)
 
+    def _against(self, scores: Array, y: Array) -> Array:
+        """Return ``b - y t``."""
+        against = -y[:, None] * scores
+        return against + self.shift if self.shift else against
 
-@dataclass(frozen=True)
-class ShiftedLogistic(Logistic):
-    """``log(1 + exp(b - y t))`` for y = -1, +1: the logistic loss with a margin b = `shift` >= 0.
 
-    Its slope is -y s and its curvature s (1 - s) with ``s = 1/(1 + exp(y t - b))``, so it has the constants of the
-    logistic loss. It demands a margin from every row, so fewer predictions change when noise rotates the model.
-    """
-
-    quadratic = None
-
-    shift: float
-
-    def value(self, scores: Array, y: Array) -> Array:
-        return super().value(self._moved(scores, y), y)
-
-    def slope(self, scores: Array, y: Array) -> Array:
-        return super().slope(self._moved(scores, y), y)
-
-    def curvature(self, scores: Array, y: Array) -> Array:
-        return super().curvature(self._moved(scores, y), y)
-
-    def _moved(self, scores: Array, y: Array) -> Array:
-        return scores - self.shift * y[:, None]
+_EXPANSION = Quadratic(
+    constant=lambda y: np.full_like(y, np.log(2.0)),
+    linear=lambda y: -y / 2,
+    square=1 / 8,
+    linear_bound=1 / 2,
+    constant_range=0.0,
+    slope=1 / 2,
+)
 
 
 class Sigmoid(Loss):
@@ -197,10 +186,6 @@ class Sigmoid(Loss):
     def slope(self, scores: Array, y: Array) -> Array:
         p = expit(scores)
         return -y[:, None] * p * (1 - p)
-
-    def curvature(self, scores: Array, y: Array) -> Array:
-        p = expit(scores)
-        return -y[:, None] * p * (1 - p) * (1 - 2 * p)
 
 
 class Softmax(Loss):
@@ -231,7 +216,81 @@ class Softmax(Loss):
         return p
 
 
+@dataclass(frozen=True)
+class Slopes:
+    """The slopes of a loss, clipped to [-clip, clip].
+
+    For a convex loss, clipped slopes still increase with the score. They are therefore the slopes of another convex
+    loss, which continues along a straight line where its slope is `clip` (for the squared loss: Huber's loss). So all
+    proofs for descent on a convex loss hold, with these constants.
+
+    Args:
+        loss: A loss with one score; it must be convex if there is a clip.
+        clip: The positive bound on slopes; None: no clipping.
+    """
+
+    loss: Loss
+    clip: float | None = None
+
+    @property
+    def cut(self) -> bool:
+        """Whether the clip changes any slope."""
+        return self.clip is not None and (self.loss.lipschitz is None or self.clip < self.loss.lipschitz)
+
+    @property
+    def lipschitz(self) -> float:
+        """The Lipschitz constant G: the gradient of a row of norm at most 1 is not longer.
+
+        Raises:
+            ValueError: The loss has unbounded slopes, and there is no clip.
+        """
+        bound = self.clip if self.cut else self.loss.lipschitz
+        if bound is None:
+            raise ValueError(f"loss={self.loss.name} has no Lipschitz constant: set a clip.")
+        return bound
+
+    @property
+    def smoothness(self) -> float:
+        """The smoothness L; with slope s the logistic loss has curvature ``s (1 - s)``, at most 1/4."""
+        if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
+            return self.clip * (1 - self.clip)
+        return self.loss.smoothness
+
+    @property
+    def bend(self) -> float:
+        """The score u'w >= 0, u = y x, up to which a row's slope is clipped; slopes at larger scores are smaller."""
+        if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
+            return math.log((1 - self.clip) / self.clip)
+        return 0.0
+
+    def slope(self, scores: Array, y: Array) -> Array:
+        """Return the slopes at scores (n, B) of rows with labels (n,)."""
+        slopes = self.loss.slope(scores, y)
+        return np.clip(slopes, -self.lipschitz, self.lipschitz) if self.cut else slopes
+
+
 LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), Softmax(), Sigmoid())}
+
+
+def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
+    """Return a bound on the norm of minimisers of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
+
+    Proof: docs/privacy/hamm2016.md, Theorem 1. `classes` is K for softmax, or 1 if K is unknown.
+    """
+    binary = loss.task == "binary"
+    if not binary and classes == 1:
+        return 1 / lam
+    K = 2 if binary else classes
+    shift = loss.shift if isinstance(loss, Logistic) else 0.0
+    at_zero = float(expit(shift)) if binary else math.sqrt(1 - 1 / K)
+    return min(at_zero / lam, math.sqrt(float(wrightomega(math.log(K - 1) - 1 + shift)) / lam))
+
+
+def hard_targets(y: Array, classes: int) -> Array:
+    """Return labels of any shape, -1, +1 (classes = 1) or 0..K-1 (classes = K >= 2), as targets (..., classes)."""
+    if classes == 1:
+        return (y[..., None] > 0).astype(float)
+    return (y[..., None] == np.arange(classes)).astype(float)
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dpml.arrays import Array, blocks
-from dpml.optim.losses import Loss
+from dpml.optim.losses import Loss, correct
 from dpml.sums import TALL, PairwiseSum
 
 _BLOCK = 1 << 21  # numbers of the hidden layer in memory in an evaluation: 16 MiB
@@ -154,14 +154,9 @@ def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None =
     """Return the mean loss and the accuracy of every model, (B,) each; row i stands for ``counts[i]`` rows."""
     total, right = np.zeros((2, models.outer.shape[1]))
     for rows in blocks(len(y), models.outer.size, _BLOCK):
-        labels = y[rows]
+        weights = np.ones(len(y[rows])) if counts is None else counts[rows]
         _, scores = models.scores(X[rows])
-        values, hits = loss.value(scores, labels), (scores >= 0) == (labels > 0)[:, None]
-        if counts is None:
-            total += values.sum(axis=0)
-            right += hits.sum(axis=0)
-        else:
-            total += counts[rows] @ values
-            right += counts[rows] @ hits
+        total += weights @ loss.value(scores, y[rows])
+        right += weights @ correct(scores, y[rows])
     n = len(y) if counts is None else counts.sum()
     return total / n, right / n

@@ -2,13 +2,11 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky, eigh
 from scipy.linalg.lapack import dposv
 
 from dpml.arrays import Array
 
 _TINY = np.finfo(float).eps
-_LARGE = 1000  # from this dimension on, only the necessary eigenvectors are computed
 
 
 def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[Array, NDArray[np.bool_]]:
@@ -33,10 +31,8 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
         trimmed[k] = failed or diagonal.min() ** 2 <= d * _TINY * scale  # the diagonal of a factor is positive
     w /= -2
     if trimmed.any():
-        values, basis = np.linalg.eigh(matrices[trimmed] + ridges[trimmed, None, None] * np.eye(d))
-        keep = values > d * _TINY * np.abs(values).max(axis=-1, keepdims=True)
-        w[trimmed] = _in_eigenbasis(values, basis, vectors[trimmed], keep)
-        trimmed[trimmed] = ~keep.all(axis=-1)
+        shifted = matrices[trimmed] + ridges[trimmed, None, None] * np.eye(d)
+        w[trimmed], trimmed[trimmed] = minimise_floored(shifted, vectors[trimmed], np.zeros(len(shifted)))
     return w.reshape(b.shape), trimmed.reshape(stack)
 
 
@@ -49,53 +45,12 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
     Returns:
         w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
     """
-    if A.shape[-1] >= _LARGE:
-        solved = [_floored_large(*each) for each in zip(*_flat(A, b, floor), strict=True)]
-        w, trimmed = (np.array(values) for values in zip(*solved, strict=True))
-        return w.reshape(b.shape), trimmed.reshape(A.shape[:-2])
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
     raised = np.maximum(values, floor[..., None])
-    return _in_eigenbasis(raised, vectors, b, raised > least), (values <= least).any(axis=-1)
-
-
-def _flat(A: Array, b: Array, floor: Array) -> tuple[Array, Array, Array]:
-    """Return the matrices, vectors (n, d) and floors with all leading axes merged into one."""
-    d, count = A.shape[-1], int(np.prod(A.shape[:-2]))
-    return A.reshape(-1, d, d), b.reshape(count, -1, d), np.broadcast_to(floor, A.shape[:-2]).reshape(-1)
-
-
-def _floored_large(A: Array, b: Array, floor: float) -> tuple[Array, bool]:
-    """Return `minimise_floored` for one A, from the eigenvectors above the floor; all others share one eigenvalue.
-
-    This takes half the time and a third of the memory of computing all eigenvectors.
-    """
-    least = len(A) * _TINY * float(np.linalg.norm(A))  # the norm bounds all eigenvalues
-    values, vectors = eigh(A, subset_by_value=(max(floor, least), np.inf), driver="evr", check_finite=False)
-    along = b @ vectors
-    w = along / values @ vectors.T
-    if floor > least:
-        w += (b - along @ vectors.T) / floor
-    del vectors
-    return -w / 2, _lowest_is_at_most(A, least)
-
-
-def _lowest_is_at_most(A: Array, least: float) -> bool:
-    shifted = np.array(A, order="F")
-    shifted[np.diag_indices(len(A))] -= least
-    try:
-        cholesky(shifted, overwrite_a=True, check_finite=False)
-    except np.linalg.LinAlgError:
-        return True
-    return False
-
-
-def _in_eigenbasis(values: Array, vectors: Array, b: Array, keep: NDArray[np.bool_]) -> Array:
-    """Return ``-A^-1 b / 2`` in the span of the eigenvectors (..., d, d) that `keep` (..., d) selects."""
     along = np.einsum("...ji,...j->...i", vectors, b)
-    step = np.divide(along, values, out=np.zeros_like(along), where=keep)
-    w: Array = -np.einsum("...ij,...j->...i", vectors, step) / 2
-    return w
+    step = np.divide(along, raised, out=np.zeros_like(along), where=raised > least)
+    return -np.einsum("...ij,...j->...i", vectors, step) / 2, (values <= least).any(axis=-1)
 
 
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:

@@ -17,7 +17,7 @@ from dpml.algorithms.quadratic.regression import Regression, square_noise
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.info import Range
-from dpml.data.preprocess import stated_apply
+from dpml.data.preprocess import apply_steps
 from dpml.errors import UserError, nearest
 from dpml.mechanism.program import Program
 from dpml.privacy import Budget, Problem
@@ -145,7 +145,7 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
     usual = np.array([numbers[name].low / 2 + numbers[name].high / 2 if name in numbers else 0.0 for name in columns])
 
     def features(*rows: Array) -> Array:
-        return stated_apply(model.steps, np.array(rows), np.empty((0, len(columns))), columns)[0]
+        return apply_steps(model.steps, np.array(rows), np.empty((0, len(columns))), columns)[0]
 
     yield "constant", "numbers at mid-range, others at their first value", features(usual)[0]
     for place, (name, column) in enumerate(columns.items()):

@@ -18,7 +18,7 @@ from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, moments_of
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
-from dpml.data.preprocess import stated_apply
+from dpml.data.preprocess import apply_steps
 from dpml.errors import UserError
 from dpml.files import seal_object
 from dpml.optim.losses import scores
@@ -81,7 +81,7 @@ class Model:
 
     def scores(self, X: Array) -> Array:
         """Return the scores x'w of unprocessed rows (n, p) of numbers and codes of values: (n,), or (n, K)."""
-        rows, _, _ = stated_apply(self.steps, X, X[:0], self.stated.columns)
+        rows, _, _ = apply_steps(self.steps, X, X[:0], self.stated.columns)
         K = len(self.weights)
         return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
 

@@ -13,7 +13,7 @@ from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round
 from dpml.algorithms.quadratic.regression import Regression
 from dpml.data import Dataset, Files, Source
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
-from dpml.data.partition import LabelRule, Natural, Partition, partition
+from dpml.data.partition import ByLabel, Natural, Partition, partition
 from dpml.data.preprocess import check_ball
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
@@ -78,7 +78,7 @@ def release(
         data = dataset.load(request.files, request.N, entropy())
         parties = partition(data, rule, request.M, entropy(), request.adversary)
         missing = getattr(dataset, "missing", "refuse") == "drop" or bool(data.provenance.get("rows_left_out", 0))
-        dealt = "natural" if isinstance(rule, Natural) else "by labels" if isinstance(rule, LabelRule) else "at random"
+        dealt = "natural" if isinstance(rule, Natural) else "by labels" if isinstance(rule, ByLabel) else "at random"
         facts = facts_about(algorithm, parties.problem, budget, dealt=dealt, missing=missing)
         facts.require_proof(budget.eps, request.declared)
         facts.require_messages()

@@ -1,27 +1,33 @@
 """Write everything that is made from an experiment's rows, and from nothing else: tables, figures and verdicts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from time import process_time
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from dpml.files import write_atomically
+from dpml.privacy.guarantee import DECLARED
 from dpml.reporting import evidence
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import charts_of, read_published, titled
+from dpml.reporting.curves import text
 from dpml.reporting.figures import plot_experiment
 from dpml.reporting.manifest import Manifest, manifests, stamp
-from dpml.reporting.pages import figure_page, not_computed, papers_of, start_page, which_page
-from dpml.reporting.ranking import rankings
-from dpml.reporting.render import page
-from dpml.reporting.sections import sections
-from dpml.reporting.statistics import rows_of, with_differences
-from dpml.reporting.tables import shortened
+from dpml.reporting.numerals import ZERO
+from dpml.reporting.pages import figure_page, overviews
+from dpml.reporting.panels import Chart
+from dpml.reporting.ranking import oracle_table, rankings
+from dpml.reporting.statistics import replication, rows_of, summarise
+from dpml.reporting.tables import Texts, overview, proven, shortened, texts, wide
+from dpml.reporting.words import metric
 from dpml.running.environment import matrix_rate
 from dpml.running.plan import Plan, Results
+from dpml.running.rows import COLUMNS
+from dpml.running.spec import Experiment
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
@@ -49,36 +55,38 @@ def write(plan: Plan, base: Path) -> list[Path]:
     files.append(evidence.rows_file(base))
     write_atomically(files[1], evidence.packed(results.rows))
     facts = _facts(results, len(plan.cells))
-    twins = experiment.twins
-    for calibration in results.rows["calibration"].unique() if twins else ["published"]:
-        twin = None if calibration == "published" else str(calibration)
-        part = results
-        if twins:  # runs without noise have no calibration: they are in the figure of each calibration
-            own = results.guarantees[results.guarantees["calibration"] == calibration]
-            part = replace(results, rows=rows_of(results.rows, str(calibration)), guarantees=own)
-        files += _write_figure(part, base.with_name(f"{base.name}_{twin}") if twin else base, twin, facts)
+    calibrations = results.rows["calibration"].unique() if experiment.twins else ["published"]
+    for twin in (None if calibration == "published" else str(calibration) for calibration in calibrations):
+        target = base.with_name(f"{base.name}_{twin}") if twin else base
+        figure, pictures, summary = draw(results, twin, target)
+        facts["figures"].append(figure)
+        files += [*pictures, *(target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md"))]
+        write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
+        write_atomically(files[-1], figure_page(facts, figure))
     drawing = float(f"{process_time() - start:.3g}")
     facts["cost"] = {"seconds": plan.seconds(), "drawing": drawing, "matrix_rate": matrix_rate()}
     manifest.write(made_from, files, facts, plan.versions())
     return [*files, manifest.path]
 
 
-def _write_figure(results: Results, target: Path, twin: str | None, facts: dict[str, Any]) -> list[Path]:
-    """Write the files of one figure, and add it to `facts`. Only the published calibration shows published points."""
+def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
+    """Write the pictures of one figure; return the content of its page, the pictures, and the summary of its rows.
+
+    `twin` is a calibration whose figure is separate from that of the published one. It shows no published points.
+    """
     experiment = results.experiment
-    computed = [block.block for block in experiment.computed]
-    summary = with_differences(results.rows, experiment.reference, computed)
+    rows, guarantees = results.rows, results.guarantees
+    if experiment.twins:  # runs without noise have no calibration: they are in the figure of each calibration
+        rows = rows_of(rows, twin or "published")
+        guarantees = guarantees[guarantees["calibration"] == (twin or "published")]
+    summary = summarise(rows, experiment.reference, [block.block for block in experiment.computed])
     charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
-    content = sections(results, charts, summary)
-    figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
-    facts["figures"].append(figure)
     for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels, which pages would show
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
-    files += [target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md")]
-    write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
-    write_atomically(files[-1], figure_page(facts, facts["figures"][-1]))
-    return files
+    content = _sections(replace(results, rows=rows, guarantees=guarantees), charts, summary)
+    figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
+    return figure, files, summary
 
 
 def _facts(results: Results, cells: int) -> dict[str, Any]:
@@ -134,13 +142,107 @@ def write_claims(folder: Path) -> list[Path]:
     return changed
 
 
-def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the start page and the pages of papers by their paths in a results folder. `known` are the manifests."""
-    papers = papers_of([*known, *not_computed(known)])
-    ranked: dict[str, list[Mapping[str, Any]]] = {}
-    for about in known:
-        if about.get("rankings"):
-            ranked.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
-    pages = {"claims.md": start_page(papers, known)}
-    pages |= {f"{paper['key']}/claims.md": page("paper.md", p=paper) for paper in papers}
-    return pages | {f"{paper}/which.md": which_page(own) for paper, own in ranked.items()}
+# ---- the sections of a figure's page
+
+_ORACLE = (
+    "The rule sets hyper-parameters without any private row. For every ε, the oracle takes the best of all that were "
+    "tried, the rule included (their number is *of*), by the mean over seeds on the very test rows that score them. So "
+    "it is not a release and has no guarantee. *worth* is what a better rule could gain within the grid, or luck."
+)
+
+
+def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the sections of a figure's page, each with a title and its content: Markdown paragraphs and tables."""
+    experiment = results.experiment
+    found = []
+    if len(results.guarantees):
+        found.append({"title": "Guarantees", "content": _guarantees(experiment, results.guarantees)})
+    values: list[str | Texts] = []
+    if len(experiment.computed) < len(experiment.grid):
+        values.append(_reading(experiment, summary))
+    for chart in charts:
+        panel = chart.panel
+        values.append(texts(wide(chart.summary, panel.x, panel.curve), f"{metric(panel.y)}, {panel.title}"))
+    drawn = {panel.block for panel in experiment.panels}
+    for block in (each.block for each in experiment.computed if each.block not in drawn):
+        values.append(texts(overview(summary[summary["block"] == block].dropna(axis=1, how="all")), block))
+    found.append({"title": "Values", "content": values})
+    found += [{"title": "Published points", "content": [table]} for table in _published(charts)]
+    if experiment.oracle:
+        table = texts(oracle_table(experiment.oracle, summary))
+        found.append({"title": "What an oracle is worth", "content": [_ORACLE, table]})
+    return found
+
+
+def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | Texts]:
+    own = _typical(experiment, guarantees)
+    names = {"M": "M", "N": "N", "d": "d", "budget_delta": "δ"}
+    sizes = [f"{name} = {_span(own[key])}" for key, name in names.items() if own[key].notna().any()]
+    text = (
+        f"The proven ε for every requested ε ({', '.join(sizes)}, per {' or '.join(own['unit'].unique())}). "
+        "`claimed` marks the views for which the paper or its scripts claim ε."
+    )
+    curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
+    table = proven(own, list(curves))
+    return [text, texts(table), *_reasons(guarantees)]
+
+
+def _span(numbers: pd.Series) -> str:
+    return " to ".join(dict.fromkeys(f"{end:.15g}" for end in (numbers.min(), numbers.max())))
+
+
+def _reasons(guarantees: pd.DataFrame) -> list[str]:
+    """Return a sentence for every reason why nothing is proven although an eps is claimed."""
+    keys = ["algo", "variant", "view", "budget_eps"]
+    claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])][keys].drop_duplicates()
+    open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])].merge(claimed, on=keys)
+    open_ = pd.concat([open_, guarantees[guarantees["basis"] == DECLARED]], ignore_index=True)
+    names = open_["algo"].where(open_["variant"] == "paper", open_["algo"] + " " + open_["variant"])
+    reasons = names.groupby(open_["source"], sort=False).unique()
+    return [f"No ε is proven for {', '.join(own)}: {reason}." for reason, own in reasons.items()]
+
+
+def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
+    """Return the guarantees of the first block with a panel over eps, or else of the first block with guarantees."""
+    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
+    block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
+    return guarantees[guarantees["block"] == block]
+
+
+def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
+    computed = [block.block for block in experiment.computed]
+    cells = summary[~summary["block"].isin(computed)]
+    return (
+        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name also has "
+        f"n, the standard deviation, and the differences from {experiment.reference} with their intervals."
+    )
+
+
+def _tuning(summary: pd.DataFrame) -> str:
+    ways = {
+        "rule": "A rule that reads no private row sets the hyper-parameters of {}.",
+        "oracle": "The hyper-parameters of {} were chosen on the private rows, and no budget covers this choice.",
+        "validated": "The hyper-parameters of {} were chosen on held-out private rows: no budget covers this choice.",
+    }
+    named = {way: sorted(set(summary.loc[summary["tuned"] == way, "algo"])) for way in ways}
+    sentences = [ways[way].format(", ".join(names)) for way, names in named.items() if names]
+    return " ".join(sentences) or "All hyper-parameters are fixed."
+
+
+def _published(charts: Sequence[Chart]) -> list[Texts]:
+    """Return a table of our means relative to the published means, by algorithm; no table without published means."""
+    pairs = []
+    for chart in charts:
+        if chart.published is not None:
+            ours = chart.summary.assign(x=chart.summary[chart.panel.x].map(text), ours=chart.summary["mean"])
+            theirs = chart.published.assign(x=chart.published["x"].map(text))[["algo", "x", "mean"]]
+            pairs.append(theirs.merge(ours[["algo", "x", "ours"]], on=["algo", "x"]))
+    both = pd.concat(pairs) if pairs else pd.DataFrame(columns=["algo", "mean", "ours"])
+    both = both[(both["mean"].abs() > ZERO) & (both["ours"].abs() > ZERO)]
+    ratios = (both["ours"] / both["mean"]).abs().groupby(both["algo"], sort=False)
+    near = ratios.agg(lambda own: f"{own.between(0.5, 2).sum()} of {len(own)}")
+    medians = ratios.median().map("{:.3g}".format)
+    table = pd.DataFrame(
+        {"algorithm": near.index, "within a factor of 2 of ours": near, "median ours / theirs": medians}
+    )
+    return [texts(table)] if len(table) else []

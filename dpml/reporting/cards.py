@@ -7,9 +7,9 @@ that the user has named are loaded: results name an experiment, and dpml looks f
 
 import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from dpml import code, packs
 from dpml.errors import UserError, refuse_unknown
 from dpml.files import read_mapping
 from dpml.reporting import claim_exact, claim_tests
-from dpml.reporting.claims import Check, Claim, Evidence, Reading, Test
+from dpml.reporting.claims import Claim, Evidence, Group, Reading, Test
 from dpml.running.computed import check_arguments
 from dpml.running.store import digest
 
@@ -27,9 +27,7 @@ _TESTS = (
     (claim_tests, "agrees below_bound best_inside by_data_set compare degrades depends easier falls_as fluctuates"),
     (claim_tests, "improves is_steady on_sets wider_gap"),
 )
-VOCABULARY: Mapping[str, Callable[..., Check]] = {
-    name: getattr(module, name) for module, names in _TESTS for name in names.split()
-}
+VOCABULARY: Mapping[str, Test] = {name: getattr(module, name) for module, names in _TESTS for name in names.split()}
 
 AUDIT = "audit/all"
 """The name of the experiment whose rows decide claims about privacy."""
@@ -37,29 +35,18 @@ AUDIT = "audit/all"
 
 @dataclass(frozen=True)
 class Card:
-    """The content of a pack's card.
+    """The content of a pack's card."""
 
-    Args:
-        title: authors and year of the paper.
-        claims: the claims by id.
-        made_from: a checksum of the card and of the Python modules that contain its tests.
-        citation: the BibTeX entry of the paper.
-        proposes: a sentence that says what the paper proposes.
-        headline: two sentences that say what we found.
-        sentences: the paper's sentences by id, for claims that several figures repeat or that need other words.
-        privacy: the ids of claims about privacy.
-        metrics: descriptions, with units, of the metrics that only this pack's experiments have, by name.
-    """
-
-    title: str
-    claims: Mapping[str, Claim]
-    made_from: str
-    citation: str = ""
-    proposes: str = ""
-    headline: str = ""
+    title: str  # authors and year of the paper
+    claims: Mapping[str, Claim]  # by id
+    made_from: str  # a checksum of the card and of the Python modules that contain its tests
+    citation: str = ""  # the BibTeX entry of the paper
+    proposes: str = ""  # a sentence that says what the paper proposes
+    headline: str = ""  # two sentences that say what we found
+    # the paper's sentences by id, for claims that several figures repeat or that need other words
     sentences: Mapping[str, str] = field(default_factory=dict)
-    privacy: Sequence[str] = ()
-    metrics: Mapping[str, str] = field(default_factory=dict)
+    privacy: Sequence[str] = ()  # the ids of claims about privacy
+    metrics: Mapping[str, str] = field(default_factory=dict)  # descriptions, with units, of the pack's own metrics
 
 
 def card_of(pack: str) -> Card | None:
@@ -87,7 +74,7 @@ def _read(path: Path, _: int) -> Card:
     known = [one.name for one in fields(Card) if one.name != "made_from"]
     refuse_unknown("key", content, [*known, "readings"], str(path))
     reader = _Reader(path, content.pop("readings", {}))
-    claims = [reader.claim(**entry) for entry in reader.spread(content.pop("claims", []), {})]
+    claims = list(reader.claims(content.pop("claims", []), {}))
     if len(by_id := {claim.id: claim for claim in claims}) < len(claims):
         raise UserError(f"{path}: two claims have the same id.")
     made_from = digest([path.read_text("utf-8"), code.digest([], sorted(reader.modules))])
@@ -115,17 +102,17 @@ class _Reader:
         self.path, self.pack, self.sets = path, path.parent.name, readings
         self.modules: set[str] = set()
 
-    def spread(self, entries: Any, given: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    def claims(self, entries: Any, given: Mapping[str, Any]) -> Iterator[Claim]:
         """Yield the claims of a list. A group in the list sets the keys that its members do not set themselves."""
         for entry in entries:
-            own = {**given, **{key: value for key, value in entry.items() if key not in ("for", "claims")}}
             for names in entry.get("for", [{}]):
-                if "claims" in entry:
-                    yield from self.spread(filled(entry["claims"], names), filled(own, names))
+                own = filled({**given, **entry}, names)
+                own.pop("for", None)
+                if "claims" in own:
+                    yield from self.claims(own.pop("claims"), own)
                 else:
-                    claim = filled(own, names)
-                    check_arguments(self.claim, claim, f"claim {claim.get('id', '')!r} of {self.path}")
-                    yield claim
+                    check_arguments(self.claim, own, f"claim {own.get('id', '')!r} of {self.path}")
+                    yield self.claim(**own)
 
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
@@ -147,39 +134,33 @@ class _Reader:
             name = ", ".join(filter(None, (str(words) for words, _ in parts))) or "as stated"
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
-    def _test(self, content: Any, where: str) -> Test:
-        """Return the test that an entry describes. If the entry is a list, all of its tests must hold."""
+    def _test(self, content: Any, where: str, **later: Any) -> Test:
+        """Return the test that an entry describes; `later` are arguments that its caller passes.
+
+        If the entry is a list, all of its tests must hold.
+        """
         if isinstance(content, list):
-            return partial(claim_tests.all_of, tests=[self._test(one, where) for one in content])
+            return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]
         function = self._named(name, where)
-        check_arguments(partial(function, None), given, f"{name} in {where}")
-        if "tests" in given:  # tests that are made for each block, from its name
-            parts = given["tests"]
-            tests = cache(lambda block: self._test(_in_block(parts, block), where))
-            tests("{block}")
-            given = given | {"tests": tests}
+        check_arguments(partial(function, None, **later), given, f"{name} in {where}")
+        if "tests" in given:  # tests that are applied to one block at a time
+            given = given | {"tests": self._test(given["tests"], where, blocks=[])}
 
-        def test(evidence: Evidence) -> Check:
+        def test(evidence: Evidence, **more: Any) -> Sequence[Group]:
             reading = evidence.reading
-            return function(evidence, **filled(given, {**reading.more, "reading": reading.name}))
+            return function(evidence, **filled(given, {**reading.more, "reading": reading.name}) | more)
 
         return test
 
-    def _named(self, name: str, where: str) -> Callable[..., Check]:
+    def _named(self, name: str, where: str) -> Test:
         if not name.startswith("."):
             refuse_unknown("test", [name], VOCABULARY, where)
             return VOCABULARY[name]
         module, _, function = packs.absolute(name, self.pack).rpartition(".")
         try:
-            found = getattr(importlib.import_module(module), function)
+            found: Test = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
             raise UserError(f"{name} in {where}: {error}.") from None
         self.modules.add(module)
         return found
-
-
-def _in_block(tests: Any, block: str) -> Any:
-    if isinstance(tests, list):
-        return [_in_block(one, block) for one in tests]
-    return {name: {**arguments, "blocks": [block]} for name, arguments in tests.items()}

@@ -1,17 +1,19 @@
 """The content of an experiment's panels, their rows and their published points, and what could have none."""
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
-from dpml.errors import UserError, nearest, refuse_unknown
+from dpml.errors import UserError, refuse_unknown
 from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
-from dpml.reporting.numerals import scientific
+from dpml.reporting.numerals import plain
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
 from dpml.reporting.words import METRICS, REFERENCES, SYMBOLS, dataset
@@ -32,41 +34,30 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
             command line that has more than one value.
         metrics: by default the optimality gap, or else the loss, and accuracy or RMSE.
     """
-    x = _known_axis(summary, x)
+    own = [key for key in settings(summary) if key not in _AXES]
+    if x is None:
+        numbers = [key for key in own if is_numeric_dtype(summary[key])]
+        varying = (axis for axis in (*_AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
+        x = next(varying, "eps")
+    refuse_unknown("setting", [x], [*_AXES, *own], "these rows")
     present = list(dict.fromkeys(summary["metric"]))
     gap = "optimality_gap" if "optimality_gap" in present else "loss"
     metrics = metrics or [name for name in (gap, "accuracy", "rmse") if name in present] or present[:1]
-    for name in metrics:
-        if name not in present:
-            raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
+    refuse_unknown("metric", metrics, present, "these rows")
     summary = with_axis(summary, x)
     return [Chart(Panel("", x, name), summary[summary["metric"] == name]) for name in metrics]
-
-
-def _known_axis(summary: pd.DataFrame, x: str | None) -> str:
-    """Return the requested x axis, or the first setting that has more than one value."""
-    own = [key for key in settings(summary) if key not in _AXES]
-    if x is None:
-        numbers = [key for key in own if pd.api.types.is_numeric_dtype(summary[key])]
-        varying = (axis for axis in (*_AXES, *numbers) if axis in summary and summary[axis].nunique() > 1)
-        return next(varying, "eps")
-    if x not in (*_AXES, *own):
-        raise UserError(f"these rows have no setting {x!r} for the x axis: {nearest(x, [*_AXES, *own])}")
-    return x
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
     """Return the rows of a summary that a panel draws. Rows that lack the setting x appear at every x."""
     rows = with_axis(_part(summary, panel), panel.x)
-    refuse_unknown("key", [panel.x], rows.columns, f"a panel of block {panel.block}")
+    where = f"a panel of block {panel.block}"
+    refuse_unknown("key", [panel.x], rows.columns, where)
     rows = _level(rows, panel.x)
     if panel.y in EPS:
         return _eps_rows(rows, panel)
     name = panel.y.rpartition(".")[2]
-    if len(rows) and name not in set(rows["metric"]):
-        raise UserError(
-            f"unknown metric {panel.y!r} in a panel of block {panel.block}: {nearest(name, set(rows['metric']))}"
-        )
+    refuse_unknown("metric", [name] if len(rows) else [], set(rows["metric"]), where)
     return rows[rows["metric"] == name]
 
 
@@ -96,15 +87,10 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
         numbers = values[np.isfinite(values.astype(float))]
         if key == "M" and (numbers > 1).any():
             numbers = numbers[numbers > 1]  # other algorithms have all rows at one place
-        ends = dict.fromkeys(map(_number, (numbers.min(), numbers.max()))) if len(numbers) else ["not set"]
+        ends = dict.fromkeys(map(plain, (numbers.min(), numbers.max()))) if len(numbers) else ["not set"]
         return f"{SYMBOLS.get(key, key)} = {' to '.join(ends)}"
 
     return re.sub(r"\{([\w.]+)\}", setting, title)
-
-
-def _number(value: float) -> str:
-    written = f"{value:,.0f}" if value >= 1 and float(value).is_integer() else f"{value:g}"
-    return scientific(value) if "e" in written else written
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
@@ -182,12 +168,11 @@ def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFra
         points: its combinations of settings.
         published: the paper's points.
     """
-    settings: dict[str, set[str]] = {}
-    metrics: dict[str, set[str]] = {}
+    settings: dict[str, set[str]] = defaultdict(set)
+    metrics: dict[str, set[str]] = defaultdict(set)
     for point in points:
-        settings.setdefault(point.block, set()).update(key for key in point.settings if "." in key)
-        own = getattr(point.cell.algorithm, "metrics", ()) if point.cell else ()
-        metrics.setdefault(point.block, set()).update(own)
+        settings[point.block] |= {key for key in point.settings if "." in key}
+        metrics[point.block] |= {*(getattr(point.cell.algorithm, "metrics", ()) if point.cell else ())}
     for panel in experiment.panels:
         where = f"a panel of experiment={experiment.name}"
         if panel.published is not None:

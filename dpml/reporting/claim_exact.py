@@ -1,14 +1,14 @@
 """Test claims about numbers that a function computed exactly or with a bound, without runs, seeds or intervals."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pandas as pd
 
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, every
+from dpml.reporting.claims import Evidence, Group, NotComputedError, short
 from dpml.reporting.criteria import Comparison, exact
 from dpml.reporting.statistics import settings
 
@@ -16,19 +16,14 @@ Where = Mapping[str, Any]
 """Values of columns, or lists of them."""
 
 
-def exact_check(groups: Iterable[tuple[str, str, str, Mapping[Any, Comparison]]]) -> Check:
-    """Return the check of exact numbers. A group has the metric or block, the algorithm, the limit, and comparisons."""
-    return Check([Group(*group, every(one.holds for one in group[-1].values())) for group in groups])
-
-
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
     """Return the rows of a metric in which columns have the values in `where`."""
-    rows = evidence.rows[evidence.rows["metric"] == metric]
+    rows, place = evidence.rows[evidence.rows["metric"] == metric], f"{metric} at "
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]
         if missing := [one for one in values if key not in rows or not (rows[key] == one).any()]:
-            raise NotComputedError([f"{metric} at {key} = {missing[0]}"])
-        rows = rows[rows[key].isin(values)]
+            raise NotComputedError([f"{place}{key} = {missing[0]}"])
+        rows, place = rows[rows[key].isin(values)], f"{place}{key} = {value}, "
     if rows.empty:
         raise NotComputedError([metric])
     if broken := rows["value"].isna().sum():
@@ -36,43 +31,35 @@ def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.D
     return rows
 
 
-def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | None = None) -> Check:
+def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | None = None) -> list[Group]:
     """Check that no value of an exact metric is above `most`: a number, or another metric of the same rows."""
     rows = rows_of(evidence, metric, where).reset_index(drop=True)
-    limit = _same_rows(evidence, most, rows, where) if isinstance(most, str) else pd.Series(most, rows.index)
-    varying = [key for key in settings(rows) if rows[key].nunique() > 1 and key != "algo"]
+    keys = [key for key in settings(rows) if rows[key].notna().any()]
+    limits = pd.Series(most, rows.index)
+    if isinstance(most, str):
+        other = rows_of(evidence, most, where)[[*keys, "value"]].drop_duplicates()
+        limits = rows[keys].merge(other, "left", keys)["value"]
+        if limits.isna().any() or len(limits) != len(rows):
+            raise NotComputedError([f"one {most} for every {metric}"])
+    varying = [key for key in keys if rows[key].nunique() > 1 and key != "algo"]
     words = {"attacked": written_below, "proven": written}.get(metric.partition("_")[0])  # down, and up
     shown = {}
-    for number, (value, top) in enumerate(zip(rows["value"], limit, strict=True)):
-        at = ", ".join(f"{key} = {_plain(rows[key][number])}" for key in varying)
-        one = replace(exact(value, top), holds=bool(value <= top + 1e-12 * abs(top)))
+    for number, (value, limit) in enumerate(zip(rows["value"], limits, strict=True)):
+        at = ", ".join(f"{key} = {short(rows[key][number])}" for key in varying)
+        one = exact(value, limit)
         shown[at or number] = replace(one, value=words(value, 4)) if words else one
-    return exact_check([(metric, "", f"{most}", shown)])
+    return [Group(metric, "", f"{most}", shown)]
 
 
-def _same_rows(evidence: Evidence, metric: str, rows: pd.DataFrame, where: Where | None) -> pd.Series:
-    keys = [key for key in settings(rows) if rows[key].notna().any()]
-    other = rows_of(evidence, metric, where)[[*keys, "value"]].drop_duplicates()
-    values = rows[keys].merge(other, "left", keys)["value"]
-    if values.isna().any() or len(values) != len(rows):
-        raise NotComputedError([f"one {metric} for every {rows['metric'][0]}"])
-    return values
+def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) -> pd.DataFrame:
+    """Return the table of values by `index` and by `columns`, which have the `names`; every cell needs one value."""
+    values = rows[[index, columns, "value"]].drop_duplicates()
+    if values.duplicated([index, columns]).any() or len(values) != len(names) * values[index].nunique():
+        raise NotComputedError([f"one value of {' and '.join(names)} for every {index}"])
+    return values.pivot(index=index, columns=columns, values="value")[[*names]]
 
 
-def _plain(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _wide(rows: pd.DataFrame, index: str | list[str], columns: str) -> pd.DataFrame:
-    """Return a table with one value per cell; a cell for which rows have different values is NaN."""
-
-    def one_value(values: pd.Series) -> float:
-        return float(values.iloc[0]) if values.nunique(dropna=False) == 1 else math.nan
-
-    return rows.pivot_table("value", index, columns, one_value, dropna=False)
-
-
-def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> Check:
+def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> list[Group]:
     """Check that the computed value of `algorithm` is larger than that of `other`, at every x where `other` is above 0.
 
     Args:
@@ -81,45 +68,34 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
         other: the algorithm with which it is compared.
         kind: the interpretation, which is the value of the rows' column `reading`.
     """
-    rows = evidence.rows[evidence.rows["metric"] == evidence.reading.metric]
     groups = []
     for block in blocks:
-        own = rows[rows["block"] == block]
-        own = own[(own["reading"] == kind) & own["algo"].isin([algorithm, other])] if len(own) else own
-        if missing := [f"{name} in {block}" for name in (algorithm, other) if name not in set(own["algo"])]:
-            raise NotComputedError(missing)
-        x = evidence.axis(block)
-        table = _wide(own, x, "algo")
-        if table.isna().any(axis=None):
-            raise NotComputedError([f"{algorithm} and {other} in {block} with one value each at every {x}"])
-        values = table.loc[table[other] > 0, [algorithm, other]].itertuples()
-        shown = {x: exact(theirs, math.nextafter(ours, 0)) for x, ours, theirs in values}
-        groups.append((block, algorithm, other, shown))
-    return exact_check(groups)
+        rows = rows_of(evidence, evidence.reading.metric, {"block": block, "reading": kind, "algo": [algorithm, other]})
+        table = _wide(rows, evidence.axis(block), "algo", (algorithm, other))
+        values = table[table[other] > 0].itertuples()
+        # larger by more than rounding
+        shown = {x: exact(theirs, ours - 1e-9 * abs(ours)) for x, ours, theirs in values}
+        groups.append(Group(block, algorithm, other, shown))
+    return groups
 
 
-def as_stated(evidence: Evidence, metric: str, least: bool = False) -> Check:
+def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Group]:
     """Check that in every setting the computed value is within 1 % of the stated one; with `least`, at least that.
 
     In the column `reading`, computed rows have the name of the interpretation, and stated rows have ``stated``.
     """
     name = evidence.reading.name
-    rows = evidence.rows[evidence.rows["metric"] == metric]
-    names = set(rows["reading"]) if "reading" in rows else set()
-    if not {name, "stated"} <= names:
-        raise NotComputedError([f"{metric} [{name}]" if names else metric])
-    table = _wide(rows, "setting", "reading")[[name, "stated"]]
-    table = table.loc[rows["setting"][rows["reading"] == name].unique()]
-    if missing := [*map(str, table.index[table.isna().any(axis=1)])]:
-        raise NotComputedError([f"one value, and one that is stated, of {metric} for {', '.join(missing)}"])
+    rows = rows_of(evidence, metric, {"reading": [name, "stated"]})
+    own = rows["setting"][rows["reading"] == name].unique()
+    table = _wide(rows[rows["setting"].isin(own)], "setting", "reading", (name, "stated")).loc[own]
     shown = {
         setting: exact(ours, math.inf if least else stated * 1.01, stated * 0.99)
         for setting, ours, stated in table.itertuples()
     }
-    return exact_check([(metric, "", "stated", shown)])
+    return [Group(metric, "", "stated", shown)]
 
 
-def private(evidence: Evidence, algorithms: Sequence[str]) -> Check:
+def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
     """Check that in every view the proven eps is at most the claimed eps; the claim fails if an attack exceeds it.
 
     The evidence is the rows of the audit (`dpml.audit.table`) with the published noise. The claim remains open if
@@ -133,15 +109,16 @@ def private(evidence: Evidence, algorithms: Sequence[str]) -> Check:
         raise NotComputedError(missing)
     rows = rows[rows["algo"].isin(algorithms)]
     own = [key for key in settings(rows) if key.startswith("algo.") and rows[key].nunique(dropna=False) > 1]
-    table = _wide(rows, ["algo", "loss", "view", "verdict", *own], "metric").dropna(subset=["claimed"])
+    keys = ["algo", "loss", "view", "verdict", *own]
+    table = rows.pivot(index=keys, columns="metric", values="value").dropna(subset=["claimed"])
     groups = []
-    for about, claimed, proven, attacked in table[["claimed", "proven", "attacked"]].itertuples():
-        algo, loss, view, verdict, *more = about
+    for (algo, loss, view, verdict, *more), claimed, proven, attacked in table[
+        ["claimed", "proven", "attacked"]
+    ].itertuples():
         violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
         holds = False if violated else True if proven <= claimed * 1.0001 else None
-        slack = claimed - (attacked if violated else proven)
         value = f"proven eps {written(proven, 3)}, attacked eps at least {written_below(attacked, 3)}"
-        one = Comparison(holds, slack=slack, needs=f"at most {claimed:g}", value=value)
+        one = Comparison(holds, value, f"at most {claimed:g}", claimed - (attacked if violated else proven))
         block = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
-        groups.append(Group(block, algo, view, {"": one}, holds))
-    return Check(groups)
+        groups.append(Group(block, algo, view, {"": one}))
+    return groups

@@ -5,117 +5,54 @@ must be as the claim says. If the claim says better, no pair may be worse. The l
 exponent or a bound) and with published points.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise, product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import Check, Evidence, Group, NotComputedError, Test, at_least, every
-from dpml.reporting.criteria import Comparison, MetricScale, better, similar
+from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Test, short
+from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better, similar
 from dpml.reporting.statistics import per_seed
 
-Each = Mapping[str, Sequence[float]]
-"""Settings and their values: a test is repeated for every value."""
-
+Names = Sequence[str]
 Place = str | float | Sequence[Any]
 """An algorithm, a pair [algorithm, x], or a number."""
 
 
-class Key(NamedTuple):
-    """The name of a pair: `algorithm` is compared with `against` in a block, at x."""
-
-    block: str
-    algorithm: str
-    against: str
-    x: Any
-
-
-Pair = tuple[pd.Series, pd.Series]  # runs, indexed by (seed, draw)
-Pairs = Mapping[Key, Pair]
-
-NEEDED: Mapping[str, Callable[[int], int]] = {
-    "all": lambda n: n,
-    "most": lambda n: n // 2 + 1,
-    "some": lambda n: 1,
-    "any": lambda n: 1,  # the other pairs may even be worse
-}
-"""The number of pairs, out of n, that must be as a claim says."""
-
-
-def checked(
-    pairs: Pairs,
-    evidence: Evidence,
+def compared(
+    pairs: Sequence[Pair],
     by: str = "better",
     often: str = "all",
     limit: float | str | None = None,
-    steps: Pairs | None = None,
-) -> Check:
-    """Compare all pairs and decide for every group of them.
+    steps: Sequence[Pair] = (),
+) -> list[Group]:
+    """Compare all pairs, and return groups of them by block and algorithms.
 
     Args:
         pairs: the pairs of runs.
-        evidence: the rows from which the runs are, with their metric.
         by: what the first run of a pair must be: better, not better, as good as, or equal.
-        often: how many pairs of a group must be so (`NEEDED`).
+        often: how many pairs of a group must be so (`claims.NEEDED`).
         limit: the largest difference for "equal" and "as good as"; default: the metric's; "matters": a relevant one.
         steps: further pairs, whose first run must not be worse.
     """
-    steps = steps or {}
-    scales = {key: evidence.scale(key.block.partition(",")[0]) for key in (*pairs, *steps)}
-    shown: dict[Key, Comparison] = {}
-    for own in (True, False):  # two settings of one algorithm share the noise
-        part = {key: pair for key, pair in pairs.items() if (key.algorithm == key.against) == own}
-        if by in ("better", "not better"):
-            shown |= better(part, scales, same_noise=own)
-            continue
-        for key, (a, b) in part.items():
-            apart: Any = scales[key].matters if limit == "matters" else limit
-            shown[key] = similar(a, b, scales[key], apart, better_too=by != "equal", same_noise=own)
+    if by in ("better", "not better"):
+        found = better(pairs)
+    else:
+        found = [similar(pair, limit, by == "as good as") for pair in pairs]
     if by == "not better":
         turned = {True: False, False: True, None: None}
-        shown = {k: replace(v, holds=turned[v.holds], against=False, slack=-v.slack) for k, v in shown.items()}
-    back = {key: one for key, one in better(steps, scales, same_noise=True).items() if one.against}
-    groups = []
-    for about in dict.fromkeys(key[:3] for key in pairs):
-        here, worse = ({k.x: one for k, one in each.items() if k[:3] == about} for each in (shown, back))
-        lost = bool(worse) or (often != "any" and any(one.against for one in here.values()))
-        enough = at_least(NEEDED[often](len(here)), [one.holds for one in here.values()])
-        groups.append(Group(*about, {**here, **worse}, every([enough, not lost])))
-    return Check(groups, fewest_seeds(run for pair in pairs.values() for run in pair))
-
-
-def fewest_seeds(runs: Iterable[pd.Series]) -> int | None:
-    """Return the smallest number of seeds among some runs; None if there are no runs."""
-    different = {id(one): one for one in runs}.values()
-    return min((int(one.dropna().index.get_level_values("seed").nunique()) for one in different), default=None)
+        found = [replace(one, holds=turned[one.holds], against=False, slack=-one.slack) for one in found]
+    lost = [(pair, one) for pair, one in zip(steps, better(steps), strict=True) if one.against]
+    groups: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
+    for pair, one in [*zip(pairs, found, strict=True), *lost]:
+        groups.setdefault((pair.block, pair.algorithm, pair.against), {})[pair.x] = one
+    return [Group(*about, shown, often) for about, shown in groups.items()]
 
 
 # ---- the runs
-
-
-def runs_of(
-    evidence: Evidence, blocks: Mapping[str, Sequence[str]], each: Each | None = None
-) -> dict[tuple[str, str], pd.DataFrame]:
-    """Return the runs of some algorithms by block and algorithm, in absolute value, because losses can be negative.
-
-    With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
-    """
-    runs = {}
-    for values in product(*(each or {}).values()):
-        part, where = evidence, ""
-        for key, value in zip(each or {}, values, strict=True):
-            if key not in part.rows:
-                raise NotComputedError([f"anything by {key}"])
-            part, where = part.where(key, value), f"{where}, {key} = {value:g}"
-        for block, algorithm in part.all_runs(blocks):
-            runs[f"{block}{where}", algorithm] = part.sizes(block, algorithm)
-    if not runs:
-        raise NotComputedError(["anything to compare"])
-    return runs
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
@@ -147,23 +84,23 @@ def _listed(places: Any) -> list[Any]:
 
 def compare(  # noqa: PLR0913 - the arguments of a test on a card
     evidence: Evidence,
-    blocks: Sequence[str],
+    blocks: Names,
     first: Place | Sequence[Place],
     second: Place | Sequence[Place],
     by: str = "better",
     often: str = "all",
     x: Any = "every",
-    metrics: Sequence[str] = (),
+    metrics: Names = (),
     factor: float = 1.0,
     limit: float | str | None = None,
     each: Each | None = None,
-) -> Check:
+) -> list[Group]:
     """Check that each of `first` is better than each of `second` (or as `by` says) at all x (or as `often` says).
 
     Args:
         blocks: the blocks in which this is checked.
-        first: an algorithm, or a list of algorithms, pairs [algorithm, x], and numbers.
-        second: what the first is compared with, in the same form.
+        first: an algorithm, or a list of algorithms and pairs [algorithm, x].
+        second: what the first is compared with, in the same form; a list can also have numbers.
         by: better, not better, as good as, or equal.
         often: all, most, some (and worse at none), or any.
         x: every, first, last, a number, or a range [low, high] whose ends must have been computed.
@@ -174,11 +111,11 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     """
     firsts, seconds = _listed(first), _listed(second)
     curves = [place for place in (*firsts, *seconds) if isinstance(place, str)]
-    checks = []
+    groups = []
     for metric in metrics or [evidence.reading.metric]:
         own = evidence.under(metric=metric)
-        runs = runs_of(own, dict.fromkeys(blocks, curves), each) if curves else {}
-        pairs = {}
+        runs = own.all_runs(dict.fromkeys(blocks, curves), each) if curves else {}
+        pairs = []
         for panel in dict.fromkeys(panel for panel, _ in runs) or blocks:
             grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
             for a, b, here in product(firsts, seconds, grid):
@@ -187,11 +124,10 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
                     theirs = pd.Series(float(b), ours.index)
                 else:
                     theirs = (runs[panel, b][here] if isinstance(b, str) else _at(own, panel, b)) / factor
-                pairs[Key(panel, _name(a), _name(b), here)] = ours, theirs
-        check = checked(pairs, own, by, often, limit)
-        words = f", {metric}" if len(metrics) > 1 else ""
-        checks.append(replace(check, groups=[replace(one, block=f"{one.block}{words}") for one in check.groups]))
-    return together(checks)
+                name = f"{panel}, {metric}" if len(metrics) > 1 else panel
+                pairs.append(own.pair(name, _name(a), _name(b), here, ours, theirs))
+        groups += compared(pairs, by, often, limit)
+    return groups
 
 
 def _name(place: Place) -> str:
@@ -202,187 +138,149 @@ def _name(place: Place) -> str:
 
 def _at(evidence: Evidence, block: str, place: Any) -> pd.Series:
     name, x = place
-    found = evidence.sizes(block, name)
+    found = evidence.runs(block, name)
     if len(found) < 2 or x not in found:
         raise NotComputedError([f"{name} in {block} at {x:g}"])
     return found[x]
 
 
 def easier(
-    evidence: Evidence, blocks: Mapping[str, str], algorithms: Sequence[str], often: str = "most", x: Any = "every"
-) -> Check:
+    evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
+) -> list[Group]:
     """Check that an algorithm is better in each block than in the block to which `blocks` maps it, as `often` says."""
-    runs = runs_of(evidence, dict.fromkeys((*blocks, *blocks.values()), algorithms))
-    pairs: dict[Key, Pair] = {}
+    runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
+    pairs = []
     for (block, other), name in product(blocks.items(), algorithms):
-        _refuse_missing(runs, (block, other), name)
-        floor = max(evidence.floor(where) for where in (block, other))  # the same size counts as zero in both
-        ours, theirs = (runs[where, name].clip(lower=floor) for where in (block, other))
-        shared = [at for at in _chosen(ours, block, x) if at in theirs]
-        pairs |= {Key(block, name, f"{name} in {other}", at): (ours[at], theirs[at]) for at in shared}
-    return checked(pairs, evidence, often=often)
+        ours, theirs = runs[block, name], runs[other, name]
+        zero = max(evidence.scale(where).zero for where in (block, other))  # the same size counts as zero in both
+        for at in (at for at in _chosen(ours, block, x) if at in theirs):
+            pair = evidence.pair(block, name, f"{name} in {other}", at, ours[at], theirs[at])
+            pairs.append(replace(pair, scale=replace(pair.scale, zero=zero)))
+    return compared(pairs, often=often)
 
 
-def _refuse_missing(runs: Mapping[tuple[str, str], pd.DataFrame], blocks: Iterable[str], algorithm: str) -> None:
-    """Raise NotComputedError if an algorithm has no runs in a block, as published points can lack some blocks."""
-    if missing := [block for block in blocks if (block, algorithm) not in runs]:
-        raise NotComputedError(missing)
-
-
-def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Sequence[str]) -> Check:
+def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Names) -> list[Group]:
     """Check that the gap between `algorithm` and each of the others is wider at one point than at another point.
 
     `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
     """
-    blocks = {block: (algorithm, *others) for gap in gaps for block in gap[::2]}
-    runs = runs_of(evidence, blocks)
-    _refuse_missing(runs, blocks, algorithm)
+    runs = evidence.all_runs({block: (algorithm, *others) for gap in gaps for block in gap[::2]})
 
     def gap(block: str, x: Any, other: str) -> pd.Series:
         best, ours = runs[block, algorithm], runs[block, other]
         (at,) = _chosen(best, block, x)
-        if best.index.equals(ours.index):
-            return (best[at] - ours[at]).dropna()
         apart = (per_seed(best[at]) - per_seed(ours[at])).dropna()
         if len(apart) < 2:
             raise NotComputedError([f"a second seed of {algorithm} and {other} in {block}"])
         return pd.concat({0: apart}, names=["draw"]).swaplevel()
 
-    pairs = {}
+    pairs = []
     for (block, x, than, than_x), other in product(gaps, others):
-        key = Key(block, f"{algorithm} less {other}", f"the gap in {than} at {than_x}", x)
-        pairs[key] = gap(block, x, other), gap(than, than_x, other)
-    return checked(pairs, evidence)
+        names = f"{algorithm} less {other}", f"the gap in {than} at {than_x}"
+        pairs.append(evidence.pair(block, *names, x, gap(block, x, other), gap(than, than_x, other)))
+    return compared(pairs)
 
 
 # ---- tests that compare an algorithm with itself at another x
 
 
-def _curves(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None
-) -> Iterator[tuple[str, str, pd.DataFrame, list[Any]]]:
-    """Yield the block, the algorithm, the runs and the values of x of every curve."""
-    for (block, name), runs in runs_of(evidence, dict.fromkeys(blocks, algorithms), each).items():
-        yield block, name, runs, several(runs, block)
+def _along(
+    evidence: Evidence,
+    blocks: Names,
+    algorithms: Names,
+    way: str,
+    each: Each | None = None,
+    first: float | None = None,
+) -> list[Pair]:
+    """Return pairs (later x, x) of every curve.
+
+    `way` chooses the ends (last, first), the steps (next, this), or others (each, first). `first` must be the first x.
+    """
+    pairs = []
+    for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
+        grid = several(runs, block)
+        if first not in (None, grid[0]):
+            raise NotComputedError([f"anything at {runs.columns.name} = {first:g}"])
+        ends, others = [(grid[0], grid[-1])], [(grid[0], later) for later in grid[1:]]
+        for x, later in {"ends": ends, "steps": pairwise(grid), "others": others}[way]:
+            label = short(later) if way == "others" else f"{short(x)} to {short(later)}"
+            pairs.append(evidence.pair(block, name, name, label, runs[later], runs[x]))
+    return pairs
 
 
-def _ends(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None, way: int = 1
-) -> tuple[Pairs, Pairs]:
-    """Return the pairs (last x, first x) of every curve, and the pairs of every step; `way` = -1 swaps each pair."""
-    ends: dict[Key, Pair] = {}
-    steps: dict[Key, Pair] = {}
-    for block, name, runs, grid in _curves(evidence, blocks, algorithms, each):
-        for pairs, places in ((ends, [(grid[0], grid[-1])]), (steps, [*pairwise(grid)])):
-            for low, high in places:
-                x = " to ".join(f"{at:g}" if isinstance(at, float) else str(at) for at in (low, high))
-                pairs[Key(block, name, name, x)] = (runs[high], runs[low])[::way]
-    return ends, steps
-
-
-def improves(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Check:
+def improves(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
     """Check that every algorithm gets better from the first to the last x, and worse at no step on the way."""
-    ends, steps = _ends(evidence, blocks, algorithms, each)
-    return checked(ends, evidence, steps=steps)
+    ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
+    return compared(ends, steps=steps)
 
 
-def degrades(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None = None) -> Check:
+def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
     """Check that every algorithm gets worse from the first to the last x, and better at no step on the way."""
-    ends, steps = _ends(evidence, blocks, algorithms, each, way=-1)
-    return checked(ends, evidence, steps=steps)
+    ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
+    return compared([pair.turned() for pair in ends], steps=[pair.turned() for pair in steps])
 
 
 def is_steady(
     evidence: Evidence,
-    blocks: Sequence[str],
-    algorithms: Sequence[str],
+    blocks: Names,
+    algorithms: Names,
     each: Each | None = None,
     first: float | None = None,
-) -> Check:
+) -> list[Group]:
     """Check that every algorithm is as at the first x, at every other x. If `first` is given, it must be this x."""
-    return checked(_from_first(evidence, blocks, algorithms, each, first), evidence, "equal")
+    return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
-def fluctuates(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], first: float | None = None
-) -> Check:
+def fluctuates(evidence: Evidence, blocks: Names, algorithms: Names, first: float | None = None) -> list[Group]:
     """Check that every algorithm is worse at some x than at the first x; at other x it may be better."""
-    pairs = _from_first(evidence, blocks, algorithms, None, first)
-    return checked({key: (b, a) for key, (a, b) in pairs.items()}, evidence, often="any")
+    pairs = _along(evidence, blocks, algorithms, "others", first=first)
+    return compared([pair.turned() for pair in pairs], often="any")
 
 
-def _from_first(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], each: Each | None, first: float | None
-) -> Pairs:
-    pairs: dict[Key, Pair] = {}
-    for block, name, runs, grid in _curves(evidence, blocks, algorithms, each):
-        if first is not None and grid[0] != first:
-            raise NotComputedError([f"anything at {runs.columns.name} = {first:g}"])
-        pairs |= {Key(block, name, name, x): (runs[x], runs[grid[0]]) for x in grid[1:]}
-    return pairs
-
-
-def depends(evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], others: Sequence[str]) -> Check:
+def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names) -> list[Group]:
     """Check that `algorithms` are better at the last x than at the first, and `others` do not differ relevantly."""
-    checks = []
-    for block, (names, by) in product(blocks, ((algorithms, "better"), (others, "equal"))):
-        if names:
-            ends, _ = _ends(evidence, [block], names)
-            checks.append(checked(ends, evidence, by, limit="matters"))
-    return together(checks)
+    return [
+        group
+        for block, (names, by) in product(blocks, ((algorithms, "better"), (others, "equal")))
+        for group in compared(_along(evidence, [block], names, "ends"), by, limit="matters")
+    ]
 
 
-def best_inside(
-    evidence: Evidence, blocks: Sequence[str], algorithms: Sequence[str], ends: Sequence[str] = ("first", "last")
-) -> Check:
+def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
     """Check that on every curve the best x between the `ends` is better than the ends.
 
     The best x is chosen by the same means that are then compared, which favours the claim.
     """
-    pairs: dict[Key, Pair] = {}
-    for block, name, runs, grid in _curves(evidence, blocks, algorithms):
+    pairs = []
+    for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms)).items():
+        grid, badness = several(runs, block), evidence.scale(block).badness
         outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
         inner = [x for x in grid if x not in outer]
         if not inner:
             raise NotComputedError(["an x between the ends"])
-        bad = evidence.scale(block).badness(runs[inner].mean().to_numpy())
-        best = inner[int(np.argmin(bad))]
-        pairs |= {Key(block, name, name, f"{best} against {x}"): (runs[best], runs[x]) for x in outer}
-    return checked(pairs, evidence)
+        best = inner[int(np.argmin(badness(runs[inner].mean().to_numpy())))]
+        pairs += [evidence.pair(block, name, name, f"{best} against {x}", runs[best], runs[x]) for x in outer]
+    return compared(pairs)
 
 
 # ---- several tests, several data sets
 
 
-def together(checks: Sequence[Check]) -> Check:
-    """Combine several checks into one, which holds if all of them hold."""
-    groups = [group for check in checks for group in check.groups]
-    seeds = min((check.seeds for check in checks if check.seeds is not None), default=None)
-    return Check(groups, seeds, "; ".join(dict.fromkeys(check.on for check in checks if check.on)))
-
-
-def all_of(evidence: Evidence, tests: Sequence[Test]) -> Check:
-    """Check that all tests hold. If some lack rows, report everything that is missing."""
-    checks: list[Check] = []
+def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
+    """Check that all tests hold, with `more` arguments. If some lack rows, report everything that is missing."""
+    groups: list[Group] = []
     missing: list[str] = []
     for test in tests:
         try:
-            checks.append(test(evidence))
+            groups += test(evidence, **more)
         except NotComputedError as error:
             missing += error.missing
     if missing:
         raise NotComputedError(missing)
-    return together(checks)
+    return groups
 
 
-def on_sets(
-    evidence: Evidence,
-    blocks: Sequence[str],
-    algorithms: Sequence[str],
-    tests: Callable[[str], Test],
-    extra: str = "",
-    said: str = "",
-) -> Check:
+def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -> list[Group]:
     """Check that the tests hold in each block. There is one block for each data set.
 
     A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
@@ -391,41 +289,30 @@ def on_sets(
     Args:
         blocks: the block of each data set.
         algorithms: the algorithms that are compared.
-        tests: a function that returns the test of a block.
-        extra: a suffix: blocks whose names have it are shown as well, but do not count.
-        said: the reason why these blocks do not count.
+        tests: the test of a block.
     """
     known = set(evidence.rows["block"])
-    gone = {block: "not computed" for block in blocks if block not in known}
-    if len(gone) >= len(blocks) - len(gone):
-        raise NotComputedError(gone)
-    counted: list[Check] = []
-    left: list[Group] = []
-    for block in (block for block in blocks if block in known):
-        check = tests(block)(evidence)
-        if why := _no_better_than_chance(evidence, block, algorithms):
-            gone[block] = why
-            left += [replace(group, why=why) for group in check.groups]
-        else:
-            counted.append(check)
-    if len(gone) >= len(counted):
+    groups: list[Group] = []
+    gone: dict[str, str] = {}
+    for block in blocks:
+        own = tests(evidence, blocks=[block]) if block in known else [Group(block, "", "", {})]
+        why = _no_better_than_chance(evidence, block, algorithms) if block in known else "not computed"
+        gone |= {block: why} if why else {}
+        groups += [replace(group, why=why) for group in own]
+    if 2 * len(gone) >= len(blocks):
         reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
         raise NotComputedError([f"{len(gone)} of {len(blocks)} data sets do not count: {reasons}"], words="")
-    for block in (f"{block}{extra}" for block in blocks if extra):
-        if block in known:
-            left += [replace(group, why=said) for group in tests(block)(evidence).groups]
-    whole = together(counted)
-    on = f"{len(counted)} of {len(blocks)} data sets" if gone else ""
-    return replace(whole, groups=[*whole.groups, *left], on=on)
+    return sorted(groups, key=lambda group: bool(group.why))  # those that count first
 
 
-def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Sequence[str]) -> str:
+def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
     """Return why a data set does not count, if no algorithm is above the constant classifier; otherwise empty."""
-    chance = evidence.runs(block, "constant") if evidence.reading.metric == "accuracy" else pd.DataFrame()
-    floor = -math.inf if chance.empty else float(np.nanmean(chance.to_numpy()))
-    if any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms):
+    chance = evidence.runs(block, "constant")
+    if chance.empty or evidence.reading.metric != "accuracy":
         return ""
-    return f"none is above the constant classifier, {floor:.3g}"
+    floor = float(np.nanmean(chance.to_numpy()))
+    above = any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms)
+    return "" if above else f"none is above the constant classifier, {floor:.3g}"
 
 
 def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
@@ -434,9 +321,9 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     names: Mapping[str, str],
     axis: str,
     where: Mapping[str, object],
-    algorithms: Sequence[str],
-    tests: Callable[[str], Test],
-) -> Check:
+    algorithms: Names,
+    tests: Test,
+) -> list[Group]:
     """Apply `on_sets` to the data sets of one block, as if each were a block, under some settings and any variant.
 
     Args:
@@ -448,7 +335,6 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
         tests: as for `on_sets`.
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
-    variant = evidence.reading.variant
 
     def chosen() -> Evidence:
         rows = evidence.where("block", block).rows
@@ -458,11 +344,11 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
             text = rows[key].astype(str).str.contains(str(value), regex=False)
             # rows without this setting belong to each of its values
             rows = rows[(text if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
-        rows = rows.assign(variant=variant, block=rows["dataset"].map(names) + "_chosen", of=rows["block"])
+        rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
         return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
 
-    part = evidence.kept((block, *where.items(), axis, variant), chosen)
-    return on_sets(part.under(evidence.reading), blocks, algorithms, tests)
+    part = evidence.kept((block, *where.items(), axis), chosen)
+    return on_sets(part.under(evidence.reading, variant=ANY_VARIANT), blocks, algorithms, tests)
 
 
 # ---- laws: exponents, and bounds on means
@@ -470,7 +356,9 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 
 
-def falls_as(evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None) -> Check:
+def falls_as(
+    evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
+) -> list[Group]:
     """Check that the cost of noise falls as a power of x, with an exponent within 0.1 of the stated one.
 
     The cost is the metric minus the metric of the same seed without noise. Its exponent is the slope of its logarithm.
@@ -481,12 +369,9 @@ def falls_as(evidence: Evidence, block: str, free: str, stated: Mapping[str, flo
         stated: the stated exponents by algorithm.
         M: the number of parties of `block`, if the block is over eps.
     """
-    noisy = evidence.all_runs({block: tuple(stated)})
     groups = []
-    for (_, algorithm), runs in noisy.items():
+    for (_, algorithm), runs in evidence.all_runs({block: tuple(stated)}).items():
         base = evidence.runs(free, algorithm)
-        if base.empty:
-            raise NotComputedError([f"{algorithm} in {free}"])
         places = {x: x if M is None else M for x in several(runs, block)}
         if missing := [f"{algorithm} in {free} at M = {at:g}" for at in places.values() if at not in base]:
             raise NotComputedError(missing)
@@ -495,46 +380,37 @@ def falls_as(evidence: Evidence, block: str, free: str, stated: Mapping[str, flo
             raise NotComputedError([f"noise of {algorithm} in {block} that costs anything in every seed"])
         slopes = np.polyfit(np.log(np.array([*places], dtype=float)), np.log(added.to_numpy()).T, 1)[0]
         found = pd.Series(slopes, pd.MultiIndex.from_product([added.index, [0]], names=["seed", "draw"]))
-        one = similar(found, 0 * found + stated[algorithm], EXPONENTS)
-        one = replace(one, value=f"exponent {slopes.mean():.3f}", needs=f"{stated[algorithm]:g} up to 0.1")
-        groups.append(Group(block, algorithm, "the stated exponent", {"": one}, one.holds))
-    return Check(groups, fewest_seeds(runs[x] for runs in noisy.values() for x in runs))
+        law = Pair(block, algorithm, "the stated exponent", "", found, 0 * found + stated[algorithm], EXPONENTS)
+        one = replace(similar(law), value=f"exponent {slopes.mean():.3f}", needs=f"{stated[algorithm]:g} up to 0.1")
+        groups.append(Group(block, algorithm, law.against, {"": one}))
+    return groups
 
 
-def below_bound(evidence: Evidence, blocks: Sequence[str], algorithm: str, metric: str, key: str) -> Check:
+def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, key: str) -> list[Group]:
     """Check that the mean of a metric is at most its bound: in every block and variant, for all x and values of `key`.
 
     The bound is the metric of the interpretation.
     """
-    pairs: dict[Key, Pair] = {}
-    missing = []
+    pairs = []
     for block in blocks:
         own = evidence.where("block", block)
-        settings = own.rows[["variant", key]].drop_duplicates()
-        missing += [block] if settings.empty else []
-        for variant, value in settings.itertuples(index=False):
-            part, name = own.where(key, value), f"{block}, {variant}, {key.rpartition('.')[2]} = {value:g}"
-            risk, bound = (
-                part.under(variant=variant, metric=one).runs(block, algorithm)
-                for one in (metric, evidence.reading.metric)
-            )
-            missing += [name] if risk.empty or bound.empty else []
-            pairs |= {Key(name, algorithm, "the bound", x): (risk[x], bound[x]) for x in risk if x in bound}
-    if missing:
-        raise NotComputedError(missing)
-    return checked(pairs, evidence.under(metric=metric), "as good as", limit=0.0)
+        for variant, value in own.rows[["variant", key]].drop_duplicates().itertuples(index=False):
+            bounds = own.where(key, value).under(variant=variant)
+            risks, name = bounds.under(metric=metric), f"{block}, {variant}, {key.rpartition('.')[2]} = {value:g}"
+            risk, bound = (each.all_runs({block: [algorithm]})[block, algorithm] for each in (risks, bounds))
+            pairs += [risks.pair(name, algorithm, "the bound", x, risk[x], bound[x]) for x in risk if x in bound]
+    return compared(pairs, "as good as", limit=0.0)
 
 
 # ---- published points: means and standard deviations of the authors' runs compared with ours
 
-MOST = 0.9  # the share of published points that must be reproduced
 ERRORS = 3.0
 """The number of standard errors up to which chance explains a difference. Between two means of ten normal values each,
 0.8 to 1.5 % of the differences are larger (Welch's degrees of freedom are 18 to 9). So one point in 70 to 130 is
 wrongly judged to differ."""
 
 
-def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Sequence[str]) -> Check:
+def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> list[Group]:
     """Check that our runs reproduce at least nine in ten published points of every algorithm.
 
     A point is reproduced if the two means, in absolute value, are near (`criteria`), or if their difference is at most
@@ -542,37 +418,32 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Sequence[s
     seed). If their error alone does not explain the difference, more of our seeds could refute the point: it is
     undecided.
 
-    `series` names the published points of every block. Points that were not computed count neither for nor against the
-    claim. If they could change the decision, the claim cannot be tested.
+    `series` names the published points of every block. Points that were not computed are open. If they could change the
+    decision, the claim cannot be tested.
     """
-    runs = evidence.all_runs(dict.fromkeys(series, algorithms))
-    found: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
-    absent: dict[str, list[str]] = {algorithm: [] for algorithm in algorithms}
-    for (block, algorithm), values in runs.items():
-        on = evidence.scale(block)
+    shown: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
+    absent = []
+    for (block, algorithm), runs in evidence.all_runs(dict.fromkeys(series, algorithms)).items():
+        on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
         for x, mean, error in _points(evidence, series[block], algorithm):
-            at = np.isclose(values.columns.to_numpy(dtype=float), x, atol=0)
-            if not at.any():
-                absent[algorithm].append(f"{block} at {evidence.axis(block)} = {x:g}")
+            at = np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
+            if not len(at):
+                shown[algorithm][f"{block} at {x:g}"] = Comparison(None)
+                absent.append(f"{block} at {evidence.axis(block)} = {x:g}")
                 continue
-            ours = values.loc[:, at].iloc[:, 0].dropna()
+            ours = runs.iloc[:, at[0]].dropna()
             theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
             apart = abs(float(theirs - here))
-            holds = bool(apart <= on.near) or by_chance(ours, mean, error)
-            one = Comparison(holds, value=on.words(apart), slack=on.near - apart, needs=needs)
-            found[algorithm][f"{block} at {x:g}"] = one
-    if unpublished := [algorithm for algorithm in algorithms if not found[algorithm]]:
+            near = bool(apart <= on.near) or by_chance(ours, mean, error)
+            seeds = ours.index.get_level_values("seed").nunique()
+            shown[algorithm][f"{block} at {x:g}"] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
+    if unpublished := [algorithm for algorithm in algorithms if not shown[algorithm]]:
         raise NotComputedError([f"published points of {', '.join(unpublished)}"])
-    groups, at_best = [], []
-    for algorithm, shown in found.items():
-        points, lack = [one.holds for one in shown.values()], len(absent[algorithm])
-        groups.append(Group("", algorithm, "published points", shown, nine_in_ten([*points, *[False] * lack])))
-        at_best.append(nine_in_ten([*points, *[True] * lack]))
-    check = Check(groups, fewest_seeds(values[x] for values in runs.values() for x in values))
-    if check.holds is not True and check.holds != every(at_best):
-        raise NotComputedError([point for points in absent.values() for point in points])
-    return check
+    groups = [Group("", algorithm, "published points", own, "nine in ten") for algorithm, own in shown.items()]
+    if absent and None in [group.holds for group in groups]:
+        raise NotComputedError(absent)
+    return groups
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
@@ -588,11 +459,6 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
     if apart <= error**2:
         return True
     return False if apart > error**2 + variance / len(means) else None
-
-
-def nine_in_ten(points: Sequence[bool | None]) -> bool | None:
-    """Return whether nine in ten points are true; None if that depends on undecided points."""
-    return at_least(MOST * len(points), points)
 
 
 def _points(evidence: Evidence, series: str, algorithm: str) -> Iterator[tuple[float, float, float]]:

@@ -9,12 +9,12 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from itertools import product
 from typing import Any, Literal, TypeVar
 
 import pandas as pd
 
-from dpml.reporting.criteria import Comparison, MetricScale, is_share, scale
+from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, is_share, scale
 from dpml.reporting.statistics import settings
 from dpml.running.rows import own_columns
 
@@ -32,6 +32,9 @@ IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 ZERO = 0.01  # the share of the constant model's loss below which a loss counts as zero
 ANY_VARIANT = "any"  # the variant of an interpretation whose algorithms have one variant each
+
+Each = Mapping[str, Sequence[float]]
+"""Settings and their values: a test is repeated for every value."""
 
 
 class NotComputedError(Exception):
@@ -52,105 +55,43 @@ class Reading:
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+NEEDED: Mapping[str, Callable[[int], float]] = {
+    "all": lambda n: n,
+    "nine in ten": lambda n: 0.9 * n,
+    "most": lambda n: n // 2 + 1,
+    "some": lambda n: 1,
+    "any": lambda n: 1,  # the other comparisons may even be worse
+}
+"""The number of comparisons, out of n, that must hold in a group."""
+
 GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
 """The fields of a group in a manifest: `hold` of `of` comparisons hold; `why` says why the group does not count."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of one algorithm with another in one block, a comparison for every x.
+    """The comparisons of one algorithm with another in one block, a comparison for every x. Tests return groups."""
 
-    Args:
-        block: the block, followed by the settings of a part of it.
-        algorithm: the algorithm that the claim is about.
-        against: what it is compared with: another algorithm, itself at another x, or a number.
-        shown: the comparisons by x.
-        holds: whether the claim holds in this group; None if that is open.
-        why: why the group does not count; empty if it counts.
-    """
+    block: str  # followed by the settings of a part of it; or the metric of exact numbers
+    algorithm: str  # the claim is about it
+    against: str  # another algorithm, the same one at another x, or a number
+    shown: Mapping[Any, Comparison]  # by x
+    often: str = "all"  # how many of them must hold (`NEEDED`)
+    why: str = ""  # why the group does not count; empty if it counts
 
-    block: str
-    algorithm: str
-    against: str
-    shown: Mapping[Any, Comparison]
-    holds: bool | None
-    why: str = ""
+    @property
+    def holds(self) -> bool | None:
+        """Return whether enough comparisons hold and none is lost; None if the available seeds leave that undecided."""
+        found = list(self.shown.values())
+        if not found:
+            return None
+        lost = self.often != "any" and any(one.against for one in found)
+        return False if lost else at_least(NEEDED[self.often](len(found)), [one.holds for one in found])
 
     def record(self) -> list[Any]:
         """Return the fields that a manifest stores (`GROUP`)."""
         kept = sum(one.holds is True for one in self.shown.values())
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
-
-
-@dataclass(frozen=True)
-class Check:
-    """The result of a test under one interpretation: groups, fewest seeds, and the part (`on`) that was judged."""
-
-    groups: Sequence[Group]
-    seeds: int | None = None
-    on: str = ""
-
-    def __post_init__(self) -> None:
-        if not any(group.shown for group in self.groups):
-            raise NotComputedError(["anything to compare"])
-
-    @cached_property
-    def holds(self) -> bool | None:
-        """Return whether all groups that count hold; None if the available seeds leave that undecided."""
-        return every(group.holds for group in self.groups if not group.why)
-
-    def decisive(self) -> tuple[Group, Any, Comparison] | None:
-        """Return the comparison that decides, with its group and x.
-
-        It has the same outcome as the test. If the test holds, it is the comparison nearest to the limit. If the test
-        fails, it is the comparison that fails most clearly.
-        """
-        groups = [group for group in self.groups if group.holds is self.holds and not group.why]
-        alike = [(group, x, one) for group in groups for x, one in group.shown.items() if one.holds is self.holds]
-        known = [each for each in alike if not math.isnan(each[2].slack)]
-        return min(known, key=lambda each: each[2].slack, default=None)
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them.
-
-    Args:
-        id: the id of the claim.
-        text: the text of the claim.
-        criterion: the test of the claim, in words.
-        decision: the decision on the claim.
-        readings: an entry for every interpretation: name, metric, outcome, missing rows, and groups (`GROUP`).
-        deciding: the comparison that decides: interpretation, group, x, effect, and what the effect had to be.
-        seeds: the number of seeds of the interpretation and algorithm with the fewest; None if there are no runs.
-        on: the part of the data sets that was judged; empty for all.
-        published: the outcome of the same test on the paper's own published points; empty if there are none.
-    """
-
-    id: str
-    text: str
-    criterion: str
-    decision: Decision
-    readings: Sequence[Mapping[str, Any]] = ()
-    deciding: Mapping[str, str] = field(default_factory=dict)
-    seeds: int | None = None
-    on: str = ""
-    published: str = ""
-
-    @classmethod
-    def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict that a manifest stores. A missing text becomes empty."""
-        texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
-        return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
-
-    @property
-    def outcome(self) -> str:
-        """Return the decision, and the part of the data sets that it is about."""
-        return f"{self.decision}{f' on {self.on}' if self.on else ''}"
-
-    def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of an entry of `readings` as mappings with the keys `GROUP`."""
-        return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
@@ -160,33 +101,63 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
     return None if len(values) - values.count(False) >= number else False
 
 
-def every(values: Iterable[bool | None]) -> bool | None:
-    """Return whether all values are true; None if that depends on the undecided values."""
-    known = list(values)
-    return at_least(len(known), known)
+def holds(groups: Sequence[Group]) -> bool | None:
+    """Return whether all groups that count hold; None if the available seeds leave that undecided."""
+    if not any(group.shown for group in groups):
+        raise NotComputedError(["anything to compare"])
+    found = [group.holds for group in groups if not group.why]
+    return at_least(len(found), found)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them."""
+
+    id: str
+    text: str
+    criterion: str  # the test of the claim, in words
+    decision: Decision
+    # for every interpretation: its name, metric, outcome, missing rows (`lacks`), and groups (`GROUP`)
+    readings: Sequence[Mapping[str, Any]] = ()
+    # the comparison that decides: its interpretation, group and x, the effect, and what the effect had to be
+    deciding: Mapping[str, str] = field(default_factory=dict)
+    seeds: int | None = None  # the smallest number of seeds among all runs that count; None if there are no runs
+    published: str = ""  # the outcome of the same test on the paper's own published points; empty if there are none
+
+    @classmethod
+    def stored(cls, record: Mapping[str, Any]) -> "Verdict":
+        """Return the verdict that a manifest stores. A missing text becomes empty."""
+        texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
+        return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
+
+    def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the groups of an entry of `readings` as mappings with the keys `GROUP`."""
+        return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
+
+
+# ---- rows as evidence
 
 
 RUN = ["seed", "draw"]
 _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 
+class Runs(dict[tuple[str, str], pd.DataFrame]):
+    """Runs by block and algorithm. Without the runs of an algorithm in a block, a claim cannot be tested."""
+
+    def __missing__(self, key: tuple[str, str]) -> pd.DataFrame:
+        raise NotComputedError([f"{key[1]} in {key[0]}"])
+
+
 @dataclass(eq=False)
 class Evidence:
-    """The rows on which a claim is judged, under one interpretation.
+    """The rows on which a claim is judged, under one interpretation."""
 
-    Args:
-        rows: the rows of the published calibration, with their block.
-        published: the published points.
-        axes: the column that is x in the panel of each block. Without a panel, x is the only varying setting.
-        baselines: rows of the constant baseline and of models without privacy, if `rows` does not contain them.
-        reading: the interpretation, which chooses the variant of the algorithms and the metric.
-    """
-
-    rows: pd.DataFrame
-    published: pd.DataFrame
-    axes: Mapping[str, str] = field(default_factory=dict)
-    baselines: pd.DataFrame | None = None
-    reading: Reading = Reading("", "paper", "")
+    rows: pd.DataFrame  # of the published calibration, with their block
+    published: pd.DataFrame  # the published points
+    axes: Mapping[str, str] = field(default_factory=dict)  # x by block; without it, x is the only varying setting
+    baselines: pd.DataFrame | None = None  # rows of baselines, if `rows` are published points
+    reading: Reading = Reading("", "paper", "")  # chooses the variant of the algorithms and the metric
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
@@ -203,6 +174,8 @@ class Evidence:
 
     def where(self, column: str, value: Any) -> "Evidence":
         """Return the rows with this value in a column."""
+        if column not in self.rows or not (self.rows[column] == value).any():
+            raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
         return part.under(self.reading)
 
@@ -225,43 +198,66 @@ class Evidence:
         key = block, algorithm, self.reading.variant, self.reading.metric
         return self.kept(key, lambda: self._runs(block, algorithm))
 
-    def sizes(self, block: str, algorithm: str) -> pd.DataFrame:
-        """Return the absolute values of runs. Values below the `floor` are raised to it: they count as zero."""
-        key = block, algorithm, self.reading.variant, self.reading.metric, "sizes"
-        return self.kept(key, lambda: self.runs(block, algorithm).abs().clip(lower=self.floor(block)))
-
     def _places(self) -> Mapping[Any, Any]:
         return self.kept("places", lambda: dict(self.rows.groupby(["block", "algo", "metric"]).indices))
 
     def _runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        places = self._places().get((block, algorithm, self.reading.metric), [])
-        if len(places) and self.reading.variant != ANY_VARIANT:
-            places = places[self.rows["variant"].to_numpy()[places] == self.reading.variant]
-        if not len(places) or (x := self.axis(block)) not in self.rows:
+        rows = self.rows.iloc[self._places().get((block, algorithm, self.reading.metric), [])]
+        if self.reading.variant != ANY_VARIANT:
+            rows = rows[rows["variant"] == self.reading.variant]
+        if rows.empty or (x := self.axis(block)) not in rows:
             return pd.DataFrame()
-        runs = pd.DataFrame({key: self.rows[key].to_numpy()[places] for key in (*RUN, x, "value")})
-        if broken := runs["value"].isna().sum():
-            raise NotComputedError([f"{algorithm} in {block}: {broken} of {len(runs)} values are NaN"])
-        runs = runs.drop_duplicates()  # a duplicate run counts once
+        if broken := rows["value"].isna().sum():
+            raise NotComputedError([f"{algorithm} in {block}: {broken} of {len(rows)} values are NaN"])
+        runs = rows.drop_duplicates([*RUN, x, "value"])  # a duplicate run counts once
         if runs.duplicated([*RUN, x]).any():
-            rows = self.rows.iloc[places]
             varying = [key for key in settings(rows) if key != x and rows[key].nunique(dropna=False) > 1]
             raise NotComputedError([f"{algorithm} in {block} with one value of {', '.join(varying)}"])
         return runs.pivot(index=RUN, columns=x, values="value")
 
-    def scale(self, block: str) -> MetricScale:
-        """Return the scale of the metric in a block. The block's baselines give the room of a share (`criteria`)."""
-        metric = self.reading.metric
-        if not is_share(metric):
-            return scale(metric)
-        floor, ceiling = (self._mean(block, names) for names in (("constant",), _REFERENCES))
-        if floor is None or ceiling is None:
-            raise NotComputedError([f"constant and nonpriv in {block}"])
-        return scale(metric, abs(ceiling - floor))
+    def all_runs(self, blocks: Mapping[str, Sequence[str]], each: Each | None = None) -> Runs:
+        """Return the runs by block and algorithm: at least two runs of each, at the same x within a block.
 
-    def floor(self, block: str) -> float:
-        """Return the size below which a loss in a block counts as zero: a hundredth of the constant model's loss."""
-        return 0.0 if is_share(self.reading.metric) else ZERO * (self._mean(block, ("constant",)) or 0.0)
+        With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
+        """
+        if self.baselines is not None:  # published points: use only the blocks that have points
+            here = {block for block, _, metric in self._places() if metric == self.reading.metric}
+            blocks = {block: names for block, names in blocks.items() if block in here} or blocks
+        tables, missing = Runs(), list[str]()
+        for values in product(*(each or {}).values()):
+            part, where = self, ""
+            for key, value in zip(each or {}, values, strict=True):
+                part, where = part.where(key, value), f"{where}, {key} = {value:g}"
+            for block, algorithms in blocks.items():
+                own = {name: part.runs(block, name) for name in algorithms}
+                tables |= {(f"{block}{where}", name): runs for name, runs in own.items()}
+                grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
+                missing += [f"{name} in {block}" if grid else block for name, runs in own.items() if runs.empty]
+                for name, runs in own.items():
+                    lacks = ", ".join(short(x) for x in grid if x not in runs)
+                    missing += [f"{name} in {block} at {self.axis(block)} = {lacks}"] if lacks and len(runs) else []
+                    missing += [f"a second run of {name} in {block}"] if len(runs) == 1 else []
+        if missing:
+            raise NotComputedError(missing)
+        return tables
+
+    def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
+        """Return two sets of runs of a block, whose name can be followed by a comma and the settings of a part."""
+        return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
+
+    def scale(self, block: str) -> MetricScale:
+        """Return the scale of the metric in a block, from the block's baselines.
+
+        The room of a share (`criteria`) is between these baselines. A loss counts as zero below a hundredth of the
+        constant model's loss.
+        """
+        metric = self.reading.metric
+        constant, ceiling = (self._mean(block, names) for names in (("constant",), _REFERENCES))
+        if not is_share(metric):
+            return scale(metric, zero=max(ZERO * (constant or 0.0), FLOOR))
+        if constant is None or ceiling is None:
+            raise NotComputedError([f"constant and nonpriv in {block}"])
+        return scale(metric, abs(ceiling - constant))
 
     def _mean(self, block: str, algorithms: Sequence[str]) -> float | None:
         """Return the mean size of the metric for the first of some algorithms that the block has."""
@@ -275,29 +271,17 @@ class Evidence:
         rows = rows[rows["algo"].isin(("constant", *_REFERENCES))]
         return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
 
-    def all_runs(self, blocks: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return the runs by (block, algorithm): at least two runs of each, at the same x within a block."""
-        tables: dict[tuple[str, str], pd.DataFrame] = {}
-        missing: list[str] = []
-        if self.baselines is not None:  # published points: use only the blocks that have points
-            here = {block for block, _, metric in self._places() if metric == self.reading.metric}
-            blocks = {block: names for block, names in blocks.items() if block in here} or blocks
-        for block, algorithms in blocks.items():
-            own = {algorithm: self.runs(block, algorithm) for algorithm in algorithms}
-            grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
-            missing += [block] if not grid else [f"{name} in {block}" for name, runs in own.items() if runs.empty]
-            for name, runs in own.items():
-                lacks = ", ".join(f"{x:g}" if isinstance(x, float) else str(x) for x in grid if x not in runs)
-                missing += [f"{name} in {block} at {self.axis(block)} = {lacks}"] if lacks and len(runs) else []
-                missing += [f"a second run of {name} in {block}"] if len(runs) == 1 else []
-                tables[block, name] = runs
-        if missing:
-            raise NotComputedError(missing)
-        return tables
+
+def short(x: Any) -> str:
+    """Return an x as verdicts show it."""
+    return f"{x:g}" if isinstance(x, float) else str(x)
 
 
-Test = Callable[[Evidence], Check]
-"""A function that tests a claim under one interpretation. It raises NotComputedError if rows are missing."""
+# ---- claims
+
+
+Test = Callable[..., Sequence[Group]]
+"""A function that tests a claim on `Evidence`, and returns groups. It raises NotComputedError if rows are missing."""
 
 
 @dataclass(frozen=True)
@@ -322,36 +306,48 @@ class Claim:
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Apply the test to every interpretation."""
-        checks: dict[str, Check] = {}
+        tested: dict[str, Sequence[Group]] = {}
         readings: list[dict[str, Any]] = []
         for reading in self.readings:
-            known: dict[str, Any] = {"name": reading.name, "metric": reading.metric}
-            known |= {"outcome": UNTESTED, "lacks": [], "groups": []}
+            entry: dict[str, Any] = {"name": reading.name, "metric": reading.metric}
+            entry |= {"outcome": UNTESTED, "lacks": [], "groups": []}
             try:
-                check = checks[reading.name] = self.test(evidence.under(reading))
-                known |= {"outcome": IN_WORDS[check.holds], "groups": [group.record() for group in check.groups]}
+                groups = self.test(evidence.under(reading))
+                entry |= {"outcome": IN_WORDS[holds(groups)], "groups": [group.record() for group in groups]}
+                tested[reading.name] = groups
             except NotComputedError as error:
-                known["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
-            readings.append(known)
+                entry["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
+            readings.append(entry)
         verdict = Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
-        found = {check.holds for check in checks.values()}
+        found = {holds(groups) for groups in tested.values()}
         mixed = {True, False} <= found
-        if len(checks) < len(readings) and not mixed:
+        if len(tested) < len(readings) and not mixed:
             return verdict
-        seeds = min((check.seeds for check in checks.values() if check.seeds is not None), default=None)
-        on = "; ".join(dict.fromkeys(check.on for check in checks.values() if check.on))
         decision: Decision = "reproduced" if True in found else "not reproduced"
         if mixed or None in found:
             decision = "depends on an unstated choice" if mixed else "undecided with these seeds"
-        return replace(verdict, decision=decision, deciding=_deciding(checks), seeds=seeds, on=on)
+        counted = [group for groups in tested.values() for group in groups if not group.why]
+        seeds = [one.seeds for group in counted for one in group.shown.values() if one.seeds is not None]
+        return replace(verdict, decision=decision, deciding=_deciding(tested), seeds=min(seeds, default=None))
 
 
-def _deciding(checks: Mapping[str, Check]) -> dict[str, str]:
-    """Return the deciding comparison, from the interpretations that fail, or are open, or (if there are none) hold."""
-    kind = next(kind for kind in (False, None, True) if kind in {check.holds for check in checks.values()})
-    found = [(name, *best) for name, check in checks.items() if check.holds == kind and (best := check.decisive())]
+def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
+    """Return the deciding comparison, from the interpretations that fail, or are open, or (if there are none) hold.
+
+    It has the same outcome as its interpretation. If this holds, it is the comparison nearest to the limit. If it
+    fails, it is the comparison that fails most clearly.
+    """
+    outcomes = [holds(groups) for groups in tested.values()]
+    kind = next(kind for kind in (False, None, True) if kind in outcomes)
+    found = [
+        (name, group, x, one)
+        for (name, groups), outcome in zip(tested.items(), outcomes, strict=True)
+        for group in groups
+        for x, one in group.shown.items()
+        if outcome is group.holds is one.holds is kind and not group.why and not math.isnan(one.slack)
+    ]
     if not found:
         return {}
     name, group, x, one = min(found, key=lambda each: each[3].slack)
     about = {"reading": name, "block": group.block, "algorithm": group.algorithm, "against": group.against}
-    return about | {"x": f"{x:g}" if isinstance(x, float) else str(x), "effect": one.words, "needs": one.needs}
+    return about | {"x": short(x), "effect": one.value, "needs": one.needs}

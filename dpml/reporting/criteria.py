@@ -21,9 +21,9 @@ In all other cases a claim is open. The criteria apply to all papers. experiment
 """
 
 import math
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -40,25 +40,30 @@ RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 @dataclass(frozen=True)
 class MetricScale:
-    """How figures show a metric, the smallest effect that is "better", and the largest effect that is "equal"."""
+    """How figures show a metric, the smallest effect that is "better", and the largest effect that is "equal".
+
+    On a logarithmic scale, sizes below `zero` count as zero.
+    """
 
     log: bool
     up: bool
     matters: float
     near: float
+    zero: float = FLOOR
 
     def badness(self, values: Array) -> Array:
         """Return the positions of values on the axis, with the sign for which less is better."""
         if self.log:
-            return np.asarray(np.log(np.maximum(np.abs(values), FLOOR)))
+            return np.asarray(np.log(np.maximum(np.abs(values), self.zero)))
         return -values if self.up else values
+
+    def sizes(self, runs: pd.Series) -> pd.Series:
+        """Return runs as they are compared: sizes in absolute value, and at least `zero`."""
+        return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
         """Return an effect as a difference, or as the factor between two sizes."""
         return f"x{math.exp(min(effect, 700.0)):.3g}" if self.log else f"{effect:+.2g}"
-
-
-SIZE = MetricScale(log=True, up=False, matters=-math.log(0.9), near=math.log(2.0))
 
 
 def is_share(metric: str) -> bool:
@@ -66,29 +71,47 @@ def is_share(metric: str) -> bool:
     return metric.endswith(("accuracy", "auc")) or metric == "error"
 
 
-def scale(metric: str, room: float = math.nan) -> MetricScale:
+def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
     """Return the scale of a metric. A share needs the `room` between the constant baseline and no privacy."""
-    return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room) if is_share(metric) else SIZE
+    if is_share(metric):
+        return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
+    return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """Two sets of runs, indexed by (seed, draw). In a block at x, `algorithm` is compared with `against`."""
+
+    block: str
+    algorithm: str
+    against: str
+    x: Any
+    ours: pd.Series
+    theirs: pd.Series
+    scale: MetricScale
+
+    def turned(self) -> "Pair":
+        """Return the same pair with its two sets of runs exchanged."""
+        return replace(self, ours=self.theirs, theirs=self.ours)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """An estimate, its standard error, and the degrees of freedom of its t-test. With 0 of them it decides nothing."""
+    """By how much one set of runs is better than another, as a t-test estimates it."""
 
     estimate: float
-    error: float
-    freedom: float
+    error: float  # the standard error; infinite if a single pair of runs decides nothing
+    freedom: float  # the degrees of freedom of the t-test
+    seeds: int
 
-    def interval(self, level: float) -> tuple[float, float]:
+    def interval(self, level: float = 1 - LEVEL) -> tuple[float, float]:
         """Return the two-sided confidence interval at a level."""
-        if self.freedom <= 0:
-            return -math.inf, math.inf
         half = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error
         return self.estimate - half, self.estimate + half
 
     def p_above(self, sign: int = 1) -> float:
         """Return the p-value for an effect, times `sign`, above 0; without a standard error, the sign decides."""
-        if self.freedom <= 0:
+        if self.error == math.inf:
             return 1.0
         if self.error == 0:
             return 0.0 if sign * self.estimate > 0 else 1.0
@@ -97,88 +120,63 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a criterion for two sets of runs.
+    """The result of a criterion."""
 
-    Args:
-        holds: whether the criterion is met; None if that is open.
-        effect: by how much the first set is better.
-        scale: the scale of the effect.
-        significant: whether the effect is significantly above 0, even if it is not relevant.
-        against: whether the second set is better, by the criterion `better`.
-        slack: by how much the estimate exceeds what the criterion needs.
-        needs: what the effect has to be.
-        value: the compared number if it is not an effect, such as a share or an exact number.
-    """
-
-    holds: bool | None
-    effect: Effect | None = None
-    scale: MetricScale = SIZE
-    significant: bool = False
-    against: bool = False
-    slack: float = math.nan
-    needs: str = ""
-    value: str = ""
-
-    @property
-    def words(self) -> str:
-        """Return the effect and its 95 % interval, or the value."""
-        if self.value or self.effect is None:
-            return self.value
-        low, high = self.effect.interval(1 - LEVEL)
-        return f"{self.scale.words(self.effect.estimate)} [{self.scale.words(low)}, {self.scale.words(high)}]"
+    holds: bool | None  # whether the criterion is met; None if that is open
+    value: str = ""  # the compared number in words, such as an effect with its 95 % interval
+    needs: str = ""  # what the number has to be
+    slack: float = math.nan  # by how much the number exceeds what the criterion needs
+    seeds: int | None = None  # None if the number is not about runs
+    against: bool = False  # whether the second set of runs is better, by the criterion `better`
 
 
-def better(
-    pairs: Mapping[K, tuple[pd.Series, pd.Series]], scales: Mapping[K, MetricScale], same_noise: bool = False
-) -> dict[K, Comparison]:
-    """Return for every pair (a, b) of runs whether a is better than b, by a relevant difference.
-
-    Runs are indexed by (seed, draw). Set `same_noise` if a and b are one algorithm under two settings: their draws then
-    have the same noise directions.
-    """
-    effects = {key: _effect(a, b, scales[key], same_noise) for key, (a, b) in pairs.items()}
-    above, below = (holm({key: one.p_above(sign) for key, one in effects.items()}) for sign in (1, -1))
-    found = {}
-    for key, one in effects.items():
-        least = scales[key].matters
+def better(pairs: Sequence[Pair]) -> list[Comparison]:
+    """Return for every pair whether the first set of runs is better, by a relevant difference."""
+    effects = [effect(pair) for pair in pairs]
+    above, below = (holm({n: one.p_above(sign) for n, one in enumerate(effects)}) for sign in (1, -1))
+    found = []
+    for n, (pair, one) in enumerate(zip(pairs, effects, strict=True)):
+        least = pair.scale.matters
         ruled_out = one.interval(1 - 2 * LEVEL)[1] < least
-        holds = True if above[key] and one.estimate >= least else False if ruled_out else None
-        against = below[key] and -one.estimate >= least
-        needs = f"at least {scales[key].words(least)}"
-        found[key] = Comparison(holds, one, scales[key], above[key], against, one.estimate - least, needs)
+        holds = True if above[n] and one.estimate >= least else False if ruled_out else None
+        against = below[n] and -one.estimate >= least
+        needs = f"at least {pair.scale.words(least)}"
+        slack = one.estimate - least
+        found.append(Comparison(holds, _words(one, pair.scale), needs, slack, one.seeds, against))
     return found
 
 
-def similar(
-    a: pd.Series,
-    b: pd.Series,
-    scale: MetricScale,
-    limit: float | None = None,
-    better_too: bool = False,
-    same_noise: bool = False,
-) -> Comparison:
-    """Return whether a and b are at most `limit` apart. With `better_too`, a can be better by any amount."""
-    one = _effect(a, b, scale, same_noise)
-    limit = scale.near if limit is None else limit
+def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
+    """Return whether two sets of runs are at most `limit` apart. With `better_too`, the first can be better by more.
+
+    By default, the limit is that of the scale; "matters" is a relevant difference.
+    """
+    one, scale = effect(pair), pair.scale
+    limit = scale.near if limit is None else scale.matters if limit == "matters" else float(limit)
     apart = -one.estimate if better_too else abs(one.estimate)
     low, high = one.interval(1 - 2 * LEVEL)
     inside = low > -limit and (better_too or high < limit)
-    low, high = one.interval(1 - LEVEL)
+    low, high = one.interval()
     holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
     needs = f"above {scale.words(-limit)}" if better_too else f"{scale.words(-limit)} to {scale.words(limit)}"
-    return Comparison(holds, one, scale, slack=limit - apart, needs=needs)
+    return Comparison(holds, _words(one, scale), needs, limit - apart, one.seeds)
+
+
+def _words(one: Effect, scale: MetricScale) -> str:
+    low, high = map(scale.words, one.interval())
+    return f"{scale.words(one.estimate)} [{low}, {high}]"
 
 
 def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
-    """Return whether an exact number is at most `most` and at least `least`."""
+    """Return whether an exact number is at most `most` and at least `least`, up to rounding."""
     limits = [f"at least {least:.4g}" if least > -math.inf else "", f"at most {most:.4g}" if most < math.inf else ""]
     # a relative slack, so that numbers of different sizes can be compared
     slack = float(min(most - value, value - least) / max(abs(value), 1e-300))
-    needs = ", ".join(filter(None, limits))
-    return Comparison(bool(least <= value <= most), slack=slack, needs=needs, value=f"{value:.4g}")
+    holds = bool(least - 1e-12 * abs(least) <= value <= most + 1e-12 * abs(most))
+    return Comparison(holds, f"{value:.4g}", ", ".join(filter(None, limits)), slack)
 
 
-def covers(kept: int, of: int, share: float) -> Comparison:
+def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Comparison:
     """Return whether a statement holds with a probability of at least `share`, if `kept` of `of` trials keep it.
 
     The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
@@ -188,31 +186,33 @@ def covers(kept: int, of: int, share: float) -> Comparison:
     low, high = binomtest(kept, of).proportion_ci(1 - 2 * LEVEL, "exact")
     holds = True if low >= share else False if high < share else None
     words = f"kept by {kept} of {of} [{low:.3g}, {high:.3g}]"
-    return Comparison(holds, slack=kept / of - share, needs=f"at least {share:.3g} of them", value=words)
+    return Comparison(holds, words, f"at least {share:.3g} of them", kept / of - share, seeds)
 
 
-def _effect(a: pd.Series, b: pd.Series, scale: MetricScale, same_noise: bool) -> Effect:
-    """Estimate by how much a is better than b, in pairs over the seeds that both have.
+def effect(pair: Pair) -> Effect:
+    """Estimate by how much the first set of runs is better, in pairs over the seeds that both sets have.
 
-    With one seed, the estimate is over draws: in pairs for one algorithm (`same_noise`), by Welch's test for two.
+    With one seed, the estimate is over draws: by Welch's test for two algorithms, and in pairs for one algorithm under
+    two settings, whose draws have the same noise directions.
     """
+    badness = pair.scale.badness
+    a, b = map(pair.scale.sizes, (pair.ours, pair.theirs))
     (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
-    seeds, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    gaps = scale.badness(second[j]) - scale.badness(first[i])
-    if len(gaps) == 1 and not same_noise:
-        x, y = (scale.badness(runs.dropna().xs(seeds[0], level="seed").to_numpy(float)) for runs in (a, b))
-        sizes = np.array([len(x), len(y)])
-        if sizes.min() < 2:
-            return Effect(float(y.mean() - x.mean()), math.nan, 0)
-        error, freedom = map(float, welch(np.array([x.var(ddof=1), y.var(ddof=1)]), sizes))
-        return Effect(float(y.mean() - x.mean()), error, freedom if error else float(sizes.sum()) - 2)
-    if len(gaps) < 2 and same_noise:
+    both, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
+    gaps, seeds = badness(second[j]) - badness(first[i]), min(len(ours), len(theirs))
+    if len(gaps) == 1 and pair.algorithm != pair.against:
+        x, y = (badness(runs.dropna().xs(both[0], level="seed").to_numpy(float)) for runs in (a, b))
+        draws, apart = np.array([len(x), len(y)]), float(y.mean() - x.mean())
+        if draws.min() < 2:
+            return Effect(apart, math.inf, 1, seeds)
+        error, freedom = map(float, welch(np.array([x.var(ddof=1), y.var(ddof=1)]), draws))
+        return Effect(apart, error, freedom if error else float(draws.sum()) - 2, seeds)
+    if len(gaps) < 2 and pair.algorithm == pair.against:
         a, b = a.dropna().align(b.dropna(), join="inner")
-        gaps = scale.badness(b.to_numpy(float)) - scale.badness(a.to_numpy(float))
-    if not len(gaps):
-        return Effect(math.nan, math.nan, 0)
-    spread = float(gaps.std(ddof=1)) if len(gaps) > 1 else math.nan
-    return Effect(float(gaps.mean()), spread / math.sqrt(len(gaps)), len(gaps) - 1)
+        gaps = badness(b.to_numpy(float)) - badness(a.to_numpy(float))
+    if len(gaps) < 2:
+        return Effect(float(gaps.sum()) if len(gaps) else math.nan, math.inf, 1, seeds)
+    return Effect(float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(len(gaps)), len(gaps) - 1, seeds)
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:

@@ -4,22 +4,19 @@ Settings are named as on the command line (``algo.lam``). A difference between t
 label of the curve, or (if it changes along with the axis) in `moving`. `shared` describes all other settings.
 """
 
-import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from dpml.reporting.statistics import STATISTICS
+from dpml.reporting import statistics
 from dpml.reporting.words import REFERENCES, SYMBOLS, algorithm
-from dpml.running.rows import SETTING, own_columns
+from dpml.running.rows import SETTING
 
 _SIZES = ("N", "d")  # sizes of the data as read: they follow from other settings
-_NOT_SETTINGS = {*STATISTICS, "seeds", "replicates", "published", "inverse_eps"}
-_FILE = re.compile(r"[/\\]|\.(csv|ya?ml|parquet|json)\b")
+_FILE = r"[/\\]|\.(?:csv|ya?ml|parquet|json)\b"
 
 
 @dataclass(frozen=True)
@@ -33,9 +30,8 @@ class Curve:
 
 def settings(table: pd.DataFrame) -> list[str]:
     """Return the columns of a summary that hold settings, the most informative about a curve first."""
-    own = [key for key in own_columns(table) if key not in _NOT_SETTINGS]
-    usual = [key for key in SETTING if key in table and key not in ("algo", *_SIZES)]
-    return [*usual, *own, *(key for key in _SIZES if key in table)]
+    keys = [key for key in statistics.settings(table) if key not in ("block", "algo", "inverse_eps")]
+    return sorted(keys, key=_SIZES.__contains__)
 
 
 def same_axis(x: str) -> tuple[str, ...]:
@@ -50,12 +46,13 @@ def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Cu
 
     A setting that changes along with `x` (N, if there are 100 rows for each of M parties) does not split a curve.
     """
-    summary = summary.assign(**{key: summary[key].map(text) for key in settings(summary) if _has_lists(summary[key])})
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:
+        if key in keys or summary[key].nunique(dropna=False) == 1:
+            continue
         groups = summary.groupby(keys, sort=False, dropna=False)
-        if key not in keys and not all(_follows(rows, key, x) for _, rows in groups):
+        if not all(_follows(rows, key, x) for _, rows in groups):
             keys.append(key)
     return [
         Curve(
@@ -101,14 +98,12 @@ def _labels(panel: Sequence[Curve], keys: Sequence[str]) -> int:
 
 def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
     """Return an algorithm's name and its settings among its `keys`; columns of a computed block are already words."""
-    pairs = [(key, text(curve.settings.get(key))) for key in keys.get(curve.algo, ())]
-    pairs = [(key, value) for key, value in pairs if value and (key[-7:], value) != ("variant", "paper")]
-    words = [value for key, value in pairs if _is_word(key)]
-    return " ".join([", ".join([curve.algo, *words]), *(assignment(*pair) for pair in pairs if not _is_word(pair[0]))])
-
-
-def _is_word(key: str) -> bool:
-    return key not in SETTING and "." not in key
+    name = curve.algo
+    for key in keys.get(curve.algo, ()):
+        value = text(curve.settings.get(key))
+        if value and (key.rpartition(".")[2], value) != ("variant", "paper"):
+            name += f" {key}={value}" if key in SETTING or "." in key else f", {value}"
+    return name
 
 
 def assignment(key: str, value: Any) -> str:
@@ -122,21 +117,21 @@ def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
     A setting is left out if an algorithm has several values of it, or if its value is a file.
     """
     lines = table[table["algo"] != "claimed"]  # a line of no run
+    names = lines["algo"].map(algorithm)
     of_all, of_some = [], []
     for key in settings(table):
         values = lines[key].map(text)
-        if key in {*without, "variant", "calibration"} or values.map(lambda value: bool(_FILE.search(value))).any():
+        if key in {*without, "variant", "calibration"} or values.str.contains(_FILE).any():
             continue
-        by_algo = values.groupby(lines["algo"].map(algorithm), sort=False).agg(lambda own: sorted({*own} - {""}))
-        if by_algo.map(len).max() != 1:
+        own = values[values != ""].groupby(names, sort=False).unique()
+        if not len(own) or own.map(len).max() > 1:
             continue
-        one = {str(algo): own[0] for algo, own in by_algo.items() if own}
-        groups = {value: [algo for algo, own in one.items() if own == value] for value in dict.fromkeys(one.values())}
         name = SYMBOLS.get(key, key.removeprefix("algo.").removeprefix("dataset."))
-        if len(groups) == 1 and len(one) == len(by_algo):
-            of_all.append(f"{name} = {next(iter(groups))}" + (" where set" if (values == "").any() else ""))
+        groups = own.index.to_series().groupby(own.str[0], sort=False).agg(", ".join)  # algorithms by value
+        if len(groups) == 1 and len(own) == names.nunique():
+            of_all.append(f"{name} = {groups.index[0]}" + (" where set" if (values == "").any() else ""))
         elif len(groups) <= 3 and key not in _SIZES:
-            of_some += [f"{name} = {value} for {', '.join(algos)}" for value, algos in groups.items()]
+            of_some += [f"{name} = {value} for {algos}" for value, algos in groups.items()]
     return "; ".join(filter(None, [", ".join(of_all), *of_some]))
 
 
@@ -151,28 +146,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 def text(value: Any) -> str:
     """Return a setting's value in the shortest form that reads back exactly; empty if there is none."""
-    if isinstance(value, str) and value[:1] in "[{":
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return value
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {text(v)}" for key, v in value.items()) + "}"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(map(text, value)) + "]"
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, float):
-        short = f"{value:g}"
-        return short if float(short) == value else repr(float(value))
-    return str(value)
-
-
-def _has_lists(column: pd.Series) -> bool:
-    return column.dtype == object and any(isinstance(value, list | tuple | dict) for value in column)
-
-
-def algorithms(rows: pd.DataFrame) -> list[str]:
-    """Return the algorithms in rows, or in guarantees, each with its variant unless it is the paper's."""
-    variant = rows["variant"].map(lambda name: "" if name == "paper" else f" {name}")
-    return list(dict.fromkeys(rows["algo"] + variant))
+    short = f"{value:g}" if isinstance(value, float) else str(value)
+    return short if not isinstance(value, float) or float(short) == value else repr(float(value))

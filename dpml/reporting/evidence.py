@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from dpml import packs
@@ -21,7 +20,7 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
 from dpml.reporting.manifest import Manifest, changed
-from dpml.reporting.statistics import rows_of, with_differences
+from dpml.reporting.statistics import rows_of, summarise
 from dpml.reporting.tables import shortened
 
 
@@ -93,9 +92,9 @@ def _verified(path: Path) -> Verified:
     wrong = [f"{name}: the card has this claim, but no verdict is stored" for name in claims if name not in old]
     for new in judge(rows, [claims[name] for name in old], about["panels"], points):
         if new != old[new.id]:
-            numbers = ", with other numbers" if new.outcome == old[new.id].outcome else ""
-            outcomes = f"the stored verdict is {old[new.id].outcome!r}, the recomputed {new.outcome!r}{numbers}"
-            wrong.append(f"{new.id}: {outcomes}")
+            stored = old[new.id].decision
+            numbers = ", with other numbers" if new.decision == stored else ""
+            wrong.append(f"{new.id}: the stored verdict is {stored!r}, the recomputed {new.decision!r}{numbers}")
     values = 0
     twins = any(one["twin"] for one in about["figures"])
     for figure in about["figures"]:
@@ -103,10 +102,10 @@ def _verified(path: Path) -> Verified:
         if changed(path, about["files"]):
             raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
         part = rows_of(rows, figure["twin"] or "published") if twins else rows
-        table = with_differences(part, about["reference"], about["computed"])
-        number, differ = _compared(path.read_text("utf-8"), table)
-        values += number
-        wrong += [f"{path.name}: {differ} of {number} values do not follow from the rows"] if differ else []
+        table = summarise(part, about["reference"], about["computed"])
+        values += table.size
+        if not _follows(path.read_text("utf-8"), table):
+            wrong.append(f"{path.name}: some values do not follow from the rows")
     return Verified(about["experiment"], len(old), values, tuple(wrong))
 
 
@@ -143,19 +142,14 @@ def _of_points(
     return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, baselines=rows) if found else None
 
 
-def _compared(written: str, table: pd.DataFrame) -> tuple[int, int]:
-    """Return how many values a table has, and how many of them differ from the stored values."""
+def _follows(written: str, table: pd.DataFrame) -> bool:
+    """Return whether a stored table has the values of `table`."""
     text = shortened(table).to_csv(index=False, float_format="%.6g")
     if text == written:
-        return table.size, 0
+        return True
     old, new = (pd.read_csv(io.StringIO(content), low_memory=False) for content in (written, text))
-    if list(new) != list(old) or len(new) != len(old):
-        return old.size, old.size
-    return old.size, sum(_differ(old[column], new[column]) for column in old)
-
-
-def _differ(old: pd.Series, new: pd.Series) -> int:
-    if all(pd.api.types.is_numeric_dtype(column) for column in (old, new)):
-        # another processor may round the last of six digits differently
-        return int((~np.isclose(old, new, rtol=2e-5, atol=1e-12, equal_nan=True)).sum())
-    return int((old.astype(object).fillna("").map(str) != new.astype(object).fillna("").map(str)).sum())
+    try:  # another processor may round the last of six digits differently
+        pd.testing.assert_frame_equal(old, new, check_dtype=False, rtol=2e-5, atol=1e-12)
+    except AssertionError:
+        return False
+    return True

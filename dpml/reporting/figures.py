@@ -4,10 +4,8 @@ import io
 import re
 import string
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,11 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
+from dpml.arrays import Array
 from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
-from dpml.reporting.curves import Curve, label, moving, named, same_axis, shared
-from dpml.reporting.panels import PEERS, Chart, Polyline
-from dpml.reporting.scales import Scale, joined
+from dpml.reporting.curves import moving, named, same_axis, shared
+from dpml.reporting.panels import PEER_LOOK, Chart
+from dpml.reporting.scales import y_axis, y_ends
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import THIN, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
@@ -62,23 +61,28 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
     width = min(width, 4.6) if columns == 1 else width
+    points, logs = _points(charts)
+    ends = _ends(charts, points, logs, columns)
     with in_style():
         figure = Figure(figsize=(width, 1.0), layout="constrained")
         panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
-        plots = _plots(charts, columns)
-        styles = _looks(plots)
-        for each, axes in zip(plots, panels, strict=False):
-            each.chart.draw(axes, each.lines, styles, each.scale)
-        _label_axes(panels, charts, columns)
+        labels = points.dropna(subset="label").groupby("algo", sort=False)["label"].unique()
+        # the paper's own variant is the first
+        styles = looks({str(algo): sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
         titles = [_title(number, charts, width / columns) for number in range(len(charts))]
-        for axes, title in zip(panels, titles, strict=False):
+        for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=False)):
+            y_axis(axes, ends[number], logs[number], chart.panel.y)
+            chart.draw(axes, points[points["panel"] == number], styles)
             axes.set_title(title)
+        _label_axes(panels, charts, columns)
         for axes in panels[len(charts) :]:
             axes.set_axis_off()
         lines = max(title.count("\n") + bool(title) for title in titles)
         height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * lines)
-        figure.set_figheight(height + _place_legend(figure, _legend(plots, styles)))
-    return figure, " ".join(_caption(plots))
+        figure.set_figheight(height + _place_legend(figure, _legend(points, styles)))
+    lows, highs = (np.where(logs, np.exp(end), end) for end in ends.T)
+    inside = points["mean"].between(lows[points["panel"]], highs[points["panel"]])
+    return figure, " ".join(_caption(charts, points.assign(inside=inside)))
 
 
 def _title(number: int, charts: Sequence[Chart], width: float) -> str:
@@ -101,88 +105,61 @@ def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -
 # ---- what is drawn
 
 
-@dataclass(frozen=True)
-class _Plot:
-    """What a panel shows: its chart, curves by label, the curves on its axis, those that are 0, and the y axis."""
+def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
+    """Return the points of all panels (`Chart.lines`), numbered by `panel`, and which y axes are logarithmic.
 
-    chart: Chart
-    labelled: Sequence[tuple[str, Curve]]
-    lines: Sequence[Polyline]
-    zeros: Sequence[Polyline]
-    scale: Scale
-
-
-def _plots(charts: Sequence[Chart], columns: int) -> list[_Plot]:
-    """Prepare panels: a curve has the same label, and a metric the same kind of scale, in all of them."""
-    per_chart = [chart.curves() for chart in charts]
+    A curve has the same label, and a metric the same kind of scale, in all panels.
+    """
     keys: dict[str, list[str]] = {}
-    for chart, own in zip(charts, per_chart, strict=True):
-        for algo, new in named(own, chart.panel.curve).items():
+    for chart in charts:
+        for algo, new in named(chart.curves, chart.panel.curve).items():
             keys[algo] = list(dict.fromkeys([*keys.get(algo, []), *new]))
-    log = {chart.panel.y for chart in charts if chart.panel.yscale == "auto" and chart.wants_log}
-    found = []
-    for chart, own in zip(charts, per_chart, strict=True):
-        labelled = [(label(curve, keys), curve) for curve in own]
-        is_log = chart.wants_log or (chart.panel.yscale == "auto" and chart.panel.y in log)
-        lines = chart.lines(labelled, is_log)
-        zeros = [line for line in lines if is_log and line.zero]
-        lines = [line for line in lines if line not in zeros]
-        found.append(_Plot(chart, labelled, lines, zeros, chart.scale(lines, is_log)))
-    return _shared(found, columns)
+    either = {chart.panel.y for chart in charts if chart.panel.yscale == "auto" and chart.wants_log}
+    logs = [chart.wants_log or (chart.panel.yscale == "auto" and chart.panel.y in either) for chart in charts]
+    points = [chart.lines(keys, log) for chart, log in zip(charts, logs, strict=True)]
+    return pd.concat([own.assign(panel=number) for number, own in enumerate(points)], ignore_index=True), logs
 
 
-def _shared(plots: Sequence[_Plot], columns: int) -> list[_Plot]:
-    """Let panels of a row share their y axis if they show the same metric of the same data against the same x."""
-    groups: dict[Any, list[int]] = {}
-    for number, each in enumerate(plots):
-        panel, data = each.chart.panel, frozenset(each.chart.summary["dataset"].map(str))
-        own = (panel.ylim and number, number // columns, panel.x, panel.y, data, each.scale.log)
-        groups.setdefault(own, []).append(number)
-    scales = {
-        number: scale
-        for group in groups.values()
-        for number, scale in zip(group, joined([plots[one].scale for one in group]), strict=True)
-    }
-    return [replace(each, scale=scales[number]) for number, each in enumerate(plots)]
+def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int) -> Array:
+    """Return the ends of all y axes, (panels, 2).
 
-
-def _looks(plots: Sequence[_Plot]) -> dict[str, Look]:
-    """Return the looks of all curves by label; those of an algorithm are in the order of their numbers and names."""
-
-    def order(name: str) -> tuple[list[float], bool, str]:
-        numbers = re.findall(r"=(-?[\d.]+(?:e-?\d+)?)(?!\S)", name)
-        return [float(number) for number in numbers], "variant=" in name, name  # the paper's own variant is first
-
-    labels: dict[str, set[str]] = {}
-    for name, curve in (pair for each in plots for pair in each.labelled):
-        labels.setdefault(curve.algo, set()).add(name)
-    return looks({algo: sorted(own, key=order) for algo, own in labels.items()})
+    Panels of a row share them if they show the same metric of the same data against the same x, unless a panel would be
+    less than a third filled.
+    """
+    ends, kinds = [], []
+    for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):
+        panel, data = chart.panel, sorted(map(str, chart.summary["dataset"].unique()))
+        ends.append(y_ends(points[points["panel"] == number], panel, log))
+        kinds.append(repr([panel.ylim and number, number // columns, panel.x, panel.y, data, log]))
+    table = pd.DataFrame(ends, columns=["low", "high"])
+    table = table.assign(height=table["high"] - table["low"])
+    group = table.groupby(pd.Series(kinds))
+    low, high, least = group["low"].transform("min"), group["high"].transform("max"), group["height"].transform("min")
+    return np.where((least >= (high - low) / 3).to_numpy()[:, None], np.stack([low, high], axis=1), ends)
 
 
 # ---- the legend
 
 
-def _legend(plots: Sequence[_Plot], styles: Mapping[str, Look]) -> dict[str, Line2D]:
+def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2D]:
     """Return one entry per curve, in the order of words.yaml, then the thin curves and the published points."""
-    lines = {line.label: line.algo for each in plots for line in each.lines if line.algo not in each.chart.panel.thin}
-    names = [name for name in styles if name in lines]  # an algorithm's curves are sorted by their settings
-    entries = {curve_name(name): _entry(styles[name]) for name in sorted(names, key=lambda name: place(lines[name]))}
-    if thin := _thin(plots):
+    lines = points[points["kind"].isin(("curve", "floor"))].drop_duplicates("label").set_index("label")["algo"]
+    names = sorted((name for name in styles if name in lines), key=lambda name: place(lines[name]))
+    entries = {curve_name(name): _entry(styles[name]) for name in names}
+    if thin := _named(points, "thin"):
         entries["others" if len(thin) > 1 else thin[0]] = _entry(THIN)
-    published = {algo for each in plots for algo in each.chart.points(peer=False)["algo"]}
+    published = {*points["algo"][points["kind"] == "published"]}
     if published:
         entries["published (hollow)"] = _entry(Look("#555555", "o", ""))
     # algorithms with published points but no curve: not run, or 0, which has no place on a log axis
-    for algo in sorted(published - {*lines.values()}):
+    for algo in sorted(published - {*lines}):
         entries[f"{algorithm(algo)}, published"] = _entry(Look(*base_look(algo), ""))
-    if any(len(each.chart.points(peer=True)) for each in plots):
-        entries["best other program"] = _entry(PEERS)
-    return entries
+    return entries | dict.fromkeys(_named(points, "peer"), _entry(PEER_LOOK))
 
 
-def _thin(plots: Iterable[_Plot]) -> list[str]:
-    algos = {line.algo for each in plots for line in each.lines if line.algo in each.chart.panel.thin}
-    return [algorithm(algo) for algo in sorted(algos, key=place)]
+def _named(points: pd.DataFrame, kind: str) -> list[str]:
+    """Return the names of the algorithms that have points of a kind, in the order of words.yaml."""
+    return [algorithm(algo) for algo in sorted(points["algo"][points["kind"] == kind].unique(), key=place)]
 
 
 def _entry(look: Look) -> Line2D:
@@ -192,74 +169,73 @@ def _entry(look: Look) -> Line2D:
 
 
 def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:
-    """Put the legend above the panels, in reading order line by line; return the inches that it needs."""
+    """Put the legend above the panels; return the inches that it needs."""
+    if not entries:
+        return 0.1
     names = list(entries)
-    widths = [0.55 + 0.06 * len(name) for name in names]
-    fits = (n for n in range(len(names), 0, -1) if sum(max(widths[i::n]) for i in range(n)) < figure.get_figwidth())
-    rows = -(-len(names) // next(fits, 1)) if names else 0
-    across = -(-len(names) // rows) if rows else 1  # as many in every line
-    down = [name for column in range(across) for name in names[column::across]]  # a legend is filled column by column
-    figure.legend([entries[name] for name in down], down, loc="outside upper left", ncols=across, borderpad=0)
+    for rows in range(1, len(names) + 1):
+        columns = [names[start : start + rows] for start in range(0, len(names), rows)]
+        if sum(0.55 + 0.06 * max(map(len, column)) for column in columns) < figure.get_figwidth():
+            break
+    figure.legend([*entries.values()], names, loc="outside upper left", ncols=len(columns), borderpad=0)
     return 0.15 * rows + 0.1
 
 
 # ---- the caption
 
 
-def _caption(plots: Sequence[_Plot]) -> list[str]:
+def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
     """Return what the caption says: lines and bands, points, the proven eps, and the settings; a sentence each."""
-    summary = pd.concat([each.chart.summary for each in plots], ignore_index=True)
+    summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
         return []
-    said = [_about_bands(plots)]
-    if any(len(each.chart.points(peer=False)) for each in plots):
+    said = [_about_bands([chart for chart in charts if chart.panel.band != "none"])]
+    if _named(points, "published"):
         said.append("Hollow points: published values.")
-    if any(len(each.chart.points(peer=True)) for each in plots):
+    if _named(points, "peer"):
         said.append("Hollow diamonds: the best program of others at each ε.")
-    if thin := _thin(plots):
+    if thin := _named(points, "thin"):
         said.append(f"In grey: {', '.join(thin)}.")
-    said += _absent(plots)
+    said += _absent(charts, points)
     if len(private):
         said.append(_largest_excess(private))
-    axes = [x for each in plots for x in same_axis(each.chart.panel.x)]
-    along = {each.chart.panel.x: moving([curve for _, curve in each.labelled], each.chart.panel.x) for each in plots}
-    same = shared(summary, axes)
+    same = shared(summary, [x for chart in charts for x in same_axis(chart.panel.x)])
     said += [f"Settings: {same}."] if same else []
+    along = {chart.panel.x: moving(chart.curves, chart.panel.x) for chart in charts}
     return said + [f"{', '.join(keys)} changes with {AXES.get(x, x)}." for x, keys in along.items() if keys]
 
 
-def _about_bands(plots: Sequence[_Plot]) -> str:
-    """Return what the bands are, and over what, in a sentence."""
-    banded = [each.chart for each in plots if each.chart.panel.band != "none"]
-    over = replication(pd.concat([chart.summary for chart in banded])) if banded else "no interval"
+def _about_bands(charts: Sequence[Chart]) -> str:
+    """Return what the bands of charts are, and over what, in a sentence."""
+    over = replication(pd.concat([chart.summary for chart in charts])) if charts else "no interval"
     if over.endswith("no interval"):
         return "Lines are means, without bands."
-    kinds = dict.fromkeys(_BANDS[chart.panel.band] for chart in banded)
+    kinds = dict.fromkeys(_BANDS[chart.panel.band] for chart in charts)
     return f"Lines are means; bands are {' or '.join(kinds)} of the mean over {over}."
 
 
-def _absent(plots: Sequence[_Plot]) -> list[str]:
+def _absent(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
     """Return sentences about what has no place on an axis, and so no point, and in which panels."""
-    found: dict[str, dict[str, str]] = {}
-    for letter, each in zip(string.ascii_letters, plots, strict=False):
-        rows, x, y = each.chart.summary, each.chart.panel.x, each.chart.panel.y
-        nan = rows["mean"].isna() & (rows.get("missing", 0) > 0)
+    found: list[tuple[str, str, str]] = []  # the reason, the algorithm, and the letter of the panel
+    for number, chart in enumerate(charts):
+        rows, x, y = chart.summary, chart.panel.x, chart.panel.y
+        own = points[(points["panel"] == number) & points["curve"].notna()]
+        zero = own["kind"] == "zero"
+        outside = ~own["inside"].groupby(own["curve"]).transform("any").astype(bool) & ~zero
         for why, algos in (
-            (f"the {metric(y)} is 0 to machine precision", [line.algo for line in each.zeros]),
-            (f"values of the {metric(y)} are NaN", rows.loc[nan, "algo"]),
-            (f"{AXES.get(x, x)} is infinite", rows.loc[rows[x] == np.inf, "algo"]),
-            (f"the {metric(y)} is beyond the axis", [line.algo for line in each.lines if line.outside(each.scale)]),
+            (f"the {metric(y)} is 0 to machine precision", own["algo"][zero]),
+            (f"values of the {metric(y)} are NaN", rows["algo"][rows["mean"].isna() & (rows.get("missing", 0) > 0)]),
+            (f"{AXES.get(x, x)} is infinite", rows["algo"][rows[x] == np.inf]),
+            (f"the {metric(y)} is beyond the axis", own["algo"][outside]),
         ):
-            places = found.setdefault(why, {})
-            for name in dict.fromkeys(map(algorithm, algos)):
-                places[name] = f"{places[name]}, {letter}" if name in places else letter
-    everywhere = ", ".join(string.ascii_letters[: len(plots)])
-    named = {
-        why: [name if letters == everywhere else f"{name} ({letters})" for name, letters in places.items()]
-        for why, places in found.items()
-    }
-    return [f"Not shown, as {why}: {', '.join(names)}." for why, names in named.items() if names]
+            found += [(why, algorithm(algo), string.ascii_letters[number]) for algo in algos.unique()]
+    table = pd.DataFrame(found, columns=["why", "name", "panel"])
+    panels = table.groupby(["why", "name"], sort=False)["panel"].agg(", ".join).reset_index()
+    everywhere = panels["panel"] == ", ".join(string.ascii_letters[: len(charts)])
+    names = panels["name"].where(everywhere, panels["name"] + " (" + panels["panel"] + ")")
+    sentences = names.groupby(panels["why"], sort=False).agg(", ".join)
+    return [f"Not shown, as {why}: {own}." for why, own in sentences.items()]
 
 
 def _largest_excess(private: pd.DataFrame) -> str:

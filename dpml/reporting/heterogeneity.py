@@ -79,9 +79,9 @@ def _histograms(skew: Skew) -> Figure:
     bins = (np.geomspace if log else np.linspace)(least, most + 1, _BINS)
     left.hist(skew.sizes, np.unique(np.floor(bins)) - 0.5, color=_SIZES)  # sizes are whole numbers
     left.set(xlabel="rows of a party", ylabel="parties", xscale="log" if log else "linear")
-    chance = distances(skew.chance)
-    bins = np.linspace(0, max(skew.distances.max(), chance.max(), 1e-9), _BINS + 1)
-    right.hist(skew.distances, bins, color=_CLASSES[0], label="as dealt")
+    dealt, chance = distances(skew.counts), distances(skew.chance)
+    bins = np.linspace(0, max(dealt.max(), chance.max(), 1e-9), _BINS + 1)
+    right.hist(dealt, bins, color=_CLASSES[0], label="as dealt")
     right.hist(chance, bins, histtype="step", color="black", linewidth=1.2, label="by chance")
     right.set(xlabel="distance of a party's mix of classes from all rows'", ylabel="parties")
     right.legend()

@@ -74,15 +74,15 @@ class Manifest:
         if git.get("dirty") or any(known.get(key) != value for key, value in content.items()):
             self.keep({**content, **facts, "environment": provenance(versions)})
 
-    def keep(self, content: Mapping[str, Any], private: bool = False) -> None:
-        """Write plain values and their checksum. A list of plain values, such as the row of a table, is one line."""
+    def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
+        """Write plain values, the checksums of `files`, and a checksum of all this.
+
+        A list of plain values, such as the row of a table, is one line.
+        """
+        content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
         write_atomically(self.path, f"{text}\n", private)
-
-    def keep_with(self, content: Mapping[str, Any], files: Iterable[Path], private: bool = False) -> None:
-        """Write plain values, the checksums of `files`, and a checksum of all this."""
-        self.keep({**content, "files": checksums(files)}, private)
 
 
 def beside(folder: Path) -> Manifest:

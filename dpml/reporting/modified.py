@@ -1,8 +1,7 @@
 """Modify experiments on the command line: check what is overridden, and drop published points that no longer apply."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
 
 from dpml.errors import UserError, refuse_unknown
 from dpml.running.expansion import Point
@@ -22,17 +21,10 @@ def only_block(experiment: Experiment, block: str | None) -> Experiment:
 
 def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
     """Raise UserError if an overridden key is set by one of several blocks itself."""
-    if len(experiment.grid) < 2:
-        return
-    for key in keys:
-        if key in _FREE:
-            continue
-        owners = [
-            name
-            for name, block in experiment.grid.items()
-            if not is_computed(block) and any(key in part for part in parts(block))
-        ]
-        if owners:
+    blocks = {name: block for name, block in experiment.grid.items() if not is_computed(block)}
+    for key in keys if len(experiment.grid) > 1 else ():
+        owners = [name for name, block in blocks.items() if any(key in part for part in parts(block))]
+        if owners and key not in _FREE:
             raise UserError(
                 f"{key} differs between the blocks of experiment={experiment.name}: choose one block, such as "
                 f"block={owners[0]} ({', '.join(experiment.grid)})."
@@ -46,26 +38,18 @@ def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequenc
     claims are judged only if all settings are.
     """
 
-    def settings(part: Sequence[Point], block: str, x: str = "") -> set[tuple[tuple[str, str], ...]]:
+    def settings(part: Sequence[Point], block: str, x: str) -> set[str]:
         without = {*_FREE, {"inverse_eps": "eps"}.get(x, x)}
-        return {
-            tuple(sorted((key, repr(value)) for key, value in _all(point).items() if key not in without))
-            for point in part
-            if point.cell and point.block == block
-        }
+        found = set()
+        for given, cell in ((point.settings, point.cell) for point in part if point.block == block):
+            if cell:
+                budgets = {key: sorted({getattr(one, key) for one in cell.budgets}) for key in ("eps", "delta")}
+                every = {**given, "N": cell.N, "M": cell.M, **budgets}
+                found.add(repr(sorted((key, repr(value)) for key, value in every.items() if key not in without)))
+        return found
 
-    panels = []
-    for panel in experiment.panels:
-        same = settings(points, panel.block, panel.x) <= settings(usual, panel.block, panel.x)
-        panels.append(panel if same else replace(panel, published=None))
-    same = all(settings(points, block) <= settings(usual, block) for block in experiment.grid)
-    return replace(experiment, panels=panels, judged=experiment.judged and same)
+    def same(block: str, x: str = "") -> bool:
+        return settings(points, block, x) <= settings(usual, block, x)
 
-
-def _all(point: Point) -> Mapping[str, Any]:
-    """Return the settings of a point, including N, M and the budgets of its cell."""
-    cell = point.cell
-    if cell is None:
-        return point.settings
-    budgets = {key: sorted({getattr(one, key) for one in cell.budgets}) for key in ("eps", "delta")}
-    return {**point.settings, "N": cell.N, "M": cell.M, **budgets}
+    panels = [one if same(one.block, one.x) else replace(one, published=None) for one in experiment.panels]
+    return replace(experiment, panels=panels, judged=experiment.judged and all(map(same, experiment.grid)))

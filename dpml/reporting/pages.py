@@ -3,7 +3,6 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import asdict
 from textwrap import shorten
 from typing import Any
 
@@ -35,6 +34,7 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
     about, first = main[0]
     text = (card.sentences if card else {}).get(name) or _bare_text(first)
     stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
+    text = text[stated.end() - 1 :] if stated else text
     criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
     audited = about["experiment"] == AUDIT
     computed = all(not figure.get("cells", 1) for figure, _ in main)
@@ -42,13 +42,11 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
     decision = _decision({one.decision for _, one in main})
     worst, judged = min(main, key=lambda pair: _WORST.index(pair[1].decision))
     points = {one.published for _, one in main if one.published}
-    folder = "../audit/" if audited else ""
-    drawn = dict.fromkeys(_short(about) for about, _ in verdicts if about.get("figures"))
-    links = [f"[{_figures([figure])}]({folder}{figure}.md)" for figure in drawn]
     return {
         "id": name,
-        "text": symbols(_capital(text[stated.end() - 1 :]) if stated else text),
-        "where": stated[1] if stated else _figures([_short(figure) for figure, _ in main]),
+        # a name such as capeFM has no capital at the beginning of a sentence
+        "text": symbols(text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]),
+        "where": stated[1] if stated else _figures(_short(figure) for figure, _ in main),
         "criterion": f"{criterion}." if criterion else "",
         "kind": "Privacy" if private else "Theory" if computed or stated else "Experiments",
         "audited": audited,
@@ -60,7 +58,7 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
         "grids": _grids(verdicts),
         "notes": _notes([one for _, one in verdicts]),
         "points": points.pop() if len(points) == 1 else "",  # the outcome on the paper's own points
-        "links": f"Means and pictures: {', '.join(links)}." if links else "",
+        "figures": {_figures([_short(own)]): _short(own) for own, _ in verdicts if own.get("figures")},
     }
 
 
@@ -89,9 +87,8 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
     return [*([f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []), *lacks]
 
 
-def _capital(text: str) -> str:
-    """Return a text with a capital first letter, unless its first word is a name such as capeFM."""
-    return text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]
+def _folder(about: Mapping[str, Any]) -> str:
+    return str(about["experiment"]).rpartition("/")[0]
 
 
 def _short(about: Mapping[str, Any]) -> str:
@@ -154,17 +151,17 @@ def _subject(one: Mapping[str, str]) -> str:
     return ", ".join(filter(None, [plain(one["block"]), who, x]))
 
 
-def _figures(names: Sequence[str]) -> str:
+def _figures(names: Iterable[str]) -> str:
     """Return the names of figures as papers write them: ``Figs. 1, 3–11``."""
-    found = [int(name[3:]) for name in names if re.fullmatch(r"fig\d+", name)]
-    numbers = sorted({*found})
-    if not numbers:
-        spelt = [re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in names]
-        return ", ".join(dict.fromkeys(name.replace("_", " ") for name in spelt))
-    starts = [number for number in numbers if number - 1 not in numbers]
-    ends = [number for number in numbers if number + 1 not in numbers]
-    spans = [f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True)]
-    return f"Fig{'s' if len(found) > 1 else ''}. {', '.join(spans)}"
+    own = sorted(dict.fromkeys(names), key=natural)
+    if all(re.fullmatch(r"fig\d+", name) for name in own):
+        numbers = [int(name[3:]) for name in own]
+        starts = [number for number in numbers if number - 1 not in numbers]
+        ends = [number for number in numbers if number + 1 not in numbers]
+        spans = [f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True)]
+        return f"Fig{'s' if len(own) > 1 else ''}. {', '.join(spans)}"
+    spelt = [re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in own]
+    return ", ".join(name.replace("_", " ") for name in spelt)
 
 
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
@@ -205,7 +202,7 @@ def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
     table = cells.unstack(fill_value="·").loc[marks["row"].unique(), marks["column"].unique()]
     if table.shape[1] > max(4, len(table)):
         table = table.T
-    facts = {"title": title, "columns": [*table], "rows": [[*line] for line in table.itertuples()], "same": same}
+    facts = {"title": title, "columns": ["", *table], "rows": [[*line] for line in table.itertuples()], "same": same}
     return facts | {"size": len(cells), "folded": title == _OTHER}
 
 
@@ -226,47 +223,30 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     for about in experiments:
         for one in map(Verdict.stored, about["claims"]):
             groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
-    sentences = [_sentence(name, members, card) for name, members in groups.items()]
-    kinds = [(kind, own) for kind in _KINDS if (own := [one for one in sentences if one["kind"] == kind])]
-    counts = {kind: _counted(own) for kind, own in kinds}
-    tally = {kind.lower(): " ".join(f"{sign}\u00a0{n}" for sign, _, n in own) for kind, own in counts.items()}
+    claims = [_sentence(name, members, card) for name, members in groups.items()]
+    claims.sort(key=lambda one: _KINDS.index(one["kind"]))
+    audited = [one for one in claims if one["audited"]]
     return {
         "key": key,
         "title": card.title if card else key.capitalize(),
         "proposes": card.proposes if card else "",
         "headline": card.headline if card else "",
         "metrics": card.metrics if card else {},
-        "kinds": kinds,
-        "claims": [one for _, own in kinds for one in own],
-        "tally": tally,
-        "summary": " · ".join(
-            f"**{kind}**: {', '.join(f'{n} {w}' for _, w, n in own)}" for kind, own in counts.items()
-        ),
-        "privacy_in_short": _in_short([one for one in sentences if one["audited"]]) or tally.get("privacy", ""),
-        "figures": [_figure_line(about) for about in experiments if about["experiment"] != AUDIT],
+        "claims": claims,
+        "counts": {kind: counts for kind in _KINDS if (counts := _counts(claims, kind))},
+        "privacy": min(audited, key=lambda one: _WORST.index(one["decision"])) if audited else None,
+        "figures": [
+            {**about, "name": _short(about), "label": _figures([_short(about)])}
+            for about in experiments
+            if about["experiment"] != AUDIT
+        ],
     }
 
 
-def _counted(claims: Sequence[Mapping[str, Any]]) -> list[tuple[str, str, int]]:
-    """Count the claims by verdict. Return the symbol, the word and the number of each verdict."""
-    ordered = sorted(claims, key=lambda one: [*VERDICTS].index(one["decision"]))
-    return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in ordered).items()]
-
-
-def _in_short(audited: Sequence[Mapping[str, Any]]) -> str:
-    """Return the worst verdict on claims about privacy, with its numbers; empty without such claims."""
-    if not audited:
-        return ""
-    worst = min(audited, key=lambda one: _WORST.index(one["decision"]))
-    return f"{worst['symbol']} **{worst['word']}**<br>{worst['number'].partition('<br>')[0]}"
-
-
-def _figure_line(about: Mapping[str, Any]) -> str:
-    """Return a link to a figure, or the command that computes it."""
-    name = _figures([_short(about)])
-    if about.get("figures"):
-        return f"[{name}]({_short(about)}.md): {about.get('title', '')}"
-    return f"{name}: not computed. `{about['command']}`"
+def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, str, int]]:
+    """Return the symbol, the word and the number of each verdict on the claims of a kind."""
+    own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: [*VERDICTS].index(one["decision"]))
+    return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in own).items()]
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -285,19 +265,21 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         command, _, needs = first.removeprefix("# To run: ").partition("(")
         lacks = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
         reading = {"name": "all", "metric": "", "outcome": UNTESTED, "lacks": [lacks], "groups": []}
-        verdict = Verdict(claim.id, claim.text, claim.criterion, UNTESTED, [reading])
+        verdict = {"id": claim.id, "text": claim.text, "criterion": claim.criterion, "decision": UNTESTED}
         about: dict[str, Any] = {"experiment": claim.figure, "title": "not computed here", "command": command.strip()}
-        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(asdict(verdict))
+        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(
+            verdict | {"readings": [reading]}
+        )
     return list(missing.values())
 
 
-def papers_of(known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _papers(known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return the facts about the papers with claims, from manifests. Each claim about the audit goes to its paper."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
     ordered = sorted(known, key=lambda about: natural(about["experiment"]))
     for about in ordered:
         if about["experiment"] != AUDIT:
-            papers.setdefault(about["experiment"].rpartition("/")[0], []).append(about)
+            papers.setdefault(_folder(about), []).append(about)
     for about in ordered:
         for key, own in papers.items() if about["experiment"] == AUDIT else ():
             claims = [one for one in about["claims"] if one["id"] in claims_of(key)]
@@ -305,13 +287,32 @@ def papers_of(known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [paper(key, own) for key, own in papers.items() if any(about["claims"] for about in own)]
 
 
-def start_page(papers: Sequence[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> str:
-    """Return the start page, with all papers and the experiments without claims."""
-    ranked = (about["experiment"].rpartition("/")[0] for about in known if about.get("rankings"))
+def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the start page and the pages of papers by their paths in a results folder. `known` are the manifests."""
+    papers = {paper["key"]: paper for paper in _papers([*known, *not_computed(known)])}
+    ranked: dict[str, list[Mapping[str, Any]]] = {}
+    for about in known:
+        if about.get("rankings"):
+            ranked.setdefault(_folder(about), []).append(about)
     which = next((f"{folder}/which.md" for folder in ranked), "")
-    own = {paper["key"] for paper in papers}
-    others = [about for about in known if about["experiment"].rpartition("/")[0] not in own]
-    return page("start.md", papers=papers, which=which, others=others)
+    others = [about for about in known if _folder(about) not in papers]
+    pages = {"claims.md": page("start.md", papers=papers.values(), which=which, others=others)}
+    pages |= {f"{key}/claims.md": page("paper.md", p=paper) for key, paper in papers.items()}
+    return pages | {f"{folder}/which.md": _which(own) for folder, own in ranked.items()}
+
+
+def _which(known: Iterable[Mapping[str, Any]]) -> str:
+    """Return the page that ranks algorithms, from the manifests of a paper's experiments with rankings."""
+    experiments, answers = [], []
+    for about in known:
+        rankings = about["rankings"]
+        others = ranking.beside(rankings, about["reference"])
+        tables = [ranking.matrix(rankings), ranking.tally(rankings), *([others] if others["rows"] else [])]
+        tables += map(ranking.details, rankings)
+        experiments.append({**about, "premises": ranking.premises(rankings), "tables": tables})
+        if found := ranking.best_at(rankings, 1.0):
+            answers.append(f"{about['title'].partition(':')[0]}: {found}")
+    return page("which.md", experiments=experiments, answer="; ".join(answers))
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
@@ -332,18 +333,3 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
 def _bare_text(verdict: Verdict) -> str:
     """Return the text of a claim, without remarks in brackets and with Greek letters."""
     return symbols(re.sub(r" \[.*?\]", "", verdict.text))
-
-
-def which_page(known: Iterable[Mapping[str, Any]]) -> str:
-    """Return the page that ranks algorithms, from the manifests of a paper's experiments with rankings."""
-    experiments, answers = [], []
-    for about in known:
-        rankings = about["rankings"]
-        others = ranking.beside(rankings, about["reference"])
-        tables = [ranking.matrix(rankings), ranking.tally(rankings), *([others] if others["rows"] else [])]
-        tables += [ranking.details(one) for one in rankings]
-        facts = {"title": about["title"], "command": about["command"], "premises": ranking.premises(rankings)}
-        experiments.append(facts | {"tables": tables})
-        if found := ranking.best_at(rankings, 1.0):
-            answers.append(f"{about['title'].partition(':')[0]}: {found}")
-    return page("which.md", experiments=experiments, answer="; ".join(answers))

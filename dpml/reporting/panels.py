@@ -1,46 +1,27 @@
 """One panel of a figure: its curves with their bands, the published points over them, and its axes."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from dpml.arrays import Array
 from dpml.reporting.criteria import scale as criterion
-from dpml.reporting.curves import Curve, curves, text
+from dpml.reporting.curves import Curve, curves, label, text
 from dpml.reporting.numerals import SIGNED, ZERO
-from dpml.reporting.scales import Scale, place, scale_for, x_axis, y_axis
-from dpml.reporting.style import DIGITS, FLOORS, LINEAR, MOST_DIGITS, SHARES, THIN, Look, base_look
+from dpml.reporting.scales import x_axis
+from dpml.reporting.style import DIGITS, FLOORS, LINEAR, SHARES, THIN, Look, base_look
 from dpml.reporting.words import REFERENCES
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
 
-PEERS = Look("#444444", "D", "")
+PEER = "best other program"
 """The best program of others at each x, in place of a marker for every program."""
-
-
-@dataclass(frozen=True, eq=False)
-class Polyline:
-    """A curve as numbers: positions, means, and the ends of its band (NaN if it has none)."""
-
-    label: str
-    algo: str
-    x: Array
-    mean: Array
-    low: Array
-    high: Array
-
-    @property
-    def zero(self) -> bool:
-        """Whether it is 0 up to rounding errors, and so has no position on a log axis."""
-        return not (self.mean > ZERO).any()
-
-    def outside(self, scale: Scale) -> bool:
-        """Return whether no mean lies between the ends of an axis."""
-        return not ((self.mean >= scale.low) & (self.mean <= scale.high)).any()
+PEER_LOOK = Look("#444444", "D", "")
 
 
 @dataclass(frozen=True)
@@ -51,11 +32,11 @@ class Chart:
     summary: pd.DataFrame
     published: pd.DataFrame | None = None
 
+    @cached_property
     def curves(self) -> list[Curve]:
         """Return its curves, without those that have no position on the x axis (a proven eps of infinity)."""
-        x = self.panel.x
-        found = curves(self.summary, x, self.panel.curve)
-        return [curve for curve in found if self.names or np.isfinite(curve.rows[x]).any()]
+        found = curves(self.summary, self.panel.x, self.panel.curve)
+        return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
     @property
     def names(self) -> list[str]:
@@ -63,19 +44,7 @@ class Chart:
         places = self.summary[self.panel.x]
         return [] if is_numeric_dtype(places) else list(dict.fromkeys(map(text, places)))
 
-    def points(self, peer: bool) -> pd.DataFrame:
-        """Return the paper's points as they are drawn, or those of the best program of others at each x."""
-        if self.published is None:
-            return pd.DataFrame(columns=["x", "algo", "mean"])
-        points = self.published[(self.published["peer"] == peer) & (self.published["mean"].abs() > ZERO)]
-        points = points.assign(mean=_as_drawn(points["mean"], self.panel.y))
-        if not peer:
-            return points
-        points = points[~points["algo"].str.contains("not private")]
-        best = points.groupby("x")["mean"]
-        return points.loc[best.idxmax() if criterion(self.panel.y).up else best.idxmin()]
-
-    @property
+    @cached_property
     def wants_log(self) -> bool:
         """Whether the experiment's file sets a log scale, or leaves it open and the means span enough for one."""
         panel, values = self.panel, []
@@ -91,66 +60,75 @@ class Chart:
             return panel.yscale == "log"
         return not (means < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
-    def lines(self, labelled: Sequence[tuple[str, Curve]], log: bool) -> list[Polyline]:
-        """Return its curves as numbers by label, the thin ones and the floors first, below all others."""
-        lines = [self._line(label, curve, log) for label, curve in labelled]
-        faint = {*FLOORS, *self.panel.thin}
-        return sorted(lines, key=lambda line: line.algo not in faint)
+    def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
+        """Return all points: their kind, curve, label, algo, x, mean, and the ends of the band, low and high, or NaN.
 
-    def _line(self, label: str, curve: Curve, log: bool) -> Polyline:
-        panel, rows, names = self.panel, curve.rows, self.names
-        places = rows[panel.x].map(lambda value: names.index(text(value))) if names else rows[panel.x]
-        rows = rows.assign(place=places.astype(float)).sort_values("place")
+        The kind is curve, thin, floor (the constant baseline), zero (a curve that is 0 up to rounding, and so has no
+        position on a log axis), published (by the paper), or peer (the best program of others at each x).
+
+        Args:
+            keys: the settings in the labels of each algorithm (`curves.label`).
+            log: whether the y axis is logarithmic.
+        """
+        panel, half = self.panel, "std" if self.panel.band == "sd" else "interval"
+        columns = list(dict.fromkeys([panel.x, "algo", "mean", half]))
+        parts = [
+            curve.rows[columns].assign(curve=number, label=label(curve, keys))
+            for number, curve in enumerate(self.curves)
+        ]
+        table = pd.concat([self.summary.iloc[:0][columns].assign(curve=0, label=""), *parts], ignore_index=True)
+        names = self.names
+        table["x"] = table[panel.x].map(lambda value: names.index(text(value)) if names else value).astype(float)
         # a proven eps of 0 has no position on a log axis
-        rows = rows[np.isfinite(rows["place"]) & ((rows["place"] > 0) | (panel.x != "proven_eps"))]
-        mean = _as_drawn(rows["mean"], panel.y).to_numpy(float)
-        half = rows["std" if panel.band == "sd" else "interval"].to_numpy(float)
-        if panel.band == "none" or curve.algo in {*FLOORS, *panel.thin}:
-            half = half * np.nan
-        low, high = _band(mean, half, log, panel.y in SIGNED)
+        table = table[np.isfinite(table["x"]) & ((table["x"] > 0) | (panel.x != "proven_eps"))]
+        thin, floor = table["algo"].isin(panel.thin), table["algo"].isin(FLOORS)
+        mean = _as_drawn(table["mean"].astype(float), panel.y)
+        low, high = _band(mean, table[half].mask(thin | floor | (panel.band == "none")), log, panel.y in SIGNED)
         if panel.y.rpartition(".")[2] in SHARES:
             # what is beyond is no value of the metric: the possible part of an interval covers the mean as often
-            low, high = np.clip(low, 0, 1), np.clip(high, 0, 1)
+            low, high = low.clip(0, 1), high.clip(0, 1)
         if panel.y in EPS:  # nor has an eps of 0 a position here, and a line to it would look like one
-            mean = np.where(mean > 0, mean, np.nan)
-        return Polyline(label, curve.algo, rows["place"].to_numpy(float), mean, low, high)
+            mean = mean.where(mean > 0)
+        zero = log & ~(mean > ZERO).groupby(table["curve"]).transform("any").astype(bool)
+        kind = np.select([zero, thin, floor], ["zero", "thin", "floor"], "curve")
+        table = table.assign(kind=kind, mean=mean, low=low, high=high).sort_values(["curve", "x"])
+        return pd.concat([table, *self._points()])
 
-    def scale(self, lines: Sequence[Polyline], log: bool) -> Scale:
-        """Return the y axis that covers these curves, their bands and the points, unless the file sets its ends."""
-        if self.panel.ylim:
-            return Scale(log, *map(float, self.panel.ylim))
-        other = [line for line in lines if line.algo not in FLOORS]
-        own = [line for line in other if line.algo not in self.panel.thin] or other
-        means = np.concatenate([*(line.mean for line in own), self.points(peer=False)["mean"].to_numpy(float)])
-        # curves of rounding errors alone would stretch a log axis until all others were flat
-        means = means[means > ZERO] if log else means
-        ends = np.concatenate([*(end for line in own for end in (line.low, line.high)), []])
-        floors = np.concatenate([*(line.mean for line in lines if line.algo in FLOORS), []])
-        scale = scale_for(means, ends, floors, log)
-        if self.panel.y == DIGITS:  # a delta above 1 guarantees nothing, however large it is
-            return replace(scale, low=max(scale.low, -0.5), high=min(scale.high, MOST_DIGITS))
-        return scale
+    def _points(self) -> list[pd.DataFrame]:
+        """Return the paper's points, and those of the best private program of others at each x."""
+        if self.published is None:
+            return []
+        points = self.published.assign(mean=_as_drawn(self.published["mean"], self.panel.y), low=np.nan, high=np.nan)
+        points = points[points["mean"].abs() > ZERO]
+        peers = points[points["peer"] & ~points["algo"].str.contains("not private")].groupby("x")["mean"]
+        best = peers.idxmax() if criterion(self.panel.y).up else peers.idxmin()
+        return [points[~points["peer"]].assign(kind="published"), points.loc[best].assign(kind="peer", algo=PEER)]
 
-    def draw(self, axes: Axes, lines: Sequence[Polyline], looks: Mapping[str, Look], scale: Scale) -> None:
-        """Draw `lines`, their bands, and the published points between the ends of a y axis."""
-        y_axis(axes, scale, self.panel.y)
-        for line in lines:
-            look = THIN if line.algo in self.panel.thin else looks[line.label]
-            alike = [other for other in lines if other is line or _same(other, line, scale)]
-            under, turns = alike.index(line), len(alike)
-            dashes = look.dashes if turns == 1 or look is THIN else _turns(under, turns)
-            every = max(1, len(line.x) // 8) if len(line.x) > 12 else 1  # the dashes of a fine curve stay visible
+    def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look]) -> None:
+        """Draw `lines`, their bands, and the published points; the y axis of `axes` is set already."""
+        shown = lines[lines["kind"].isin(("curve", "thin", "floor"))]
+        curves = [line for _, line in shown.groupby("curve", sort=False)]
+        same = _coinciding(axes, shown)
+        for number, line in enumerate(curves):
+            name, kind = line["label"].iloc[0], line["kind"].iloc[0]
+            look = THIN if kind == "thin" else looks[name]
+            turn, turns = same[number, :number].sum(), max(1, same[number].sum())
+            # of curves that coincide, each is visible in the gaps of the others
+            own = turns == 1 or kind == "thin"
+            dashes = look.dashes if own else (5 * ((turns - turn) % turns), (5, 5 * (turns - 1)))
+            every = max(1, len(line) // 8) if len(line) > 12 else 1  # the dashes of a fine curve stay visible
             axes.plot(
-                line.x, line.mean, linestyle=dashes, color=look.colour, marker=look.marker, label=line.label,
-                linewidth=look.width, markevery=(every * under, every * turns),
+                line["x"], line["mean"], linestyle=dashes, color=look.colour, marker=look.marker, label=name,
+                linewidth=look.width, markevery=(every * turn, every * turns), zorder=2 if kind == "curve" else 1.9,
             )  # fmt: skip
-            if (line.high > line.low).any():
+            if (line["high"] > line["low"]).any():
                 # many bands on top of each other still leave the curves visible
-                alpha = min(0.18, 0.8 / len(lines))
-                axes.fill_between(line.x, line.low, line.high, color=look.colour, alpha=alpha, linewidth=0)
-        for algo, points in self.points(peer=False).groupby("algo", sort=True):
-            _hollow(axes, points, *base_look(str(algo)))  # no line through them: only points were published
-        _hollow(axes, self.points(peer=True), PEERS.colour, PEERS.marker)
+                alpha = min(0.18, 0.8 / len(curves))
+                axes.fill_between(line["x"], line["low"], line["high"], color=look.colour, alpha=alpha, linewidth=0)
+        for (kind, algo), points in lines[lines["kind"].isin(("published", "peer"))].groupby(["kind", "algo"]):
+            colour, marker = (PEER_LOOK.colour, PEER_LOOK.marker) if kind == "peer" else base_look(str(algo))
+            x, y = points["x"].astype(float), points["mean"]  # no line through them: only points were published
+            axes.plot(x, y, ls="", marker=marker or "d", color=colour, mfc="none", markersize=4.8, zorder=3)
         x_axis(axes, self.summary[self.panel.x], self.panel, self.names)
 
 
@@ -163,7 +141,7 @@ def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
     return summary.assign(inverse_eps=1 / summary["eps"]) if x == "inverse_eps" else summary
 
 
-def _band(mean: Array, half: Array, log: bool, signed: bool) -> tuple[Array, Array]:
+def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
     """Return the ends of a band: mean ± half on a linear axis; mean exp(± half / mean) on a log axis, which has no 0.
 
     The second is the interval for the logarithm of the mean by the delta method. For 10 exponential values it covers
@@ -171,25 +149,14 @@ def _band(mean: Array, half: Array, log: bool, signed: bool) -> tuple[Array, Arr
     """
     if not log:
         return mean - half, mean + half
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        width = np.where((mean > 0) & ~(signed & (half >= mean)), np.minimum(half / mean, 50.0), np.nan)
-        return mean * np.exp(-width), mean * np.exp(width)
+    width = (half / mean).clip(upper=50).where((mean > 0) & ~(signed & (half >= mean)))
+    return mean * np.exp(-width), mean * np.exp(width)
 
 
-def _turns(turn: int, number: int) -> tuple[int, tuple[int, int]]:
-    """Return dashes of curves that coincide: each is visible in the gaps of the others."""
-    return 5 * ((number - turn) % number), (5, 5 * (number - 1))
-
-
-def _same(one: Polyline, other: Polyline, scale: Scale) -> bool:
-    """Return whether two curves look the same: less than a hundredth of the panel apart wherever both exist."""
-    _, here, there = np.intersect1d(one.x, other.x, return_indices=True)
-    gaps = np.abs(place(one.mean[here], scale.log) - place(other.mean[there], scale.log))
-    gaps = gaps[np.isfinite(gaps)]
-    return len(gaps) > 1 and bool((gaps <= 0.01 * scale.height).all())
-
-
-def _hollow(axes: Axes, points: pd.DataFrame, colour: str, marker: str) -> None:
-    if len(points):
-        places, means = points["x"].to_numpy(float), points["mean"].to_numpy(float)
-        axes.plot(places, means, ls="", marker=marker or "d", color=colour, mfc="none", markersize=4.8, zorder=3)
+def _coinciding(axes: Axes, lines: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which curves coincide, (curves, curves): they differ by less than a hundredth of the panel everywhere."""
+    heights = (axes.transScale + axes.transLimits).transform(lines[["x", "mean"]])[:, 1]
+    table = lines.assign(height=heights).groupby(["curve", "x"])["height"].mean().unstack()
+    places = table.loc[lines["curve"].unique()].to_numpy()
+    gaps = np.abs(places[:, None] - places)
+    return (np.isfinite(gaps).sum(axis=-1) > 1) & ~(gaps > 0.01).any(axis=-1)

@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from dpml.reporting.charts import points_of, shown
-from dpml.reporting.criteria import better, scale
+from dpml.reporting.criteria import MetricScale, Pair, effect, holm, scale
 from dpml.reporting.curves import Curve, assignment, curves, label, named, text
-from dpml.reporting.statistics import per_seed, same_rows, summarise
+from dpml.reporting.statistics import LEVEL, per_seed, same_rows, summarise
 from dpml.reporting.tables import Texts, short, texts, value
 from dpml.reporting.words import REFERENCES, algorithm, metric
 from dpml.running.plan import Results
@@ -87,13 +87,13 @@ def _choice(
     if not at:
         return None
     means = {name: float(per_seed(runs).mean()) for name, runs in at.items()}
-    order = sorted(means, key=lambda name: -means[name] if on.up else means[name])
+    order = sorted(means, key=lambda name: means[name], reverse=on.up)
     best = order[0]
-    comparisons = better({name: (at[best], at[name]) for name in order[1:]}, dict.fromkeys(order, on))
+    worse = holm({name: _p_better(at[best], at[name], on) for name in order[1:]})
     single = next((name for name in order if competing[name][1] == 1), None)
     ends = {name: _indexed(rows[rows["eps"] == eps]) for name, rows in references.items()}
     floor, ceiling = (float(ends[name].mean()) if name in ends else np.nan for name in ("constant", "ceiling"))
-    above = "constant" not in ends or better({"": (at[best], ends["constant"])}, {"": on})[""].significant
+    above = "constant" not in ends or _p_better(at[best], ends["constant"], on) <= LEVEL
     return {
         "eps": eps,
         "best": best,
@@ -101,12 +101,17 @@ def _choice(
         "value": means[best],
         "interval": _plain(float(summarise(here[best])["interval"].iloc[0])),
         "sums": competing[best][1],
-        "alike": [[name, means[name]] for name in order[1:] if not comparisons[name].significant],
+        "alike": [[name, means[name]] for name in order[1:] if not worse[name]],
         "single": [single, means[single]] if single else None,
         "floor": _plain(floor),
         "ceiling": _plain(ceiling),
         "above_floor": above,
     }
+
+
+def _p_better(ours: pd.Series, theirs: pd.Series, on: MetricScale) -> float:
+    """Return the p-value for runs that are better than those of another algorithm."""
+    return effect(Pair("", "ours", "theirs", "", ours, theirs, on)).p_above()
 
 
 def _indexed(rows: pd.DataFrame) -> pd.Series:
@@ -145,15 +150,19 @@ def titled(ranking: Mapping[str, Any]) -> str:
     return f"{ranking['title']}: {metric(ranking['metric'])}"
 
 
-def _by_eps(found: Mapping[float, str], places: Sequence[float]) -> dict[str, str]:
-    return {f"ε = {eps:g}": found.get(eps, "") for eps in places}
+def _by_eps(cells: Iterable[tuple[str, float, str]], head: str = "", title: str = "") -> Texts:
+    """Return a table of `cells`, each with the name of its line, the eps of its column, and its text."""
+    lines: dict[str, dict[float, str]] = {}
+    for name, eps, cell in cells:
+        lines.setdefault(name, {})[eps] = cell
+    places = sorted({eps for line in lines.values() for eps in line})
+    rows = [{head: name} | {f"ε = {eps:g}": line.get(eps, "") for eps in places} for name, line in lines.items()]
+    return texts(pd.DataFrame(rows), title)
 
 
 def matrix(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     """Return a table of the best algorithm of every panel at every eps."""
-    best = {titled(one): {choice["eps"]: _named(choice) for choice in one["choices"]} for one in rankings}
-    places = sorted({eps for found in best.values() for eps in found})
-    return texts(pd.DataFrame([{"": title} | _by_eps(found, places) for title, found in best.items()]), "")
+    return _by_eps((titled(one), choice["eps"], _named(choice)) for one in rankings for choice in one["choices"])
 
 
 def _named(choice: Mapping[str, Any]) -> str:
@@ -199,17 +208,13 @@ def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
     """Return a table, by program and eps: on how many panels is the mean of `own` better than the program's?"""
-    counts: dict[str, dict[float, list[bool]]] = {}
+    wins: dict[tuple[str, float], list[bool]] = {}
     for key, choice in ((ranking["metric"], choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():
             above = (choice["means"][own] > mean) == scale(key).up and choice["means"][own] != mean
-            counts.setdefault(peer, {}).setdefault(choice["eps"], []).append(above)
-    places = sorted({eps for found in counts.values() for eps in found})
-    words = {
-        peer: {eps: f"{sum(wins)} of {len(wins)}" for eps, wins in found.items()} for peer, found in counts.items()
-    }
-    lines = [{"program": peer} | _by_eps(found, places) for peer, found in words.items()]
-    return texts(pd.DataFrame(lines), f"Panels on which the mean of {own} is better than that of another program")
+            wins.setdefault((peer, choice["eps"]), []).append(above)
+    cells = ((peer, eps, f"{sum(won)} of {len(won)}") for (peer, eps), won in wins.items())
+    return _by_eps(cells, "program", f"Panels on which the mean of {own} is better than that of another program")
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -10,6 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from dpml.reporting.tables import cell, markdown
 from dpml.reporting.words import VERDICTS, curve
 
 LEGEND = " · ".join(f"{symbol} {word}" for symbol, word in VERDICTS.values())
@@ -24,7 +25,7 @@ def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("dpml.reporting"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"cell": cell, "anchor": anchor, "named": named}
+    environment.filters |= {"cell": cell, "anchor": anchor, "named": named, "markdown": markdown}
     environment.globals["legend"] = LEGEND
     return environment
 
@@ -36,19 +37,12 @@ def page(template: str, **content: Any) -> str:
     return f"{text}\n"
 
 
-def cell(text: str) -> str:
-    """Return a text in the form of a Markdown table's cell."""
-    return " ".join(str(text).split()).replace("|", "\\|")
-
-
-def named(texts: Sequence[str]) -> list[str]:
-    """Return the cells of a row or a head with the display names of algorithms.
-
-    M is left out if the names remain different without it.
-    """
-    found = [", ".join(map(curve, text.split(", "))) for text in texts]
-    bare = [re.sub(r" M=\d+", "", text) for text in found]
-    return bare if len(set(bare)) == len(set(found)) else found
+def named(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with the display names of algorithms. M is left out of a line whose names differ without it."""
+    lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
+    bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
+    head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
+    return {"columns": head, "rows": rows}
 
 
 def anchor(name: str) -> str:

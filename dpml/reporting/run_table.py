@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from dpml.errors import UserError, nearest
+from dpml.errors import refuse_unknown
 from dpml.files import write_atomically
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written
 from dpml.reporting.curves import shared, text
 from dpml.reporting.statistics import about_intervals, settings
-from dpml.reporting.tables import Texts, column, file_of, latex, markdown, texts, wide
+from dpml.reporting.tables import Texts, file_of, latex, markdown, texts, value, wide
 from dpml.reporting.words import SYMBOLS, curve, metric
 from dpml.running.rows import PRIVACY
 
@@ -53,9 +53,8 @@ class RunTable:
         """The table to read: every number with half its interval, the proven eps rounded up."""
         columns = {SYMBOLS.get(key, key): [text(one) or "-" for one in self.lines[key]] for key in self.keys}
         for name in self.metrics:
-            own = self.lines[names(name, self.keys)].set_axis([*_STATISTICS], axis=1)
-            head, entries = column(name, own)
-            columns[metric(name) + head] = [entry if n else "" for entry, n in zip(entries, own["count"], strict=True)]
+            lines = self.lines[names(name, self.keys)].set_axis([*_STATISTICS], axis=1).to_dict("records")
+            columns[metric(name)] = [value(line, name) if line["count"] else "" for line in lines]
         columns["claimed ε"] = ["-" if np.isnan(eps) else text(eps) for eps in self.lines["claimed_eps"]]
         for basis in ("proven", DECLARED) if self.lines["declared_eps"].notna().any() else ("proven",):
             eps = self.lines[f"{basis}_eps"]
@@ -103,32 +102,28 @@ def run_table(
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))
-    for name in metrics or ():
-        if name not in present:
-            raise UserError(f"these rows have no metric {name!r}: {nearest(name, present)}")
+    refuse_unknown("metric", metrics or (), present, "these rows")
     shown = list(metrics or [name for name in MAIN if name in present] or present)
-    groups = summary.groupby([*keys, *PRIVACY], sort=False, dropna=False)
-    lines = pd.DataFrame([_line(group, keys, shown, claims) for _, group in groups])
+    number = summary.groupby([*keys, *PRIVACY], sort=False, dropna=False).ngroup()
+    first = summary[~number.duplicated()].set_index(number[~number.duplicated()])
+    lines = first[keys]
+    for name in shown:
+        own = summary["metric"] == name
+        found = summary.loc[own, [*_STATISTICS]].set_index(number[own]).reindex(lines.index)
+        lines = lines.join(found.fillna({"count": 0, "missing": 0}).set_axis(names(name, keys), axis=1))
+    is_claimed = first["calibration"] == "published"
+    if claims is not None:
+        is_claimed = pd.Series([line in claims for line in first[_ALGORITHM].itertuples(index=False, name=None)])
+    lines = lines.assign(
+        claimed_eps=first["claimed_eps"].where(is_claimed & np.isfinite(first["claimed_eps"])),
+        proven_eps=first["proven_eps"].astype(float),
+        proven_view=first["proven_view"],
+        declared_eps=first["conditional_eps"]
+        .astype(float)
+        .where(first["not_proven"].astype(str).str.startswith(DECLARED)),
+    )
     same = shared(summary, keys)
     return RunTable(summary, keys, shown, lines, f"{f'Settings: {same}. ' if same else ''}{about_intervals(summary)}")
-
-
-def _line(
-    group: pd.DataFrame, keys: Sequence[str], metrics: Sequence[str], claims: Collection[tuple[str, ...]] | None
-) -> dict[str, object]:
-    first, measured = group.iloc[0], group.set_index("metric")
-    line = {key: first[key] for key in keys}
-    for name in metrics:
-        found = measured.loc[name][[*_STATISTICS]] if name in measured.index else (np.nan, np.nan, 0, 0)
-        line |= dict(zip(names(name, keys), found, strict=True))
-    declared = str(first["not_proven"]).startswith(DECLARED)
-    claimed = first["calibration"] == "published" if claims is None else tuple(first[_ALGORITHM]) in claims
-    return line | {
-        "claimed_eps": first["claimed_eps"] if claimed and np.isfinite(first["claimed_eps"]) else np.nan,
-        "proven_eps": np.nan if pd.isna(first["proven_eps"]) else float(first["proven_eps"]),
-        "proven_view": first["proven_view"],
-        "declared_eps": float(first["conditional_eps"]) if declared else np.nan,
-    }
 
 
 def claims_in(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:

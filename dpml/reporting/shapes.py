@@ -9,6 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -21,7 +22,7 @@ from dpml.data.info import Range
 from dpml.files import write_atomically
 from dpml.release.model import Model
 from dpml.reporting.figures import save
-from dpml.reporting.style import DASHES, DISTINCT, in_style
+from dpml.reporting.style import DISTINCT, in_style
 from dpml.screen import plain_cell, printable
 
 _POINTS = 400  # of a curve
@@ -74,22 +75,20 @@ def write(model: Model, folder: Path) -> list[Path]:
     with in_style(**{"text.parse_math": False}):
         for number, shape in enumerate(found, 1):
             bars = 0 if isinstance(shape.column, Range) else len(shape.column) * max(1.0, len(lines) / 3)
-            high = max(2.9, 0.9 + 0.19 * bars)
-            figure = Figure(figsize=(4.2 + (len(lines) > 1), high), layout="constrained")
+            figure = Figure(figsize=(4.2 + (len(lines) > 1), max(2.9, 0.9 + 0.19 * bars)), layout="constrained")
             axes = figure.subplots()
             _draw(axes, shape, model, lines)
             if len(lines) > 1:
                 figure.legend(*axes.get_legend_handles_labels(), loc="outside right center", fontsize=7)
             readable = re.sub(r"[^A-Za-z0-9]+", "_", shape.name).strip("_")[:60]
             written += save(figure, folder / f"{number:03d}_{readable}")
-    tables = [_table(shape, lines) for shape in found]
     path = folder / "shapes.csv"
-    write_atomically(path, pd.concat(tables).to_csv(index=False))
+    write_atomically(path, pd.concat([_table(shape, lines) for shape in found]).to_csv(index=False))
     return [*written, path]
 
 
 def _lines(model: Model) -> tuple[str, ...]:
-    """What each column of effects is of: a class, or the label."""
+    """Return what each column of effects is about: a class, or the label."""
     if model.task == "regression":
         label = printable(model.label)
         return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)
@@ -106,33 +105,26 @@ def _table(shape: Shape, lines: tuple[str, ...]) -> pd.DataFrame:
 
 
 def _draw(axes: Axes, shape: Shape, model: Model, lines: tuple[str, ...]) -> None:
-    colours = [DISTINCT[number % len(DISTINCT)] for number in range(len(lines))]
-    dashes = [DASHES[number // len(DISTINCT) % len(DASHES)] for number in range(len(lines))]
-    zero = axes.axhline if isinstance(shape.column, Range) else axes.axvline
-    zero(0, color="#7F7F7F", linewidth=0.8)
+    axes.set_prop_cycle(color=DISTINCT if len(lines) <= len(DISTINCT) else mpl.color_sequences["tab20"])
+    unit = _cut({"logistic": f"log odds of {lines[0]}", "softmax": "score"}.get(model.loss, lines[0]), 40)
     if isinstance(shape.column, Range):
-        for line, effect, colour, dash in zip(lines, shape.effects.T, colours, dashes, strict=True):
-            axes.plot(shape.values, effect, color=colour, linestyle=dash, label=line)
+        axes.axhline(0, color="#7F7F7F", linewidth=0.8)
+        axes.plot(shape.values, shape.effects, label=lines)
         if shape.column.log:
             axes.set_xscale("symlog", linthresh=1)
         if isinstance(model.stated.kinds.get(shape.name), Date):  # in days since 1970, as Matplotlib counts
             axes.xaxis.set_major_locator(places := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(ConciseDateFormatter(places))  # type: ignore[no-untyped-call]
-        axes.set_xlim(shape.column.low, shape.column.high)
-        axes.set_xlabel(shape.name)
-    else:
-        high = 0.8 / len(lines)
-        for number, (line, effect, colour) in enumerate(zip(lines, shape.effects.T, colours, strict=True)):
-            place = shape.values + (number - (len(lines) - 1) / 2) * high
-            hatch = "/" * (3 * (number // len(DISTINCT)))
-            axes.barh(place, effect, high, color=colour, hatch=hatch, label=line)
-        texts = map(printable, shape.column)
-        names = [value if len(value) <= 24 else f"{value[:23]}…" for value in texts]
-        axes.set_yticks(shape.values, names)
-        axes.invert_yaxis()
-    unit = {"logistic": f"log odds of {lines[0]}", "softmax": "score"}.get(model.loss, lines[0])
-    said = f"contribution to {unit if len(unit) <= 40 else f'{unit[:39]}…'}"
-    if isinstance(shape.column, Range):
-        axes.set_ylabel(said)
-    else:
-        axes.set(xlabel=said, title=shape.name)
+        axes.set(xlim=(shape.column.low, shape.column.high), xlabel=shape.name, ylabel=f"contribution to {unit}")
+        return
+    axes.axvline(0, color="#7F7F7F", linewidth=0.8)
+    high = 0.8 / len(lines)
+    for number, (line, effect) in enumerate(zip(lines, shape.effects.T, strict=True)):
+        axes.barh(shape.values + (number - (len(lines) - 1) / 2) * high, effect, high, label=line)
+    axes.set_yticks(shape.values, [_cut(printable(value), 24) for value in shape.column])
+    axes.invert_yaxis()
+    axes.set(xlabel=f"contribution to {unit}", title=shape.name)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

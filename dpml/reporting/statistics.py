@@ -28,20 +28,26 @@ STATISTICS += ("reference", "difference", "difference_interval", "paired")
 # ---- summaries
 
 
-def summarise(rows: pd.DataFrame) -> pd.DataFrame:
+def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] = ()) -> pd.DataFrame:
     """Return a line for every metric and combination of settings, with mean, standard deviation and 95 % t-interval.
 
     `mean` is the mean over seeds of the means over draws. `std` and `count` describe all values; `missing` counts the
     NaN among them, and a single NaN makes the mean NaN. `interval` is half the 95 % t-interval of the mean, or NaN.
     `replicates` says what the interval is over: what seeds vary (`varied`), or "draws" if there is one seed.
     `claimed_eps` and `proven_eps` hold for every seed. Different settings are never averaged; equal runs count once.
+    If there are rows of an algorithm `reference`, lines have the differences from it, except in `computed` blocks.
     """
     rows = rows.reset_index(drop=True)
-    return _summary(rows, _lines(rows)).reset_index(drop=True)
+    line = _numbered(rows, [*settings(rows), "metric"]).rename("line")
+    summary = _summary(rows, line)
+    rows = rows[~rows["block"].isin(computed)] if reference else rows.iloc[:0]
+    if reference in set(rows["algo"].unique()):
+        summary = summary.join(_differences(rows, line[rows.index], reference))
+    return summary.reset_index(drop=True)
 
 
 def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
-    """Summarise rows, given the `line` of each (`_lines`), which is the index of the result."""
+    """Summarise rows, given the `line` of each, which is the index of the result."""
     keys = [*settings(rows), "metric"]
     number = _by_guarantee(rows, _numbered(rows.assign(line=line), ["line", "unit", "tuned"]))
     rows = _runs(rows, number, keys)
@@ -107,17 +113,6 @@ def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.Data
     return found[["reference", "difference", "difference_interval", "paired"]]
 
 
-def with_differences(rows: pd.DataFrame, reference: str, computed: Sequence[str]) -> pd.DataFrame:
-    """Return `summarise`, with the differences from the algorithm `reference`, except in `computed` blocks."""
-    rows = rows.reset_index(drop=True)
-    line = _lines(rows)
-    summary = _summary(rows, line)
-    rows = rows[~rows["block"].isin(computed)]
-    if reference in set(rows["algo"].unique()):
-        summary = summary.join(_differences(rows, line[rows.index], reference))
-    return summary.reset_index(drop=True)
-
-
 def settings(rows: pd.DataFrame) -> list[str]:
     """Return the columns of rows, or of a summary, that distinguish settings: standard columns and `own_columns`."""
     return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows and key not in STATISTICS]
@@ -169,10 +164,6 @@ def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
     return np.sqrt(parts.sum(axis=0)), freedom
 
 
-def _lines(rows: pd.DataFrame) -> pd.Series:
-    return _numbered(rows, [*settings(rows), "metric"]).rename("line")
-
-
 def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
     """Number the combinations of values of `keys` in the order of their appearance; return the number of each row."""
     varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not vary: skip them for speed
@@ -204,11 +195,11 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
     if not again.any():
         return rows
     several = rows[run.duplicated(keep=False)]
-    ends = several["value"].groupby(_numbered(run.loc[several.index], ["seed", "draw", "number"])).agg(["min", "max"])
+    first = several["value"].groupby([run[key][several.index] for key in run]).transform("first")
     # another processor may round differently
-    apart = ~np.isclose(ends["min"], ends["max"], rtol=1e-6, atol=1e-9, equal_nan=True)
+    apart = ~np.isclose(several["value"], first, rtol=1e-6, atol=1e-9, equal_nan=True)
     if apart.any():
-        row = several[~run.loc[several.index].duplicated()].loc[apart].iloc[0]
+        row = several[apart].iloc[0]
         shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
         where = ", ".join(f"{key}={row[key]}" for key in shown)
         raise UserError(f"rows differ in a setting that has no column: two values of {row['metric']} for {where}.")
@@ -255,8 +246,6 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
     """Return whether every seed has the same rows, because all training rows of an official split are used."""
-    if "dataset" not in rows or "N" not in rows:
-        return pd.Series(False, index=rows.index)
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 
@@ -264,8 +253,7 @@ def same_rows(rows: pd.DataFrame) -> pd.Series:
 def varied(rows: pd.DataFrame) -> pd.Series:
     """Return what seeds vary: "seeds" (everything), "parties" (the partition and the noise), or "noise"."""
     same = same_rows(rows)
-    found = pd.Series("seeds", index=rows.index).mask(same, "parties")
-    return found.mask(same & (rows["M"] == 1), "noise") if same.any() else found
+    return pd.Series("seeds", index=rows.index).mask(same, "parties").mask(same & (rows["M"] == 1), "noise")
 
 
 def caution(summary: pd.DataFrame) -> str:

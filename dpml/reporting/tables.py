@@ -16,7 +16,7 @@ from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
 from dpml.reporting.curves import assignment, curves, label, named, settings, text
 from dpml.reporting.manifest import beside, check_table
-from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, numerals, tex_number, times
+from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, number, tex_number
 from dpml.reporting.words import SYMBOLS
 from dpml.running.rows import COLUMNS, EPS, PRIVACY, SETTING
 
@@ -30,57 +30,38 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
     Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among the columns.
     """
-    places = list(dict.fromkeys(summary[x]))
-    if is_numeric_dtype(summary[x]):
-        places.sort()
-    columns: dict[str, list[Any]] = {SYMBOLS.get(x, x): [text(place) for place in places]}
-    if x == "partition.u" and "n_min" in summary:
-        columns |= _sizes(summary, places)
     panel = curves(summary, x, curve)
     keys = named(panel, curve)
-    lines: dict[str, list[pd.DataFrame]] = {}
-    for each in panel:
-        lines.setdefault(label(each, keys), []).append(each.rows)
-    for name, parts in lines.items():
-        rows = pd.concat(parts)
-        metric = "" if name == "claimed" else str(rows["metric"].iloc[0]) if "metric" in rows else ""
-        head, entries = column(metric, rows)
-        found: dict[Any, list[str]] = {}
-        for place, entry in zip(rows[x], entries, strict=True):
-            found.setdefault(place, []).append(entry)
-        # two entries at one place differ in no setting: they are two statements about the same setting
-        columns[f"{name}{head}"] = [" or ".join(dict.fromkeys(found.get(place, []))) or None for place in places]
-    return pd.DataFrame(columns)
+    entries = pd.concat([each.rows.assign(curve=label(each, keys)) for each in panel])
+    metric = str(summary["metric"].iloc[0]) if "metric" in summary else ""
+    entries["entry"] = [value(line, "" if line["algo"] == "claimed" else metric) for line in entries.to_dict("records")]
+    # two entries at one place differ in no setting: they are two statements about the same setting
+    cells = entries.groupby([x, "curve"])["entry"].agg(lambda own: " or ".join(dict.fromkeys(own)))
+    places = sorted(summary[x].unique()) if is_numeric_dtype(summary[x]) else summary[x].unique()
+    table = cells.unstack().reindex(index=places, columns=entries["curve"].unique())
+    if x == "partition.u" and "n_min" in summary:  # whole rows need not divide as requested
+        several = summary[summary["M"] > 1].groupby(x)
+        least, most = several["n_min"].min(), several["n_max"].max()
+        table.insert(0, "u as dealt", (most / least).map("{:.3g}".format))
+        table.insert(1, "rows of the smallest", least.map("{:.0f}".format))
+    table.insert(0, SYMBOLS.get(x, x), [text(place) for place in places])
+    return table.reset_index(drop=True)
 
 
-def column(metric: str, lines: pd.DataFrame) -> tuple[str, list[str]]:
-    """Return the end of a column's head, which names its power of ten, and its entries, a mean with its interval each.
+def value(line: Mapping[Any, Any], metric: str = "") -> str:
+    """Return the mean of a line of a summary with half its interval; or how many values are NaN, if any.
 
-    A proven eps is rounded up, a signed metric has absolute values as in figures, and a gap that is a rounding error
+    A proven eps is rounded up, a signed metric has its absolute value as in figures, and a gap that is a rounding error
     is 0.
     """
-    means, halves = lines["mean"].astype(float), lines["interval"].astype(float)
+    mean = float(line["mean"])
     if metric in EPS:
-        return "", [short(mean, up=True) for mean in means]
-    means = means.abs() if metric in SIGNED else means
-    zero = (means.abs() < ZERO) & (metric == "optimality_gap")
-    power, numbers = numerals(means.mask(zero, 0.0), halves.mask(zero))
-    if "missing" in lines:
-        numbers = [
-            f"NaN ({m:g} of {n:g})" if m else entry
-            for entry, m, n in zip(numbers, lines["missing"], lines["count"], strict=True)
-        ]
-    return f" / {times(power).removeprefix('·')}" if power else "", numbers
-
-
-def _sizes(summary: pd.DataFrame, places: list[Any]) -> dict[str, list[str | None]]:
-    """Return the actual unevenness of the parties if u was requested, and the number of rows of the smallest."""
-    several = summary[summary["M"] > 1].groupby("partition.u")
-    least, most = (several[key].agg(how).reindex(places) for key, how in (("n_min", "min"), ("n_max", "max")))
-    return {
-        "u as dealt": [None if pd.isna(ratio) else f"{ratio:.3g}" for ratio in most / least],
-        "rows of the smallest": [None if pd.isna(number) else f"{number:.0f}" for number in least],
-    }
+        return short(mean, up=True)
+    if line.get("missing", 0) > 0:
+        return f"NaN ({line['missing']:g} of {line['count']:g})"
+    if metric == "optimality_gap" and abs(mean) < ZERO:
+        return "0"
+    return number(abs(mean) if metric in SIGNED else mean, float(line["interval"] or math.nan))
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
@@ -96,21 +77,18 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     given = guarantees[np.isfinite(guarantees["budget_eps"])]
     open_ = given.loc[(given["basis"] == "published") & np.isinf(given["eps"]), "algo"]
     given = given[~given["algo"].isin(open_)].reset_index(drop=True)  # the others claim no privacy
-    candidates = [key for key in SETTING if key not in ("algo", "variant", "eps", "delta")]
-    candidates = list(dict.fromkeys([*candidates, "budget_delta", *also, *(key for key in given if "." in key)]))
-    given = given.assign(**{key: given[key].map(text) for key in candidates if key in given})
+    keys = [key for key in SETTING if key not in ("algo", "variant", "eps", "delta")]
+    keys = list(dict.fromkeys([*keys, "budget_delta", *also, *(key for key in given if "." in key)]))
+    keys = [key for key in keys if key in given and given[key].nunique(dropna=False) > 1]
+    given[keys] = given[keys].map(text)
     algorithms = given.groupby(["algo", "variant"], sort=False).groups.values()
-    keys: list[str] = []
-    for key in candidates:
-        varies = key in given and given[key].nunique() > 1
-        always = key in (*also, "calibration")
-        if varies and (always or any(_depends(given.loc[own], key, keys) for own in algorithms)):
-            keys.append(key)
-    for key in keys:
+    for key in reversed(keys):  # of two settings that vary together, the first one stays
         others = [other for other in keys if other != key]
         for own in algorithms:
             if given.loc[own, key].nunique() > 1 and not _depends(given.loc[own], key, others):
                 given.loc[own, key] = ""
+    always = (*also, "calibration")
+    keys = [key for key in keys if key in always or any(given.loc[own, key].nunique() > 1 for own in algorithms)]
     names = ["algo", "variant", *keys, "view"]
     for basis, words in (("conditional", CONDITIONAL), (DECLARED, _DECLARED)):
         given["view"] = given["view"].where(given["basis"] != basis, given["view"] + words)
@@ -127,13 +105,8 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
 def _depends(guarantees: pd.DataFrame, key: str, others: Sequence[str]) -> bool:
     """Return whether the eps of an algorithm differs with `key` while the `others` are equal."""
     same = ["view", "basis", "budget_eps", *others]
-    worst = guarantees.groupby([*same, key], sort=False, dropna=False)["eps"].max()
-    return bool((worst.groupby(level=same, sort=False, dropna=False).nunique() > 1).any())
-
-
-def value(line: Mapping[Any, Any]) -> str:
-    """Return the mean of a line of a summary with half its interval; how many values are NaN if any."""
-    return column("", pd.DataFrame([line]))[1][0]
+    worst = guarantees.groupby([*same, key], sort=False)["eps"].max()
+    return bool((worst.groupby(level=same, sort=False).nunique() > 1).any())
 
 
 def short(number: float, up: bool = False) -> str:
@@ -160,10 +133,15 @@ def texts(table: pd.DataFrame, title: str = "") -> Texts:
     return {"title": title, "columns": [str(column) for column in table.columns], "rows": rows}
 
 
-def markdown(table: Texts) -> str:
-    """Return a table in GitHub's Markdown, without its title."""
-    head, *body = [[cell.replace("|", "\\|") for cell in row] for row in [table["columns"], *table["rows"]]]
-    return "\n".join(f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *body]) + "\n"
+def markdown(table: Mapping[str, Any], align: str = "---") -> str:
+    """Return a table in GitHub's Markdown, without its title; `align` is the alignment of all columns but the first."""
+    head, *body = [[cell(text) for text in row] for row in [table["columns"], *table["rows"]]]
+    return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---", *[align] * (len(head) - 1)], *body])
+
+
+def cell(text: str) -> str:
+    """Return a text in the form of a Markdown table's cell."""
+    return " ".join(str(text).split()).replace("|", "\\|")
 
 
 def file_of(table: pd.DataFrame, kind: str) -> str | bytes:
@@ -186,17 +164,18 @@ _TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 def latex(table: Texts, caption: str, label: str) -> str:
     r"""Return a table in LaTeX for the packages booktabs and siunitx, whose ``\num{...}`` it uses."""
+    frame = pd.DataFrame(table["rows"], columns=table["columns"]).map(_tex).rename(columns=_tex)
+    columns = f"l{'r' * (len(frame.columns) - 1)}"
+    return frame.style.hide(axis="index").to_latex(
+        column_format=columns, position_float="centering", hrules=True, caption=_tex(caption), label=f"tab:{label}"
+    )
 
-    def escape(text: str) -> str:
-        numbers = [tex_number(part) for part in text.split(" to ")]  # of an interval
-        if all(numbers):
-            return " to ".join(map(str, numbers))
-        return "".join(_TEX.get(character, character) for character in text)
 
-    head, *body = [" & ".join(map(escape, row)) + r" \\" for row in [table["columns"], *table["rows"]]]
-    lines = [r"\begin{table}", r"\centering", rf"\caption{{{escape(caption)}}}", rf"\label{{tab:{label}}}"]
-    lines += [rf"\begin{{tabular}}{{l{'r' * (len(table['columns']) - 1)}}}", r"\toprule", head, r"\midrule", *body]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+def _tex(text: str) -> str:
+    numbers = [tex_number(part) for part in text.split(" to ")]  # of an interval
+    if all(numbers):
+        return " to ".join(map(str, numbers))
+    return "".join(_TEX.get(character, character) for character in text)
 
 
 def read_rows(path: Path) -> pd.DataFrame:
@@ -251,7 +230,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     paths = [target / "rows.csv", target / "guarantees.csv"]
     for path, table in zip(paths, (rows, guarantees), strict=True):
         write_atomically(path, table.to_csv(index=False))
-    beside(target).keep_with({"merged": [str(folder) for folder in folders]}, paths)
+    beside(target).keep({"merged": [str(folder) for folder in folders]}, paths)
     return paths
 
 
@@ -270,8 +249,6 @@ def overview(summary: pd.DataFrame) -> pd.DataFrame:
     """Return a block's summary as a table: a line per combination of its varying settings, a column per metric."""
     keys = [key for key in ("algo", *settings(summary)) if key in summary]
     keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
-    lines: dict[Any, dict[str, Any]] = {}
-    for row in shortened(summary).to_dict("records"):
-        place = {key: row[key] for key in keys}
-        lines.setdefault(tuple(map(str, place.values())), place)[row["metric"]] = row["mean"]
-    return pd.DataFrame(list(lines.values()))
+    table = shortened(summary)
+    table[keys] = table[keys].map(text)
+    return table.groupby([*keys, "metric"], sort=False)["mean"].last().unstack(sort=False).reset_index()

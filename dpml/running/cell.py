@@ -16,7 +16,7 @@ from dpml.algorithms import Algorithm, Mechanism, Release
 from dpml.algorithms.descent.in_step import in_step
 from dpml.arrays import Array
 from dpml.data import Dataset, Files, Source
-from dpml.data.partition import Parties, Partition, check_task, partition, party_sizes, set_aside
+from dpml.data.partition import Parties, Partition, partition, party_sizes
 from dpml.data.sources.cache import keyed
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Carrier, Prepared
@@ -64,8 +64,8 @@ class Cell:
         """
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
-        check_task(self.partition, info.task, info.name)
-        aside = set_aside(self.partition, rows)
+        self.partition.check_task(info.task, info.name)
+        aside = self.partition.aside(rows)
         colluders = self.adversary.count(self.M)
         problem = Problem(self.M, rows - aside, d, aside, info.width, colluders=colluders)
         sizes = party_sizes(self.partition, rows, self.M, generator(self.seed, "partition"))

@@ -3,26 +3,27 @@
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
+from pathlib import Path
 from typing import Any, Literal
 
 from dpml.config.build import (
     GROUPS,
     budget,
-    build_adversary,
     build_algorithm,
     build_partition,
     files,
     grid,
     instantiate,
+    made,
     value_of,
 )
-from dpml.config.compose import Option
+from dpml.config.compose import option
 from dpml.data import Files
 from dpml.errors import UserError
 from dpml.options import convert
-from dpml.privacy import Budget
+from dpml.privacy import Adversary, Budget
 from dpml.running.cell import Cell
 from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
@@ -62,10 +63,11 @@ class Point:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand blocks of settings to points. `config` has all other settings, and `options` what option names mean."""
+    """Expand blocks of settings to points. `config` has all other settings; `chosen` names the options in it."""
 
     config: Mapping[str, Any]
-    options: Mapping[Option, Mapping[str, Any]] = field(default_factory=dict)
+    chosen: Mapping[str, str] = field(default_factory=dict)
+    config_dir: Path | None = None
     _built: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
@@ -82,7 +84,8 @@ class Expansion:
             axes = {key: _values(value, key) for key, value in block.items() if key not in (*_SHARED, "metrics")}
             shared = (_values(block.get(key, self.config[key]), key) for key in _SHARED)
             budgets = list(dict.fromkeys(budget(eps, delta) for eps, delta in product(*shared)))
-            metrics = _list(block.get("metrics", shown))
+            metrics = block.get("metrics", shown)
+            metrics = _values(metrics, "metrics") if metrics else []
             for path in metrics:
                 named(convert(path, str, "metrics"))  # raises an error if it is not callable
             for combination in product(*axes.values()):
@@ -95,12 +98,11 @@ class Expansion:
 
     def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
         """Return the cells of one combination of settings: more than one if there are many draws."""
-        config = {**self.config, **{key: value for key, value in settings.items() if key in SETTINGS}}
+        config = {**self.config, **{key: settings[key] for key in SETTINGS if key in settings and key not in GROUPS}}
         for group in (*GROUPS, "adversary"):
-            if group in GROUPS and group in settings:
-                if (group, settings[group]) not in self.options:
-                    raise UserError(f"there is no option {group}={settings[group]}: see dpml-run --help.")
-                config[group] = self.options[group, settings[group]]
+            name = settings.get(group) if group in GROUPS else None
+            if name not in (None, self.chosen.get(group)):
+                config[group] = self._once(group, name, partial(option, group, str(name), self.config_dir))
             under = {key.removeprefix(f"{group}."): settings[key] for key in settings if key.startswith(f"{group}.")}
             config[group] = {**config[group], **under}
         dataset = self._once("dataset", config["dataset"], lambda: instantiate(config["dataset"], "dataset"))
@@ -120,7 +122,9 @@ class Expansion:
             seed=value_of(config, "seed"),
             budgets=tuple(budgets),
             draws=min(draws, DRAWS),
-            adversary=self._once("adversary", config["adversary"], lambda: build_adversary(config["adversary"])),
+            adversary=self._once(
+                "adversary", config["adversary"], lambda: made(Adversary, config["adversary"], "adversary")
+            ),
             metrics=tuple(metrics),
             files=self.files,
         )
@@ -135,12 +139,6 @@ class Expansion:
         return self._built[name]
 
 
-def options_of(experiment: Experiment, overrides: Mapping[str, Any]) -> set[Option]:
-    """Return the options that an experiment names."""
-    blocks = [block for _, block in _blocks(experiment, overrides)]
-    return {(group, name) for block in blocks for group in GROUPS for name in _list(block.get(group, ()))}
-
-
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
     other = "dataset." if "dataset" in overrides else " "  # keys of the file's data set do not apply to another one
     for name, block in experiment.grid.items():
@@ -152,7 +150,3 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 def _values(value: Any, key: str) -> list[Any]:
     """Return the values of a key as a list without duplicates."""
     return list({repr(item): item for item in grid(value, key)}.values())
-
-
-def _list(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, Sequence) and not isinstance(value, str) else [value]

@@ -1,7 +1,5 @@
 """Plan experiments: look up which cells are finished, skipped or waiting, and collect the finished results."""
 
-import csv
-import io
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -241,19 +239,24 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 def listing(plans: Sequence[Plan]) -> str:
     """Return a CSV table of plans, with a line for each point and each computed block."""
     points = [(plan.experiment.label, point) for plan in plans for point in plan.points]
-    keys = list(dict.fromkeys(key for _, point in points for key in point.settings))
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["experiment", "block", *keys, "status", "seconds", "reason", "key"])
-    for plan in plans:
-        for block in plan.experiment.computed:
-            blank = ["" for _ in keys]
-            writer.writerow([plan.experiment.label, block.block, *blank, "computed", "", block.target, block.key])
+    settings = dict.fromkeys(key for _, point in points for key in point.settings)
+    lines: list[dict[str, Any]] = [
+        {
+            "experiment": plan.experiment.label,
+            "block": block.block,
+            "status": "computed",
+            "reason": block.target,
+            "key": block.key,
+        }
+        for plan in plans
+        for block in plan.experiment.computed
+    ]
     for label, point in points:
+        place = {"experiment": label, "block": point.block, **point.settings}
         seconds = f"{point.record.seconds:.3f}" if point.record else ""
-        settings = [point.settings.get(key, "") for key in keys]
-        writer.writerow([label, point.block, *settings, point.status, seconds, point.reason, point.key])
-    return text.getvalue()
+        lines.append({**place, "status": point.status, "seconds": seconds, "reason": point.reason, "key": point.key})
+    columns = ["experiment", "block", *settings, "status", "seconds", "reason", "key"]
+    return pd.DataFrame(lines, columns=columns, dtype=object).to_csv(index=False)
 
 
 def _data_key(point: Point) -> tuple[Any, ...]:

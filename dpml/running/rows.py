@@ -4,8 +4,7 @@ A *view* is what an observer sees; a *basis* says whether an eps is claimed or p
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -97,28 +96,16 @@ def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
     """Return the rows and the guarantees of some cells as two tables; the first column is the name of the block."""
     import pandas as pd  # slow to load, and not needed by guarantees
 
-    rows, guarantees = [], []
-    for _, group in groupby(parts, key=_types):  # one table for each part would take most of the time
-        alike = list(group)
-        rows.append(_rows(alike))
-        guarantees.append(pd.DataFrame([line for part in alike for line in part.guarantees]))
-    return pd.concat(rows, ignore_index=True), pd.concat(guarantees, ignore_index=True)
+    def table(lines: Iterable[dict[str, Any]]) -> pd.DataFrame:  # a missing value does not turn integers into floats
+        return pd.DataFrame(lines, dtype=object).infer_objects()
 
-
-def _types(part: Part) -> list[list[tuple[str, type]]]:
-    return [[(key, type(value)) for key, value in line.items()] for line in (*part.budgets, *part.guarantees)]
-
-
-def _rows(parts: Sequence[Part]) -> "pd.DataFrame":
-    import pandas as pd
-
-    budgets = pd.DataFrame([budget for part in parts for budget in part.budgets])
+    budgets = table(budget for part in parts for budget in part.budgets)
     lengths = [len(part.rows["value"]) // max(len(part.budgets), 1) for part in parts for _ in part.budgets]
     rows = budgets.take(np.repeat(np.arange(len(budgets)), lengths)).reset_index(drop=True)
     for name in ("draw", "metric", "value"):
         rows[name] = np.concatenate([part.rows[name] for part in parts])
     own = [key for key in budgets if key not in ("block", *COLUMNS)]
-    return rows[["block", *COLUMNS, *own]]
+    return rows[["block", *COLUMNS, *own]], table(line for part in parts for line in part.guarantees)
 
 
 def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> float:

@@ -11,7 +11,8 @@ from dpml.arrays import Array
 from dpml.audit import output_density
 from dpml.audit.exposure import Exposure, Pair, model_exposure, prepared
 from dpml.audit.neighbours import one_replaced, turned_label, with_rows
-from dpml.audit.views import NEARLY, exposures, of_gaussian_objectives, recorded
+from dpml.audit.output_density import NEARLY
+from dpml.audit.views import exposures, of_objectives, recorded
 from dpml.audit.worst_cases import worst_case
 from dpml.privacy import Budget, Problem
 
@@ -28,7 +29,7 @@ def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: B
     The scores are as normal as those of `gop` if the noise in the output is negligible compared with that in the
     objective.
     """
-    (exposure,) = of_gaussian_objectives(algorithm, pair, budget)
+    (exposure,) = of_objectives(algorithm, pair, budget)
     sent = algorithm.messages(budget, pair[0].problem)[0]
     steepest = sent.ridge + sent.N * SMOOTHNESS
     lost = steepest * sent.output <= NEARLY * sent.scale

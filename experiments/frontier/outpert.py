@@ -20,8 +20,7 @@ from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import minimise_convex
-from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import Loss
+from dpml.optim.losses import Loss, longest_minimiser
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem, gdp

@@ -12,8 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.arrays import Array
-from dpml.reporting.claim_exact import exact_check
-from dpml.reporting.claims import Check, Evidence, NotComputedError
+from dpml.reporting.claims import Evidence, Group, NotComputedError
 from dpml.reporting.criteria import exact
 from dpml.seeds import generator
 
@@ -59,11 +58,11 @@ def _minimiser(X: Array, positive: Array, lam: float) -> Array:
     return w
 
 
-def bounded(evidence: Evidence) -> Check:
+def bounded(evidence: Evidence) -> list[Group]:
     """Test that no sensitivity exceeds the paper's bound."""
     rows = evidence.rows
     if "labels" not in rows or set(rows["sample"].dropna()) != {"same", "other"}:
         raise NotComputedError(["moves"])
     worst = rows.groupby(["labels", "sample"], as_index=False)["value"].max()
     shown = {f"{labels}, {sample} sample": exact(value, 1.0) for labels, sample, value in worst.to_numpy()}
-    return exact_check([("move", "", "the bound", shown)])
+    return [Group("move", "", "the bound", shown)]

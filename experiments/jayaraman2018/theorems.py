@@ -12,8 +12,7 @@ from scipy.optimize import brentq
 from scipy.special import expit
 
 from dpml.privacy import gdp
-from dpml.reporting.claim_exact import exact_check
-from dpml.reporting.claims import Check, Evidence, NotComputedError
+from dpml.reporting.claims import Evidence, Group, NotComputedError
 from dpml.reporting.criteria import exact
 
 PRINTED = {
@@ -91,14 +90,14 @@ def _rows(evidence: Evidence, metric: str, **values: object) -> pd.DataFrame:
     return rows
 
 
-def private(evidence: Evidence) -> Check:
+def private(evidence: Evidence) -> list[Group]:
     """Test that no privacy loss is above the claimed eps."""
     rows = _rows(evidence, "privacy_loss", reading=evidence.reading.name)[["neighbours", "n", "value", "eps"]]
-    shown = {f"{a}, n = {n:g}": exact(value, eps * (1 + 1e-12)) for a, n, value, eps in rows.to_numpy()}
-    return exact_check([("largest privacy loss", "", "eps", shown)])
+    shown = {f"{a}, n = {n:g}": exact(value, eps) for a, n, value, eps in rows.to_numpy()}
+    return [Group("largest privacy loss", "", "eps", shown)]
 
 
-def kept(evidence: Evidence, partly: bool = False, budget: Mapping[str, float] | None = None) -> Check:
+def kept(evidence: Evidence, partly: bool = False, budget: Mapping[str, float] | None = None) -> list[Group]:
     """Test that no exact delta is above the claimed one, after all or some rounds, for all budgets or one."""
     rows = _rows(evidence, "log10_excess", **budget or {})
     rows = rows[(rows["share"] < 1) if partly else (rows["share"] == 1)]
@@ -108,10 +107,10 @@ def kept(evidence: Evidence, partly: bool = False, budget: Mapping[str, float] |
         f"eps = {eps:g}, delta = {delta:g}, share {share:g}": exact(10**value, 1.0)
         for eps, delta, share, value in rows[["eps", "delta", "share", "value"]].to_numpy()
     }
-    return exact_check([("exact delta over the claimed one", "", "", shown)])
+    return [Group("exact delta over the claimed one", "", "", shown)]
 
 
-def generated(evidence: Evidence) -> Check:
+def generated(evidence: Evidence) -> list[Group]:
     """Test that the printed standard deviations are within three standard errors of those of the noise."""
     made, stated = (_rows(evidence, name).set_index("method") for name in ("generated", "std"))
     errors = stated["law"].map(ERRORS) * 3
@@ -119,13 +118,13 @@ def generated(evidence: Evidence) -> Check:
         name: exact(made["value"][name] / stated["value"][name], 1 + errors[name], 1 - errors[name])
         for name in made.index
     }
-    return exact_check([("deviation over that of the law", "", "", shown)])
+    return [Group("deviation over that of the law", "", "", shown)]
 
 
-def enough(evidence: Evidence) -> Check:
+def enough(evidence: Evidence) -> list[Group]:
     """Test that both gradient methods have at least the noise of Theorem 3.4, less three standard errors."""
     needed, made = (
         _rows(evidence, name, law="gaussian").set_index("method")["value"] for name in ("needed", "generated")
     )
     shown = {name: exact(made[name], math.inf, needed[name] * (1 - 3 * ERRORS["gaussian"])) for name in needed.index}
-    return exact_check([("deviation", "", "that of Theorem 3.4", shown)])
+    return [Group("deviation", "", "that of Theorem 3.4", shown)]

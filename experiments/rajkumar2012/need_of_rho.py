@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from dpml.privacy import noise
-from dpml.reporting.claims import Check, Evidence, Group, NotComputedError
+from dpml.reporting.claims import Evidence, Group, NotComputedError
 from dpml.reporting.criteria import covers
 from dpml.seeds import generator
 
@@ -50,7 +50,7 @@ def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_0
     return pd.DataFrame(found)
 
 
-def needed(evidence: Evidence) -> Check:
+def needed(evidence: Evidence) -> list[Group]:
     """Test that the attack is always right without rho, and with rho at most as often as eps allows."""
     rows = evidence.rows
     if "rho" not in rows or not len(rows):
@@ -61,7 +61,5 @@ def needed(evidence: Evidence) -> Check:
         right, total = round(share * n), int(n)
         # with rho, wrong guesses must be at least as many as the guarantee requires
         one = covers(right, total, SURE) if rho == "without" else covers(total - right, total, 1 - allowed[eps])
-        groups.append(
-            Group(f"{rho} rho", "right guesses" if rho == "without" else "wrong guesses", "", {eps: one}, one.holds)
-        )
-    return Check(groups)
+        groups.append(Group(f"{rho} rho", "right guesses" if rho == "without" else "wrong guesses", "", {eps: one}))
+    return groups

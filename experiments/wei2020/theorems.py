@@ -19,8 +19,8 @@ from scipy.stats import binom
 from dpml.arrays import Array
 from dpml.audit.attacks import eps_by_gdp
 from dpml.privacy import gdp
-from dpml.reporting.claim_exact import exact_check, rows_of
-from dpml.reporting.claims import Check, Evidence
+from dpml.reporting.claim_exact import rows_of
+from dpml.reporting.claims import Evidence, Group
 from dpml.reporting.criteria import Comparison
 
 
@@ -157,11 +157,11 @@ def convergence(  # noqa: PLR0913 - those of the bound
     return pd.DataFrame(found)
 
 
-def interior(evidence: Evidence) -> Check:
+def interior(evidence: Evidence) -> list[Group]:
     """Test that at every eps, the bound of Theorem 2 is least between the fewest and the most rounds."""
     rows = rows_of(evidence, "theorem2_bound", {"d": 1})
     curves = rows.pivot(index="T", columns="eps", values="value")
     best, low, high = curves.idxmin(), curves.index.min(), curves.index.max()
     needs = f"between {low:g} and {high:g}"
     shown = {f"eps = {e:g}": Comparison(low < T < high, needs=needs, value=f"{T:g}") for e, T in best.items()}
-    return exact_check([("best number of rounds", "", "", shown)])
+    return [Group("best number of rounds", "", "", shown)]

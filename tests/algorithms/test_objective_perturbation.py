@@ -25,8 +25,7 @@ from dpml.algorithms.perturbation import (
 )
 from dpml.audit.neighbours import synthetic_parties
 from dpml.optim.convex import optimum
-from dpml.optim.logistic import longest_minimiser
-from dpml.optim.losses import Loss
+from dpml.optim.losses import Loss, longest_minimiser
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.privacy.proofs import objective_perturbation as objective
 

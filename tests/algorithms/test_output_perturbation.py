@@ -14,7 +14,8 @@ from dpml.algorithms.baselines import Batch, Individual
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote, vote_shares
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Simplex
-from dpml.optim.logistic import fit, hard_targets, longest_minimiser
+from dpml.optim.convex import fit
+from dpml.optim.losses import hard_targets, longest_minimiser
 from dpml.privacy import Budget, Problem, noise
 
 LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)

@@ -15,7 +15,8 @@ from sklearn.tree import DecisionTreeClassifier
 from dpml.algorithms.baselines import Individual
 from dpml.algorithms.ensemble import Soft, Vote, count_votes, vote_shares, voting_risk_bound
 from dpml.errors import UserError
-from dpml.optim.logistic import TOLERANCE, fit, hard_targets, longest_minimiser
+from dpml.optim.convex import TOLERANCE, fit
+from dpml.optim.losses import hard_targets, longest_minimiser
 from dpml.privacy import Budget, Problem
 
 LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)

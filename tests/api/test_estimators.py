@@ -349,11 +349,6 @@ def test_a_mistake_is_named(parameters, named):
         dpml.PrivateClassifier(**{"bounds": UNIT, **parameters}).fit(X, t > 0)
 
 
-def test_an_unknown_parameter_has_a_nearest_one():
-    with pytest.raises(TypeError, match="did you mean 'eps'"):
-        dpml.PrivateClassifier(epsilon=1)
-
-
 @SEEDED
 def test_numbers_may_be_of_numpy():
     X, t = made_up()

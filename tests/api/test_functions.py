@@ -150,7 +150,7 @@ def test_numbers_and_paths_of_libraries_are_values():
 
 def test_lists_are_lists_where_keys_take_them_and_sweeps_elsewhere():
     keys = {"eps": [0.1, 1], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
-    settings = settings_of(["loss=logistic,squared"], keys, None)
+    settings = settings_of(["loss=logistic,squared"], keys, None).swept()
     assert settings.lists == {"loss": ["logistic", "squared"], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
     assert settings.given == {"eps": [0.1, 1]}
 

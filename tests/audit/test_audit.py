@@ -192,11 +192,11 @@ def test_a_learned_direction_is_nearly_as_good_as_the_exact_one() -> None:
     root = rng.standard_normal((4, 4))
     shift = np.array([1.0, -1.0, 0.5, 0.0])
 
-    def sample(which, rng, draws):
-        return rng.standard_normal((draws, 4)) @ root + which * shift
+    def source(which, rng, draws, views):
+        return {"release": rng.standard_normal((draws, 4)) @ root + which * shift}
 
     mu = gdp.correlated(root.T @ root, shift)
-    ((attack, first, second),) = Scores.of([Exposure("release", sample)], 40_000, rng)["release"].attacks
+    ((attack, first, second),) = Scores.of([Exposure("release", source)], 40_000, rng)["release"].attacks
     assert attack.name == LEARNED
     spread = np.sqrt((first.var() + second.var()) / 2)
     assert (second.mean() - first.mean()) / spread == pytest.approx(mu, rel=0.05)

@@ -12,18 +12,20 @@ from quick import quick_first
 from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
+from dpml.algorithms import perturbation
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import (
     GaussianObjectivePerturbation,
     ObjectivePerturbation,
 )
+from dpml.audit import output_density
 from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
 from dpml.audit.views import exposures
 from dpml.audit.worst_cases import worst_case
 from dpml.mechanism.carriers import Way
 from dpml.optim.convex import mean_hessian
-from dpml.optim.losses import ShiftedLogistic, mean_gradient
+from dpml.optim.losses import mean_gradient
 from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -301,10 +303,12 @@ def test_too_little_noise(monkeypatch, algorithm, name, factor) -> None:
 def test_a_margin_that_makes_gradients_longer(monkeypatch, kind) -> None:
     """log(1 + exp(b - 2 y x'w)): a row's gradient is up to 2 long, and 1 is counted."""
     algorithm = kind(LOGISTIC, calibration="tight", shift=2.0)
-    value, slope, curvature = (getattr(ShiftedLogistic, name) for name in ("value", "slope", "curvature"))
-    monkeypatch.setattr(ShiftedLogistic, "value", lambda self, t, y: value(self, 2 * t, y))
-    monkeypatch.setattr(ShiftedLogistic, "slope", lambda self, t, y: 2 * slope(self, 2 * t, y))
-    monkeypatch.setattr(ShiftedLogistic, "curvature", lambda self, t, y: 4 * curvature(self, 2 * t, y))
+    places = [(output_density, name) for name in ("minimise_convex", "mean_gradient", "mean_hessian")]
+    for module, name in (*places, (perturbation, "minimise_convex")):
+        right = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda loss, X, *of, right=right, **to: right(loss, 2 * X, *of, **to))
+    right = amp.gradient_lengths
+    monkeypatch.setattr(amp, "gradient_lengths", lambda loss, rows, *of: right(loss, (2 * rows[0], *rows[1:]), *of))
     assert attacked(algorithm, 10_000, problem=PROBLEM)["release"].verdict == "BUG"
 
 

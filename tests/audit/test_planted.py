@@ -50,7 +50,6 @@ from dpml.mechanism.carriers import Carrier
 from dpml.optim import gradients, losses
 from dpml.optim.gradients import PartyGradients, Rows
 from dpml.optim.losses import LOSSES
-from dpml.optim.slopes import Slopes
 from dpml.packs.frontier import audits, newton, outpert  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.adassp import AdaptiveStatistics
 from dpml.packs.frontier.newton import NoisyNewton
@@ -268,8 +267,8 @@ def clip_times(factor: float) -> Bug:
     )
 
 
-def uncut(self, X, y, v, dtype=np.float32) -> Rows:
-    return Rows.of(self.loss, X, y, v, dtype, 1e3 if self.loss.name == "squared" else 1.0)
+def uncut(right):
+    return staticmethod(lambda loss, X, y, v, dtype=np.float32, clip=None: right(loss, X, y, v, dtype, 1e3))
 
 
 def not_cut(right):
@@ -327,7 +326,7 @@ SENT = {
             patched(network, "clipped_sum", lambda right: lambda m, X, y, loss, clip: right(m, X, y, loss, 9.0)),
             NN_CAPE, FEW, THREE, marks=slow,
         ),
-        *(case(patched(Slopes, "rows", lambda _: uncut), a, 2_000, SUMS) for a in SQUARED_DESCENTS),
+        *(case(patched(Rows, "of", uncut), a, 2_000, SUMS) for a in SQUARED_DESCENTS),
         case(
             patched(coefficients, "checked", lambda right: lambda *a: 2 * right(*a)),
             SSP_GRID, FEW, SUMS, FOUR,

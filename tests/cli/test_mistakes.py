@@ -107,7 +107,8 @@ def test_the_sentences_of_further_mistakes(tmp_path, words, expected) -> None:
     ("words", "expected"),
     [
         (["guarantee", "eps=[1,2]"], "eps"),
-        (["guarantee", "partition=[equal]"], "write partition=equal"),
+        (["guarantee", "partition=[equal]"], "partition must have one value"),
+        (["release", "eps=1,2"], "eps must have one value"),
         (["guarantee", "d=x"], "d must be a whole number"),
         (["guarantee", "M=10", "N=5"], "M=10"),
         (["plot", "nowhere"], "nowhere/rows.csv"),

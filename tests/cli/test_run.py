@@ -17,7 +17,7 @@ from dpml import cli
 from dpml.config.build import completed
 from dpml.errors import UserError
 from dpml.files import shipped_folder
-from dpml.running import executors, expansion
+from dpml.running import expansion, runner
 from dpml.running.store import Store
 
 PROGRAM = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()"]
@@ -157,7 +157,7 @@ def at_the_first_cell(monkeypatch, sign):
 )
 def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch, words):
     own(tmp_path)
-    measure, left = executors.measure, [None]
+    measure, left = runner.measure, [None]
 
     def interrupting(cell, release=None):
         if not left:
@@ -165,7 +165,7 @@ def test_interrupted_the_same_command_goes_on(run_command, tmp_path, monkeypatch
         left.clear()
         return measure(cell)
 
-    monkeypatch.setattr(executors, "measure", interrupting)
+    monkeypatch.setattr(runner, "measure", interrupting)
     outcome = run_command("dpml-run", *words)
     assert outcome.code == 130
     assert "interrupted: completed cells are saved; resume with: dpml-run" in outcome.err

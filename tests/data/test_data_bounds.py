@@ -15,16 +15,15 @@ from dpml.data import Files, Info, Range, Raw
 from dpml.data.preprocess import (
     EACH_ROW,
     STATED,
-    after_one_hot,
+    apply_steps,
     check_bounds,
-    fit_apply,
+    coded_width,
     hats,
     indicators,
-    maps,
+    levels_of,
     norms,
     private_note,
     scale_target,
-    stated_apply,
     width,
 )
 from dpml.data.sets.official import Adult, Bank, KDDCup99, KDDCup9970k
@@ -82,14 +81,14 @@ def test_rows_end_in_the_unit_ball_whatever_they_are(steps):
     train, test = rows(2000), rows(500, seed=1)
     before = train.copy(), test.copy()
     train.flags.writeable = test.flags.writeable = False
-    X, X_test, record = stated_apply(steps, train, test, COLUMNS)
+    X, X_test, record = apply_steps(steps, train, test, COLUMNS)
     assert norms(X).max() <= 1
     assert norms(X_test).max() <= 1  # which fitted scales cannot promise
     cut = 4 - 1 + 3 - 1 if "bin" in steps else 5 - 1 + 4 - 1 if "spline" in steps else 0
-    assert X.shape[1] == X_test.shape[1] == after_one_hot(COLUMNS) + ("bias" in steps) + cut
+    assert X.shape[1] == X_test.shape[1] == coded_width(levels_of(COLUMNS)) + ("bias" in steps) + cut
     assert X.shape[1] == width(steps, COLUMNS)
     assert [entry["step"] for entry in record] == ["ranges", *steps]
-    assert norms(stated_apply(steps, extremes(COLUMNS), test, COLUMNS)[0]).max() <= 1
+    assert norms(apply_steps(steps, extremes(COLUMNS), test, COLUMNS)[0]).max() <= 1
     np.testing.assert_array_equal(train, before[0])
     np.testing.assert_array_equal(test, before[1])
 
@@ -97,27 +96,26 @@ def test_rows_end_in_the_unit_ball_whatever_they_are(steps):
 @pytest.mark.parametrize("steps", STEPS_IN_USE)
 def test_no_row_has_a_share_in_what_becomes_of_another(steps):
     train = rows(50)
-    X, X_test, record = stated_apply(steps, train, train[:7], COLUMNS)
-    alone = np.concatenate([stated_apply(steps, row[None], train[:1], COLUMNS)[0] for row in train])
+    X, X_test, record = apply_steps(steps, train, train[:7], COLUMNS)
+    alone = np.concatenate([apply_steps(steps, row[None], train[:1], COLUMNS)[0] for row in train])
     np.testing.assert_allclose(X, alone, rtol=1e-13)
     np.testing.assert_allclose(X_test, X[:7], rtol=1e-13)
-    assert record == stated_apply(steps, rows(3, seed=4), train, COLUMNS)[2]
-    assert record == [facts for _, facts in maps(steps, COLUMNS)[0]]
+    assert record == apply_steps(steps, rows(3, seed=4), train, COLUMNS)[2]
     assert {entry["fitted_on"] for entry in record} <= {STATED, EACH_ROW}
     assert private_note(record) == ""
 
 
 def test_numbers_by_hand():
     X = np.array([[50, 2, 99, -1, 0], [120, -1, -5, 7, 1], [-3, 0, 1e9, -9, -1]], dtype=float)
-    scaled, _, _ = stated_apply(["one_hot", "min_max"], X, X[:0], COLUMNS)
+    scaled, _, _ = apply_steps(["one_hot", "min_max"], X, X[:0], COLUMNS)
     # age, income, change; then three colours and two answers
     expected = [[0.5, math.log(100) / math.log(100_000), 0.5, 0, 0, 1, 1, 0], [1, 0, 1, 0, 0, 0, 0, 1], [0, 1, 0]]
     expected[2] += [1, 0, 0, 0, 0]
     np.testing.assert_allclose(scaled, expected, rtol=1e-12)
-    largest, _, _ = stated_apply(["one_hot", "max_abs"], X, X[:0], COLUMNS)
+    largest, _, _ = apply_steps(["one_hot", "max_abs"], X, X[:0], COLUMNS)
     np.testing.assert_allclose(largest[:, 0], [0.5, 1, 0])
     np.testing.assert_allclose(largest[:, 2], [-0.25, 0.5, -1])
-    centred, _, _ = stated_apply(["one_hot", "centre"], X, X[:0], COLUMNS)
+    centred, _, _ = apply_steps(["one_hot", "centre"], X, X[:0], COLUMNS)
     np.testing.assert_allclose(centred[:, 0], [0, 50, -50])
     np.testing.assert_allclose(centred[:, 2], [0, 3, -3])
     np.testing.assert_allclose(centred[:, 3:], scaled[:, 3:] - 0.5)
@@ -125,7 +123,7 @@ def test_numbers_by_hand():
 
 def test_a_missing_value_becomes_the_middle_of_its_range():
     columns = {"grade": Range(1, 10), "income": Range(0, 99_999, log=True)}
-    X, X_test, record = stated_apply(["impute", "min_max"], np.full((1, 2), np.nan), np.full((1, 2), np.nan), columns)
+    X, X_test, record = apply_steps(["impute", "min_max"], np.full((1, 2), np.nan), np.full((1, 2), np.nan), columns)
     np.testing.assert_allclose(X, [[0.5, 0.5]])
     np.testing.assert_allclose(X_test, [[0.5, 0.5]])
     assert "training_cells_imputed" not in record[1]
@@ -135,7 +133,7 @@ def test_a_value_that_is_filled_in_after_rows_were_clipped_counts_in_the_largest
     columns = {f"column {number}": Range(0, 1) for number in range(9)}
     row = np.append(np.ones(8), np.nan)[None]  # clipping divides by its norm, NaN: then all values are filled in
     for steps in (["clip", "impute", "max_norm"], ["sample_norm", "impute", "bias", "max_norm"]):
-        X, _, _ = stated_apply(steps, row, row, columns)
+        X, _, _ = apply_steps(steps, row, row, columns)
         assert norms(X).max() <= 1
 
 
@@ -151,9 +149,9 @@ def test_a_value_that_is_filled_in_after_rows_were_clipped_counts_in_the_largest
 )
 def test_max_norm_divides_by_the_largest_norm_that_the_ranges_allow(steps, norm):
     """Ends of ranges are where a norm is largest, so that trying all of them finds it."""
-    before = norms(stated_apply(steps, extremes(COLUMNS), rows(1), COLUMNS)[0]).max()
+    before = norms(apply_steps(steps, extremes(COLUMNS), rows(1), COLUMNS)[0]).max()
     assert before == pytest.approx(norm, rel=1e-9)
-    after = norms(stated_apply((*steps, "max_norm"), extremes(COLUMNS), rows(1), COLUMNS)[0]).max()
+    after = norms(apply_steps((*steps, "max_norm"), extremes(COLUMNS), rows(1), COLUMNS)[0]).max()
     assert 1 - 1e-9 <= after <= 1
 
 
@@ -263,7 +261,7 @@ UNCUT = COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
 )
 def test_steps_that_cannot_be_taken_are_refused_in_a_sentence(steps, there, columns, told):
     with pytest.raises(UserError, match=told):
-        stated_apply(steps, rows(3)[:, :there], rows(3)[:, :there], columns)
+        apply_steps(steps, rows(3)[:, :there], rows(3)[:, :there], columns)
 
 
 # ---- the built-in data sets
@@ -275,7 +273,7 @@ def test_every_column_has_a_range_or_its_values(name):
     listed = [column for column in info.columns.values() if not isinstance(column, Range)]
     assert all(len(set(column)) == len(column) for column in listed)
     added = {"adult": 1, "bank": 2, "kddcup99": 4, "kddcup99_70k": 4}.get(name, 0)  # values that no row has
-    assert after_one_hot(info.columns) == info.features + added
+    assert coded_width(levels_of(info.columns)) == info.features + added
     assert info.bounds.endswith(".")
     assert (info.target is not None) == (info.task == "regression")
 
@@ -431,10 +429,10 @@ def test_a_linear_model_of_a_spline_is_the_linear_interpolation():
 def test_parts_are_of_the_columns_own_unit_and_scale():
     columns = {"pay": Range(0, 999, log=True, edges=(1, 99)), "age": Range(0, 100)}
     table = np.array([[0.0, 7], [0.5, 8], [1, 9], [98, 9], [99, 9], [5000, 9]])
-    X, _, _ = stated_apply(("bin",), table, table[:0], columns)
+    X, _, _ = apply_steps(("bin",), table, table[:0], columns)
     np.testing.assert_array_equal(X[:, 0], table[:, 1])
     np.testing.assert_array_equal(X[:, 1:].argmax(axis=1), [0, 0, 1, 1, 2, 2])
-    X, _, _ = stated_apply(("spline",), table, table[:0], columns)
+    X, _, _ = apply_steps(("spline",), table, table[:0], columns)
     np.testing.assert_allclose(X[1, 1:], [1 - np.log2(1.5), np.log2(1.5), 0, 0], atol=1e-15)
     assert Range(0, 999, log=True).parts(3) == pytest.approx((9, 99))
     assert Range(-1, 1).parts(4) == pytest.approx((-0.5, 0, 0.5))
@@ -442,7 +440,7 @@ def test_parts_are_of_the_columns_own_unit_and_scale():
 
 def test_parts_need_stated_ranges():
     with pytest.raises(UserError, match=r"must not have bin with dataset\.bounds=fitted"):
-        fit_apply(("one_hot", "bin"), rows(9), rows(0), (0, 3, 0, 0, 2))
+        apply_steps(("one_hot", "bin"), rows(9), rows(0), (0, 3, 0, 0, 2))
 
 
 @pytest.mark.parametrize("log", [False, True])
@@ -452,6 +450,6 @@ def test_rows_of_parts_are_finite_and_in_the_ball_at_and_between_all_edges(log):
     columns = {"a": Range(0, 50, log=log, edges=tuple(edges))}
     x = np.concatenate([[0.0, 50.0], edges, np.nextafter(edges, 0), np.nextafter(edges, 99), rng.uniform(0, 50, 999)])
     for step in ("bin", "spline"):
-        X, _, _ = stated_apply((step, "max_norm"), x[:, None], x[:0, None], columns)
+        X, _, _ = apply_steps((step, "max_norm"), x[:, None], x[:0, None], columns)
         assert np.isfinite(X).all()
         assert norms(X).max() <= 1

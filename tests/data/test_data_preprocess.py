@@ -8,7 +8,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import sparse
 
 from dpml.data.info import Range
-from dpml.data.preprocess import STEPS, distinct, fit_apply, norms, private_note, stated_apply, width
+from dpml.data.preprocess import STEPS, apply_steps, distinct, norms, private_note, width
 from dpml.errors import UserError
 
 SCALING = [
@@ -30,7 +30,7 @@ def test_training_rows_end_in_the_unit_ball_and_inputs_are_untouched(steps):
     train, test = rows(40), rows(20, seed=1)
     before = train.copy(), test.copy()
     train.flags.writeable = test.flags.writeable = False
-    X, X_test, record = fit_apply(steps, train, test)
+    X, X_test, record = apply_steps(steps, train, test)
     assert norms(X).max() <= 1
     assert X.shape[1] == X_test.shape[1] == width(steps, 5)
     assert [entry["step"] for entry in record] == [step.partition(":")[0] for step in steps]
@@ -41,8 +41,8 @@ def test_training_rows_end_in_the_unit_ball_and_inputs_are_untouched(steps):
 @pytest.mark.parametrize("steps", [*SCALING, ("pca:3", "max_norm"), ("impute", "min_max")])
 def test_no_step_looks_at_test_rows(steps):
     train = rows(40)
-    X, _, record = fit_apply(steps, train, rows(20, seed=1))
-    again, _, record_again = fit_apply(steps, train, 1e3 * rows(7, seed=2))
+    X, _, record = apply_steps(steps, train, rows(20, seed=1))
+    again, _, record_again = apply_steps(steps, train, 1e3 * rows(7, seed=2))
     np.testing.assert_array_equal(X, again)
     assert record == record_again
 
@@ -50,13 +50,13 @@ def test_no_step_looks_at_test_rows(steps):
 @pytest.mark.parametrize("steps", [*SCALING, ("pca:3", "max_norm")])
 def test_the_same_map_is_applied_to_both_parts(steps):
     train = rows(40)
-    X, X_test, _ = fit_apply(steps, train, train[::-1])
+    X, X_test, _ = apply_steps(steps, train, train[::-1])
     np.testing.assert_allclose(X_test, X[::-1], atol=1e-14)
 
 
 def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
     X = rows(40_000, 3)
-    whole, _, _ = fit_apply(["min_max", "centre", "max_norm", "bias"], X, X[:0])
+    whole, _, _ = apply_steps(["min_max", "centre", "max_norm", "bias"], X, X[:0])
     low, high = X.min(axis=0), X.max(axis=0)
     scaled = (X - low) / (high - low)
     scaled -= scaled.mean(axis=0)
@@ -67,13 +67,13 @@ def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
 def test_constant_features_and_zero_rows_do_no_harm():
     X = np.zeros((5, 2))
     for step in set(STEPS) - {"one_hot", "treatment", "pca", "bin", "spline"}:
-        assert np.all(np.isfinite(fit_apply([step], X, X)[0]))
+        assert np.all(np.isfinite(apply_steps([step], X, X)[0]))
 
 
 def test_one_hot_knows_the_training_values_only():
     train = np.array([[1.5, 0], [2.5, 2], [0.5, 1]])
     test = np.array([[9.0, -1], [8.0, 2]])
-    X, X_test, record = fit_apply(["one_hot"], train, test, levels=(0, 3))
+    X, X_test, record = apply_steps(["one_hot"], train, test, columns=(0, 3))
     np.testing.assert_array_equal(X, [[1.5, 1, 0, 0], [2.5, 0, 0, 1], [0.5, 0, 1, 0]])
     np.testing.assert_array_equal(X_test, [[9, 0, 0, 0], [8, 0, 0, 1]])
     assert record[0]["columns"] == 4
@@ -81,7 +81,7 @@ def test_one_hot_knows_the_training_values_only():
 
 def test_impute_fills_in_the_training_median():
     train = np.array([[1.0, np.nan], [2.0, 4.0], [9.0, 6.0]])
-    X, X_test, record = fit_apply(["impute"], train, np.array([[np.nan, np.nan]]))
+    X, X_test, record = apply_steps(["impute"], train, np.array([[np.nan, np.nan]]))
     np.testing.assert_array_equal(X, [[1, 5], [2, 4], [9, 6]])
     np.testing.assert_array_equal(X_test, [[2, 5]])
     assert record[0]["training_cells_imputed"] == 1
@@ -95,8 +95,8 @@ def test_sparse_pca_is_dense_pca():
     X[:, 7] = 0  # a feature that only the test part has
     test = X[:50].copy()
     test[:, 7] = 5
-    dense, dense_test, _ = fit_apply(["pca:4", "max_norm"], X, test)
-    thin, thin_test, _ = fit_apply(["pca:4", "max_norm"], sparse.csr_matrix(X), sparse.csr_matrix(test))
+    dense, dense_test, _ = apply_steps(["pca:4", "max_norm"], X, test)
+    thin, thin_test, _ = apply_steps(["pca:4", "max_norm"], sparse.csr_matrix(X), sparse.csr_matrix(test))
     np.testing.assert_allclose(np.abs(thin), np.abs(dense), atol=1e-8)
     np.testing.assert_allclose(np.abs(thin_test), np.abs(dense_test), atol=1e-8)
     # and both are the projections on the leading eigenvectors of the covariance
@@ -118,7 +118,7 @@ def test_sparse_pca_is_dense_pca():
 )
 def test_mistakes_are_told(steps, levels, told):
     with pytest.raises(UserError, match=told):
-        fit_apply(steps, rows(9), rows(2), levels)
+        apply_steps(steps, rows(9), rows(2), levels)
 
 
 def test_missing_values_need_impute():
@@ -126,9 +126,9 @@ def test_missing_values_need_impute():
     holes = np.array([[1.0, 2.0], [np.nan, 3.0]])
     for train, test in ((holes, rows(9, 2)), (rows(9, 2), holes)):
         with pytest.raises(UserError, match=r"begin with impute, because values are missing: \[impute, max_norm\]"):
-            fit_apply(["max_norm"], train, test)
+            apply_steps(["max_norm"], train, test)
     with pytest.raises(UserError, match="must begin with impute"):
-        stated_apply(["max_norm"], rows(9, 2), holes, {"a": Range(0, 1), "b": Range(0, 1)})
+        apply_steps(["max_norm"], rows(9, 2), holes, {"a": Range(0, 1), "b": Range(0, 1)})
 
 
 @pytest.mark.parametrize("step", ["min_max", "symmetric", "max_abs", "centre", "pca:1", "max_norm", "clip", "bias"])
@@ -136,8 +136,8 @@ def test_nothing_is_fitted_before_missing_values_are_filled_in(step):
     """The scale of a column with a missing value would be NaN: all of the column, or of the table, became 0."""
     holes = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0], [5.0, 1.0]])
     with pytest.raises(UserError, match=rf"must begin with impute, because values are missing: \[impute, {step[:3]}"):
-        fit_apply([step, "impute"], holes, holes[:1])
-    assert fit_apply(["one_hot", "impute"], holes, holes[:1])[0][1, 0] == 3
+        apply_steps([step, "impute"], holes, holes[:1])
+    assert apply_steps(["one_hot", "impute"], holes, holes[:1])[0][1, 0] == 3
 
 
 @pytest.mark.parametrize("step", ["bin", "spline"])
@@ -145,38 +145,38 @@ def test_a_missing_value_is_in_no_part_of_a_range(step):
     columns = {"a": Range(0, 6, edges=(2, 4)), "b": Range(0, 6)}
     holes = np.array([[1.0, 2.0], [np.nan, 4.0]])
     with pytest.raises(UserError, match=rf"must begin with impute, because values are missing: \[impute, {step}\]"):
-        stated_apply([step, "impute"], holes, holes, columns)
-    assert np.isfinite(stated_apply(["impute", step], holes, holes, columns)[0]).all()
+        apply_steps([step, "impute"], holes, holes, columns)
+    assert np.isfinite(apply_steps(["impute", step], holes, holes, columns)[0]).all()
 
 
 @pytest.mark.parametrize("steps", [["bin", "spline"], ["spline", "bin"]])
 def test_columns_are_cut_once(steps):
     with pytest.raises(UserError, match="before it"):
-        stated_apply(steps, rows(3, 1), rows(3, 1), {"a": Range(0, 6, edges=(2, 4))})
+        apply_steps(steps, rows(3, 1), rows(3, 1), {"a": Range(0, 6, edges=(2, 4))})
 
 
 @pytest.mark.parametrize("step", ["pca:3", "bias", "max_norm"])
 def test_one_hot_leaves_numbers_as_they_are(step):
     X = rows(20)
-    np.testing.assert_array_equal(fit_apply([step, "one_hot"], X, X)[0], fit_apply([step], X, X)[0])
+    np.testing.assert_array_equal(apply_steps([step, "one_hot"], X, X)[0], apply_steps([step], X, X)[0])
 
 
 def test_principal_components_of_symbols_are_numbers():
     X = np.column_stack([rows(40, 1), np.arange(40) % 5])
-    done, _, _ = fit_apply(["one_hot", "pca:4", "symmetric"], X, X[:1], levels=(0, 5))
+    done, _, _ = apply_steps(["one_hot", "pca:4", "symmetric"], X, X[:1], columns=(0, 5))
     np.testing.assert_allclose(done.min(axis=0), -1)
     np.testing.assert_allclose(done.max(axis=0), 1)
 
 
 def test_sparse_features_need_pca_first():
     with pytest.raises(UserError, match="must begin with pca:D"):
-        fit_apply(["max_norm"], sparse.csr_matrix(rows(9)), sparse.csr_matrix(rows(2)))
+        apply_steps(["max_norm"], sparse.csr_matrix(rows(9)), sparse.csr_matrix(rows(2)))
 
 
 def test_private_note_names_what_was_fitted_on_private_rows():
-    _, _, record = fit_apply(["min_max", "centre", "clip"], rows(9), rows(2))
+    _, _, record = apply_steps(["min_max", "centre", "clip"], rows(9), rows(2))
     assert private_note(record) == "min_max,centre fitted on training rows"
-    assert private_note(fit_apply(["clip", "bias"], rows(9), rows(2))[2]) == ""
+    assert private_note(apply_steps(["clip", "bias"], rows(9), rows(2))[2]) == ""
 
 
 @given(arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])))
@@ -192,7 +192,7 @@ def test_every_row_is_a_copy_of_its_first_appearance(X):
 def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> None:
     """Which is that of a negative number, of a positive one, or 0."""
     X = np.array([[1.0, -1.0, 0.0, -2.0], [-4.0, 5.0, 0.0, -8.0]])
-    done, test, record = fit_apply(["max_abs"], X, np.array([[8.0, -5.0, 3.0, 2.0]]))
+    done, test, record = apply_steps(["max_abs"], X, np.array([[8.0, -5.0, 3.0, 2.0]]))
     np.testing.assert_allclose(done, [[0.25, -0.2, 0, -0.25], [-1, 1, 0, -1]])
     np.testing.assert_allclose(test, [[2, -1, 3, 0.25]])
     assert private_note(record) == "max_abs fitted on training rows"
@@ -201,7 +201,7 @@ def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> Non
 def test_symmetric_leaves_symbolic_columns_alone() -> None:
     """Two numeric columns and one of three values: the numeric ones end at -1 and 1, also where one is constant."""
     X = np.array([[2.0, 5.0, 0.0], [4.0, 5.0, 2.0], [3.0, 5.0, -1.0]])
-    done, test, record = fit_apply(["one_hot", "symmetric"], X, np.array([[5.0, 5.0, 1.0]]), levels=(0, 0, 3))
+    done, test, record = apply_steps(["one_hot", "symmetric"], X, np.array([[5.0, 5.0, 1.0]]), columns=(0, 0, 3))
     np.testing.assert_allclose(done, [[-1, 0, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
     np.testing.assert_allclose(test, [[2, 0, 0, 1, 0]])
     assert private_note(record) == "symmetric fitted on training rows"

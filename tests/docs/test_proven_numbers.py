@@ -64,8 +64,6 @@ def proven(**settings: object) -> float:
 
 
 def test_the_textbooks_noise() -> None:
-    textbook = gdp.eps_of(gdp.classical_mu(10, 1e-5), 1e-5)
-    assert f"gives {written(textbook, 5)}." in page("privacy")
     in_a_pack = gdp.eps_of(gdp.classical_mu(10, 1e-3), 1e-3)
     assert f"(noise for ε = 10 gives {written(in_a_pack)})" in page("howto/add_a_paper")
 

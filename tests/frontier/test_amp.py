@@ -10,7 +10,7 @@ from scipy import stats
 
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
-from dpml.optim.losses import ShiftedLogistic
+from dpml.optim.losses import Logistic
 from dpml.packs.frontier import amp
 from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, noise
@@ -101,7 +101,7 @@ def test_without_noise_it_is_the_minimum_and_nothing_is_proven() -> None:
         best = optimum(LOGISTIC, parties.X, parties.y, 0.05)
         assert np.abs(released.weights - best).max() <= sent(algorithm, budget, parties.problem).gamma / 0.05 + 1e-7
         assert proven(algorithm, budget, parties.problem)["release"] == math.inf
-    best = optimum(ShiftedLogistic(2.0), parties.X, parties.y, 0.05)
+    best = optimum(Logistic(2.0), parties.X, parties.y, 0.05)
     assert np.allclose(
         release_of(replace(TIGHT, lam=0.05, shift=2.0), parties, [budget], 1, seed=0).weights, best, atol=1e-6
     )

@@ -15,7 +15,7 @@ from dpml.audit.neighbours import synthetic_parties
 from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.convex import optimum
-from dpml.optim.losses import ShiftedLogistic
+from dpml.optim.losses import Logistic
 from dpml.packs.frontier import outpert
 from dpml.packs.frontier.outpert import Fit, GaussianOutput, added, gradient_error, gradient_lengths
 from dpml.privacy import Budget, Problem
@@ -166,7 +166,7 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
 # ---- what a solver leaves
 
 
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, ShiftedLogistic(2.0)], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, Logistic(2.0)], ids=lambda loss: loss.name)
 def test_a_measured_gradient_is_as_wrong_as_is_counted_at_most(loss) -> None:
     """Against 60 digits, at long and at short models; the error that is found is a tenth of what is counted."""
     mp.dps = 60

@@ -7,8 +7,8 @@ import pytest
 from examples import LOGISTIC, SIGMOID, SQUARED, clipped_slope
 
 from dpml.optim.gradients import Rows
+from dpml.optim.losses import Slopes
 from dpml.optim.merged_descent import MergedDescent
-from dpml.optim.slopes import Slopes
 
 CUT = [Slopes(LOGISTIC, 0.1), Slopes(LOGISTIC, 0.5), Slopes(LOGISTIC, 0.8), Slopes(SQUARED, 0.3), Slopes(SQUARED, 1.5)]
 ALL = [*CUT, Slopes(LOGISTIC), Slopes(SIGMOID)]
@@ -26,6 +26,10 @@ def rows_and_labels(loss, n: int, d: int, seed: int = 0):
     return X, np.clip(scores, -1, 1) if loss is SQUARED else np.where(scores > 0, 1.0, -1.0)
 
 
+def rows_of(slopes: Slopes, X, y, v, dtype=np.float32) -> Rows:
+    return Rows.of(slopes.loss, X, y, v, dtype, slopes.clip)
+
+
 @pytest.mark.parametrize("slopes", ALL, ids=named)
 @pytest.mark.parametrize("weights", ["equal", "unequal"])
 def test_gradients_are_those_of_a_plain_loop(slopes, weights):
@@ -34,7 +38,7 @@ def test_gradients_are_those_of_a_plain_loop(slopes, weights):
     # duplicates, some with another label
     X, y = np.concatenate([X, X[:40], X[:40]]), np.concatenate([y, y[:40], -y[:40]])
     v = np.full(len(y), 1 / len(y)) if weights == "equal" else rng.random(len(y)) / len(y)
-    rows = slopes.rows(X, y, v, np.float64)
+    rows = rows_of(slopes, X, y, v, np.float64)
     assert sum(map(len, rows.half)) == 280  # equal rows keep their places
     w = 3 * rng.standard_normal((7, 5))
     found = rows.gradient(w)
@@ -47,8 +51,8 @@ def test_gradients_are_those_of_a_plain_loop(slopes, weights):
 def test_single_precision_is_enough(slopes):
     X, y = rows_and_labels(slopes.loss, 3000, 20)
     v, w = np.full(3000, 1 / 3000), 5 * np.random.default_rng(0).standard_normal((4, 20))
-    single = slopes.rows(X, y, v).gradient(w.astype(np.float32))
-    double = slopes.rows(X, y, v, np.float64).gradient(w)
+    single = rows_of(slopes, X, y, v).gradient(w.astype(np.float32))
+    double = rows_of(slopes, X, y, v, np.float64).gradient(w)
     np.testing.assert_allclose(single, double, atol=2e-6)
 
 
@@ -85,7 +89,7 @@ def test_a_round_on_cut_slopes_brings_models_together_as_counted(slopes, lam):
         two = one + reach * rng.standard_normal((200, 3))
         after = []
         for w in (one, two):
-            after.append(w - step * (slopes.rows(X, y, v, np.float64).gradient(w) + lam * w))
+            after.append(w - step * (rows_of(slopes, X, y, v, np.float64).gradient(w) + lam * w))
         ratio = np.linalg.norm(after[0] - after[1], axis=1) / np.linalg.norm(one - two, axis=1)
         assert ratio.max() <= max(abs(1 - step * lam), abs(1 - step * (slopes.smoothness + lam))) * (1 + 1e-9)
 

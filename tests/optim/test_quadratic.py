@@ -78,14 +78,6 @@ def test_what_is_singular_up_to_rounding_is_trimmed_wherever_it_stands_in_a_stac
         assert np.allclose(w[expected.index(False)], [-1 / 2, 0])
 
 
-@pytest.fixture(params=["all eigenvectors", "those above the floor"])
-def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Large matrices are decomposed in part only; here, small ones are too."""
-    if request.param == "those above the floor":
-        monkeypatch.setattr(quadratic, "_LARGE", 1)
-
-
-@pytest.mark.usefixtures("either_way")
 def test_a_floor_raises_low_eigenvalues_and_leaves_the_others() -> None:
     """Against the matrix that is meant, put together by hand, each with a floor of its own."""
     A, b = stack(np.random.default_rng(3), 40, 5, shift=2.5)
@@ -101,7 +93,6 @@ def test_a_floor_raises_low_eigenvalues_and_leaves_the_others() -> None:
     assert kinds == {(True, True), (False, True), (False, False)}
 
 
-@pytest.mark.usefixtures("either_way")
 def test_a_floor_of_zero_trims() -> None:
     A, b = stack(np.random.default_rng(4), 40, 5, shift=1)
     for found, expected in zip(

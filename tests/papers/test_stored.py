@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpml.reporting.claim_tests import agrees, by_chance, nine_in_ten
+from dpml.reporting.claim_tests import agrees, by_chance
 from dpml.reporting.claims import Claim, Evidence, Reading
 
 PLOTTED = Reading("plotted", "authors", "noisy_objective")
@@ -104,10 +104,3 @@ def test_means_are_compared_with_their_signs():
     found = flat(points)
     cancelling = found.rows.assign(value=np.where(found.rows["seed"] == 0, 2.1, -1.9))
     assert decide(Evidence(cancelling, points, found.axes)) == "reproduced"
-
-
-def test_nine_in_ten():
-    assert nine_in_ten([True] * 9 + [False]) is True
-    assert nine_in_ten([True] * 9 + [None]) is True
-    assert nine_in_ten([True] * 8 + [None, False]) is None
-    assert nine_in_ten([True] * 8 + [False, False]) is False

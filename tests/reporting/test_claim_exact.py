@@ -5,7 +5,7 @@ import pytest
 
 from dpml.reporting.claim_exact import at_most, private, rows_of
 from dpml.reporting.claim_tests import all_of
-from dpml.reporting.claims import Evidence, NotComputedError, Reading
+from dpml.reporting.claims import Evidence, NotComputedError, Reading, holds
 
 PLAIN = Reading("as stated", "paper", "")
 ROWS = pd.DataFrame(
@@ -28,24 +28,24 @@ def made(test, *arguments):
 
 
 def test_a_number_is_kept_up_to_rounding():
-    assert check(made(at_most, "exact", 8)).holds
-    assert check(made(at_most, "exact", 8 * (1 - 1e-13))).holds
+    assert holds(check(made(at_most, "exact", 8)))
+    assert holds(check(made(at_most, "exact", 8 * (1 - 1e-13))))
     broken = check(made(at_most, "exact", 7.9))
-    assert not broken.holds
-    ((group, at, worst),) = [broken.decisive()]
-    assert (group.block, at, worst.value, worst.needs) == ("exact", "block = b, eps = 4", "8", "at most 7.9")
+    assert not holds(broken)
+    worst = broken[0].shown["block = b, eps = 4"]
+    assert (worst.holds, worst.value, worst.needs) == (False, "8", "at most 7.9")
 
 
 def test_another_metric_of_the_same_rows_is_the_limit():
-    assert check(made(at_most, "exact", "claimed", {"block": "a"})).holds
+    assert holds(check(made(at_most, "exact", "claimed", {"block": "a"})))
     broken = check(made(at_most, "exact", "claimed"))
-    assert not broken.holds
-    assert [one.holds for one in broken.groups[0].shown.values()].count(False) == 2
+    assert not holds(broken)
+    assert [one.holds for one in broken[0].shown.values()].count(False) == 2
 
 
 def test_where_names_one_value_or_several():
-    assert check(made(at_most, "exact", 4, {"block": ["a", "b"], "eps": 0.5})).holds
-    assert not check(made(at_most, "exact", 4, {"block": ["a", "b"]})).holds
+    assert holds(check(made(at_most, "exact", 4, {"block": ["a", "b"], "eps": 0.5})))
+    assert not holds(check(made(at_most, "exact", 4, {"block": ["a", "b"]})))
 
 
 @pytest.mark.parametrize(
@@ -74,28 +74,28 @@ def test_a_value_that_is_no_number_is_above_no_bound_and_below_none():
     for most in (8, "claimed"):
         with pytest.raises(NotComputedError, match="exact: 2 of 4 values are NaN"):
             check(made(at_most, "exact", most), broken)
-    assert check(made(at_most, "exact", 8, {"eps": 4.0}), broken).holds
+    assert holds(check(made(at_most, "exact", 8, {"eps": 4.0}), broken))
 
 
 def test_of_a_list_of_exact_tests_all_must_hold():
     kept, missed, missing = (made(at_most, "exact", 8), made(at_most, "exact", 7.9), made(at_most, "other", 1))
     both = check(made(all_of, [kept, kept]))
-    assert (both.holds, len(both.groups)) == (True, 2)
-    assert check(made(all_of, [kept, missed])).holds is False
+    assert (holds(both), len(both)) == (True, 2)
+    assert holds(check(made(all_of, [kept, missed]))) is False
     for nothing in ([], [kept, missing]):
         with pytest.raises(NotComputedError):
-            check(made(all_of, nothing))
+            holds(check(made(all_of, nothing)))
 
 
 @pytest.mark.parametrize(
-    ("proven", "verdict", "holds"),
+    ("proven", "verdict", "outcome"),
     [
         (0.9, "consistent (power 1.00)", True),
         (1.2, "no violation seen (power 0.30)", None),
         (1.2, "claim violated", False),
     ],
 )
-def test_a_privacy_claim_is_proven_or_refuted_in_every_view(proven, verdict, holds):
+def test_a_privacy_claim_is_proven_or_refuted_in_every_view(proven, verdict, outcome):
     lines = [
         ("release", "published", 0.5, "consistent (power 1.00)"),
         ("client", "published", proven, verdict),
@@ -108,8 +108,8 @@ def test_a_privacy_claim_is_proven_or_refuted_in_every_view(proven, verdict, hol
         for metric, value in (("claimed", 1.0), ("proven", bound), ("attacked", 0.2))
     )  # fmt: skip
     found = check(made(private, ["x"]), rows)
-    assert found.holds is holds
-    assert {(group.against, group.holds) for group in found.groups} == {("release", True), ("client", holds)}
+    assert holds(found) is outcome
+    assert {(group.against, group.holds) for group in found} == {("release", True), ("client", outcome)}
     for algorithms, less in ((["x", "y"], rows), (["x"], rows.drop(columns="verdict"))):
         with pytest.raises(NotComputedError):
             check(made(private, algorithms), less)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from dpml.reporting import claim_exact, claim_tests, claims
-from dpml.reporting.claims import Check, Claim, Evidence, Group, NotComputedError, Reading
+from dpml.reporting.claims import Claim, Evidence, Group, NotComputedError, Reading
 from dpml.reporting.criteria import Comparison
 
 READING = Reading("true", "paper", "loss")
@@ -43,8 +43,8 @@ def decide(test, found, readings=(READING,)):
     return judge(test, found, readings).decision
 
 
-def outcome(holds, on=""):
-    return Check([Group("b", "x", "y", {"": Comparison(holds, slack=0.0)}, holds)], on=on)
+def outcome(holds):
+    return [Group("b", "x", "y", {"": Comparison(holds, slack=0.0)})]
 
 
 def joined(*several):
@@ -121,9 +121,10 @@ def test_what_few_seeds_cannot_show_is_undecided_and_the_seeds_that_would_are_na
     ],
 )
 def test_logic_with_what_is_undecided(parts, all_, any_, most):
-    needed = [claim_tests.NEEDED[often](len(parts)) for often in ("all", "some", "most")]
-    assert [claims.at_least(number, parts) for number in needed] == [all_, any_, most]
-    assert claims.every(parts) is all_
+    shown = {number: Comparison(holds) for number, holds in enumerate(parts)}
+    found = [Group("b", "x", "y", shown, often) for often in ("all", "some", "most")]
+    assert [group.holds for group in found] == [all_, any_, most]
+    assert claims.holds([Group("b", "x", "y", {"": one}) for one in shown.values()]) is all_
 
 
 def test_a_reading_that_is_undecided_neither_hides_nor_makes_a_dependence():
@@ -153,9 +154,9 @@ def test_what_decides_is_the_nearest_to_the_limit_of_those_that_turned_out_alike
         "further": Comparison(False, slack=-2.0),
         "unknown": Comparison(False),
     }
-    for holds, x in ((True, "near"), (False, "further")):
-        assert Check([Group("b", "x", "y", shown, holds)]).decisive()[1] == x
-    assert Check([Group("b", "x", "y", shown, None)]).decisive() is None
+    found = evidence({"capefm": [1, 1, 1]})
+    for often, x in (("some", "near"), ("all", "further")):
+        assert judge(lambda _: [Group("b", "x", "y", shown, often)], found).deciding["x"] == x  # noqa: B023
 
 
 # ---- what is missing

@@ -70,9 +70,9 @@ def test_a_table_that_does_not_follow_is_named(copy):
     table.loc[0, "mean"] = 1.2345
     table.to_csv(path, index=False)
     content = manifest.read()
-    manifest.keep_with(content, [path.with_name(name) for name in content["files"]])
+    manifest.keep(content, [path.with_name(name) for name in content["files"]])
     _, found = verify(copy)
-    assert found.wrong == (f"table1.csv: 1 of {table.size} values do not follow from the rows",)
+    assert found.wrong == ("table1.csv: some values do not follow from the rows",)
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_rows_that_were_cut_or_edited_give_one_sentence_and_no_verdict(copy, dam
     if sealed:  # with checksums that fit
         manifest = Manifest(path.with_name("table1.json"))
         content = manifest.read()
-        manifest.keep_with(content, [path.with_name(name) for name in content["files"]])
+        manifest.keep(content, [path.with_name(name) for name in content["files"]])
     with pytest.raises(UserError, match=r"table1_rows.csv.xz (was changed|does not contain rows)"):
         list(verify(copy))
 

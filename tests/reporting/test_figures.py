@@ -92,8 +92,8 @@ def test_a_band_of_a_share_stays_between_0_and_1():
     table = summary(*points)
     for metric, ends in (("accuracy", (0.0, 1.0)), ("rmse", (-0.2, 1.2))):
         chart = Chart(Panel("", "eps", metric), table)
-        (line,) = chart.lines([("a", chart.curves()[0])], False)
-        assert (line.low.min(), line.high.max()) == pytest.approx(ends)
+        points = chart.lines({}, log=False)
+        assert (points["low"].min(), points["high"].max()) == pytest.approx(ends)
 
 
 def test_a_curve_is_told_by_what_varies_and_only_by_that():
@@ -144,10 +144,10 @@ def test_what_moves_along_the_axis_splits_no_curve_and_is_said():
 
 
 def test_an_axis_can_be_a_setting_of_the_command_line():
-    lines = ({"algo": "wddp", "partition.u": u, "algo.steps": '["pca:50", "norm"]', "mean": u} for u in (1, 3, 9))
+    lines = ({"algo": "wddp", "partition.u": u, "algo.steps": "[pca:50,norm]", "mean": u} for u in (1, 3, 9))
     figure = drawn(Chart(Panel("", "partition.u", "loss"), summary(*lines)))
     np.testing.assert_allclose(lines_of(figure.axes[0])["wddp"].get_xdata(), [1, 3, 9])
-    assert "steps = [pca:50, norm]" in figure.caption
+    assert "steps = [pca:50,norm]" in figure.caption
 
 
 def test_panels_of_a_figure_share_labels_looks_and_scales():
@@ -243,6 +243,13 @@ def test_digits_of_delta_are_drawn_as_delta():
     assert "10⁻¹⁰" in [label.get_text() for label in axes.get_yticklabels()]
 
 
+def test_words_on_an_axis_keep_their_order():
+    table = summary(*({"algo": "fm", "partition": name, "mean": 1.0} for name in ("b", "a", "c")))
+    (axes,) = drawn(Chart(Panel("", "partition", "loss"), table)).axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["b", "a", "c"]
+    assert lines_of(axes)["fm"].get_xdata().tolist() == [0, 1, 2]
+
+
 def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis():
     table = summary(*({"algo": "conv", "eps": e, "proven_eps": e, "mean": e} for e in (0.0, 1.0, 10.0)))
     (axes,) = drawn(Chart(Panel("", "proven_eps", "loss"), table)).axes
@@ -288,7 +295,7 @@ def test_no_entry_of_a_legend_stands_there_twice():
 
 
 def test_an_unknown_axis_is_one_sentence():
-    with pytest.raises(UserError, match=r"no setting 'algo\.lamb'"):
+    with pytest.raises(UserError, match=r"setting 'algo\.lamb'"):
         run_charts(summarise(rows().assign(**{"algo.lam": 1.0})), "algo.lamb", None)
 
 
@@ -347,7 +354,8 @@ def test_of_programs_of_others_the_best_private_one_is_shown():
     figure = drawn(chart)
     (hollow,) = (line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none")
     assert hollow.get_xydata().tolist() == [[0.1, 0.7], [1.0, 0.8]]
-    errors = replace(chart, panel=Panel("", "eps", "rmse")).points(peer=True)
+    errors = replace(chart, panel=Panel("", "eps", "rmse")).lines({}, log=False)
+    errors = errors[errors["kind"] == "peer"]
     assert errors.set_index("x")["mean"].to_dict() == {0.1: 0.1, 1.0: 0.6}
 
 

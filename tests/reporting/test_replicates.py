@@ -38,7 +38,6 @@ def test_an_official_split_in_full_has_the_same_rows_for_every_seed():
     assert official("csv") is None  # a file of the user's, which has no name
     assert list(same_rows(LINES)) == [True, True, False, False, False, True]
     assert list(varied(LINES)) == ["noise", "parties", "seeds", "seeds", "seeds", "noise"]
-    assert list(varied(pd.DataFrame({"x": [1]}))) == ["seeds"]
 
 
 def test_the_interval_of_a_test_file_is_that_of_a_share():

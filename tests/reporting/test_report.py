@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting.artifacts import overviews
 from dpml.reporting.html import write_report
-from dpml.reporting.manifest import Manifest, manifests
-from dpml.reporting.pages import figure_page, paper
+from dpml.reporting.manifest import Manifest, checksums, manifests
+from dpml.reporting.pages import figure_page, overviews, paper
 from dpml.reporting.render import framed
 
 RESULTS = Path(__file__).parents[2] / "results"
@@ -111,7 +110,7 @@ def test_the_report_of_all_results_and_of_a_run_has_no_broken_link(tmp_path):
     table = tmp_path / "sweeps" / "table.md"
     table.parent.mkdir()
     table.write_text("| ε | accuracy |\n| --- | --- |\n| 1 | 0.5 |\n")
-    Manifest(table.with_name("manifest.json")).keep_with({"command": "dpml-run -m eps=1"}, [table])
+    Manifest(table.with_name("manifest.json")).keep({"command": "dpml-run -m eps=1"}, [table])
     start = write_report(tmp_path)
     assert len(check_links(start.parent)) > 60
     page = (start.parent / "sweeps" / "table.html").read_text("utf-8")
@@ -121,10 +120,13 @@ def test_the_report_of_all_results_and_of_a_run_has_no_broken_link(tmp_path):
 
 
 def test_a_damaged_figure_is_not_shown(tmp_path, capsys):
-    figure = {"name": "fig1", "twin": None, "drawn": False, "sections": []}
     for name in ("fig1", "fig2"):
-        files = {f"{name}.csv": "0" if name == "fig1" else None}
-        manifest(tmp_path, f"smith2030/{name}", figures=[figure | {"name": name}], files=files)
+        page = tmp_path / "smith2030" / f"{name}.md"
+        page.parent.mkdir(exist_ok=True)
+        page.write_text(f"# {name}\n", "utf-8")
+        manifest(
+            tmp_path, f"smith2030/{name}", files=checksums([page]) | ({f"{name}.csv": "0"} if name == "fig1" else {})
+        )
     (tmp_path / "smith2030" / "cut.json").write_text('{"exp', encoding="utf-8")
     start = write_report(tmp_path)
     assert [path.name for path in (start.parent / "smith2030").iterdir()] == ["fig2.html"]
@@ -132,10 +134,11 @@ def test_a_damaged_figure_is_not_shown(tmp_path, capsys):
 
 
 def test_a_manifest_chooses_no_file_but_those_of_its_own_experiment(tmp_path):
-    (tmp_path / "secret.md").write_text("secret")
-    figure = {"name": "../../secret", "twin": None, "drawn": False, "sections": []}
-    manifest(tmp_path / "results", "mine/tiny", figures=[figure], files={})
-    Manifest(tmp_path / "results" / "mine" / "other.json").keep({"experiment": "../../secret"})
+    secret = tmp_path / "secret.md"
+    secret.write_text("secret")
+    files = {name: checksums([secret])["secret.md"] for name in ("secret.md", "../../secret.md", "tiny.md")}
+    manifest(tmp_path / "results", "mine/tiny", files=files)
+    Manifest(tmp_path / "results" / "mine" / "other.json").keep({"experiment": "../../secret", "files": files})
     folder = write_report(tmp_path / "results").parent
     assert not any("secret" in path.name or ">secret<" in path.read_text() for path in folder.rglob("*.html"))
 

@@ -11,42 +11,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpml.errors import UserError
-from dpml.reporting.numerals import SUPERSCRIPTS, numerals, tex_number
+from dpml.reporting.numerals import SUPERSCRIPTS, number, tex_number
 from dpml.reporting.run_table import run_table
 from dpml.reporting.statistics import summarise
 from dpml.running.rows import COLUMNS
 
 SIZES = st.floats(1e-30, 1e30)
-COLUMN = st.lists(st.tuples(st.sampled_from([-1, 1]), SIZES, st.one_of(st.just(math.nan), SIZES)), min_size=1)
 
 
-def read(cell: str, power: int) -> tuple[float, float]:
+def read(cell: str) -> tuple[float, float]:
     """A number of a table and its half, read as a person does."""
     found = re.fullmatch(r"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:·10(.+))?", cell)
     assert found, cell
-    own = int("".join(SUPERSCRIPTS[digit] for digit in found[3])) if found[3] else 0
-    return float(found[1]) * 10.0 ** (power + own), float(found[2] or "nan") * 10.0 ** (power + own)
+    power = int("".join(SUPERSCRIPTS[digit] for digit in found[3])) if found[3] else 0
+    return float(found[1]) * 10.0**power, float(found[2] or "nan") * 10.0**power
 
 
 @pytest.mark.slow
-@given(COLUMN)
-def test_a_column_says_every_number_to_its_last_digit(column):
-    means, halves = [sign * size for sign, size, _ in column], [half for _, _, half in column]
-    power, cells = numerals(means, halves)
-    for mean, half, cell in zip(means, halves, cells, strict=True):
-        written_mean, written_half = read(cell, power)
-        if math.isnan(half):
-            assert "±" not in cell
-            assert written_mean == pytest.approx(mean, rel=0.0051)
-        else:
-            assert written_half == pytest.approx(half, rel=0.051)
-            assert abs(written_mean - mean) <= 0.06 * half + 1e-12 * abs(mean)
-        assert 10 ** (power + 1) >= abs(mean) or not power
+@given(st.sampled_from([-1, 1]), SIZES, st.one_of(st.just(math.nan), SIZES))
+def test_a_table_says_every_number_to_its_last_digit(sign, size, half):
+    mean, cell = sign * size, number(sign * size, half)
+    written_mean, written_half = read(cell)
+    if math.isnan(half):
+        assert "±" not in cell
+        assert written_mean == pytest.approx(mean, rel=0.0051)
+    else:
+        assert written_half == pytest.approx(half, rel=0.051)
+        assert abs(written_mean - mean) <= 0.06 * half + 1e-12 * abs(mean)
 
 
-def test_one_power_of_ten_a_column():
-    assert numerals([3e-5, -2e-4], [math.nan, 1.2e-5]) == (-4, ["0.300", "-2.00 ± 0.12"])
-    assert numerals([math.nan, math.inf, 0.0, 5.0], [math.nan] * 4) == (0, ["NaN", "∞", "0", "5.00"])
+def test_numbers_without_an_interval():
+    assert [number(value) for value in (math.nan, math.inf, 0.0, 5.0)] == ["NaN", "∞", "0", "5.00"]
 
 
 @pytest.mark.parametrize(
@@ -84,7 +79,7 @@ def test_a_line_per_setting_with_its_metrics_and_its_privacy():
     table = run_table(summarise(rows()), claims={("a_b", "x", "tight")})
     assert (list(table.keys), list(table.metrics)) == (["algo", "eps"], ["accuracy", "optimality_gap"])
     head, *lines = table.texts["columns"], *table.texts["rows"]
-    assert head == ["algo", "ε", "test accuracy", "optimality gap / 10⁻⁵", "claimed ε", "proven ε", "view"]
+    assert head == ["algo", "ε", "test accuracy", "optimality gap", "claimed ε", "proven ε", "view"]
     assert [line[:2] for line in lines] == [["a_b", "0.1"], ["a_b", "1"], ["nonpriv", "0.1"], ["nonpriv", "1"]]
     assert [line[4:6] for line in lines] == [["0.1", "0.1001"], ["1", "1.001"], ["-", "∞"], ["-", "∞"]]  # rounded up
     assert [line[3] for line in lines[2:]] == ["0", "0"]  # what an optimiser leaves is no gap
@@ -142,5 +137,5 @@ def test_a_value_that_is_missing_is_counted():
 
 
 def test_a_metric_that_was_not_measured():
-    with pytest.raises(UserError, match="these rows have no metric 'acuracy': did you mean 'accuracy'"):
+    with pytest.raises(UserError, match="did you mean 'accuracy'"):
         run_table(summarise(rows()), ["acuracy"])

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from dpml.errors import UserError
-from dpml.reporting.statistics import means_of_seeds, replication, settings, summarise, with_differences
+from dpml.reporting.statistics import means_of_seeds, replication, settings, summarise
 from dpml.reporting.tables import wide
 from dpml.running.rows import COLUMNS
 
@@ -140,7 +140,7 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
 
 def compare(rows, reference):
     """The lines of all algorithms but the reference, with their differences from it."""
-    found = with_differences(rows.assign(block="all"), reference, ())
+    found = summarise(rows.assign(block="all"), reference, ())
     return found[found["algo"] != reference].reset_index(drop=True)
 
 

@@ -9,7 +9,7 @@ from harness import plan
 from dpml.errors import UserError
 from dpml.running.cell import Measured, measure
 from dpml.running.computed import Computed
-from dpml.running.executors import compute
+from dpml.running.runner import compute
 
 dask = pytest.importorskip("dask")
 distributed = pytest.importorskip("distributed")
@@ -58,6 +58,6 @@ def test_a_job_that_kills_its_worker_is_one_sentence(cluster, sentence):
 
 
 def test_a_scheduler_that_does_not_answer_is_one_sentence(monkeypatch):
-    monkeypatch.setattr("dpml.running.executors.PATIENCE", 0.5)
+    monkeypatch.setattr("dpml.running.runner.PATIENCE", 0.5)
     with pytest.raises(UserError, match=r"no Dask scheduler answers at run\.address=tcp://127\.0\.0\.1:9"):
         list(compute(cells()[:1], 1, "tcp://127.0.0.1:9"))

@@ -15,7 +15,7 @@ from harness import CELLS, CONV, TINY, digests, plan, run
 from dpml.errors import UserError
 from dpml.reporting import artifacts
 from dpml.running import cell as experiment
-from dpml.running import executors as engines
+from dpml.running import runner as engines
 from dpml.running.spec import Experiment
 from dpml.running.store import digest
 
@@ -190,7 +190,7 @@ def test_what_cannot_be_is_skipped_with_its_reason(tmp_path, capsys, monkeypatch
     assert run(tmp_path, content, [f"data_dir={tmp_path}"]) == 0
     out = capsys.readouterr().out
     assert "needs the file communities.data" in out
-    assert "dataset=atlantis" in out
+    assert "atlantis" in out
     assert "algo=capefm needs loss=squared or loss=logistic" in out
     page = (tmp_path / "mine" / "tiny.md").read_text()
     assert "M=10 parties cannot share N=5" in page

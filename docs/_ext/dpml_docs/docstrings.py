@@ -10,8 +10,8 @@ from sphinx.ext.napoleon.docstring import GoogleDocstring
 from sphinx.util.typing import stringify_annotation
 
 from dpml.arrays import Array, Index
-from dpml.config.docstrings import SECTION
 
+SECTION = re.compile(r"(Args|Attributes|Raises|Returns|Yields):$")
 _WORDS = re.compile(
     r"(?P<code>``.+?``|`[^`]+`)"
     r"|(?P<emphasis>(?<![\w*|])\*\w(?:[^*\n]*\w)?\*(?![\w*|]))"

@@ -37,8 +37,8 @@ def public() -> str:
     for name in dpml.__all__:
         blocks += [rst.title(f"``{name}``", "-"), _directive(getattr(dpml, name), f"dpml.{name}")]
     rows = [[f":doc:`modules/{name}`", docstrings.inline(_first(name))] for name in MODULES]
-    blocks += [rst.title("To extend dpml", "-"), "What algorithms, data sets, partitions and metrics of your own use:"]
-    blocks.append(rst.table(["Module", "What it has"], rows, (2, 5)))
+    blocks += [rst.title("To extend dpml", "-"), "Modules for your own algorithms, data sets, partitions and metrics:"]
+    blocks.append(rst.table(["Module", "Content"], rows, (2, 5)))
     blocks.append(rst.toctree(["/tour/index", *(f"modules/{name}" for name in MODULES)]))
     return rst.page(*blocks)
 

@@ -17,15 +17,15 @@ def tests() -> str:
     rows = [
         [
             rst.literal(f"{name}: {{{', '.join([*inspect.signature(made).parameters][1:])}}}"),
-            _with_arguments(config_docstrings.parse(inspect.getdoc(made))),
+            _with_arguments(*config_docstrings.parse(inspect.getdoc(made))),
         ]
         for name, made in VOCABULARY.items()
     ]
-    about = "What a card may name as the ``test`` of a claim: :doc:`/howto/add_a_paper`."
+    about = "The tests that a claim can name under ``test`` in a paper's ``card.yaml``: see :doc:`/howto/add_a_paper`."
     return rst.page(rst.title("Tests of claims"), about, rst.table(["Test", "Holds if"], rows, (2, 5)))
 
 
-def _with_arguments(doc: config_docstrings.Docstring) -> str:
+def _with_arguments(text: str, arguments: dict[str, str]) -> str:
     """Return the text of a docstring, with its arguments as a list."""
-    about = [f"- {rst.literal(name)}: {docstrings.inline(text)}" for name, text in doc.arguments.items()]
-    return rst.page(docstrings.rst(doc.text), "\n".join(about)).rstrip()
+    about = [f"- {rst.literal(name)}: {docstrings.inline(words)}" for name, words in arguments.items()]
+    return rst.page(docstrings.rst(text), "\n".join(about)).rstrip()

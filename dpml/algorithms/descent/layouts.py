@@ -16,7 +16,7 @@ from dpml.arrays import Array
 from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
 from dpml.optim.gradients import Rows
-from dpml.optim.slopes import Slopes
+from dpml.optim.losses import Slopes
 from dpml.privacy import Problem, View, noise
 from dpml.sums import single_imprecision
 
@@ -31,7 +31,8 @@ class GradientMeans(Terms["MeanGradients"]):
 
     @cached_property
     def groups(self) -> list[Rows]:
-        return [self.statistic.slopes.rows(*rows) for rows in self.weighted()]
+        slopes = self.statistic.slopes
+        return [Rows.of(slopes.loss, *rows, clip=slopes.clip) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
         """Yield the rows (n, d), labels (n,) and weights (n,) of every group of rows with its own model."""

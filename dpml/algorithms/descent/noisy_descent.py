@@ -31,8 +31,7 @@ from dpml.mechanism.guarantees import Proof, gaussian_proof
 from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
-from dpml.optim.losses import mean_loss
-from dpml.optim.slopes import Slopes
+from dpml.optim.losses import Slopes, mean_loss
 from dpml.options import POSITIVE, check_choice
 from dpml.privacy import Budget, Problem, View, gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu

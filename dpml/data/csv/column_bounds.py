@@ -30,6 +30,7 @@ from dpml.data.csv.columns import (
     Number,
     as_text,
     day_of,
+    features_of,
     range_content,
 )
 from dpml.data.info import Column, Range
@@ -80,8 +81,7 @@ class ColumnBounds:
     @property
     def columns(self) -> dict[str, Column]:
         """The range or the values of every feature; dates are days since 1970-01-01."""
-        features = [each for name, kind in self.kinds.items() for each in kind.columns(name).items()]
-        return {name: column for name, column in features if column is not None}
+        return {name: column for name, column in features_of(self.kinds).items() if column is not None}
 
     @property
     def texts(self) -> list[str]:

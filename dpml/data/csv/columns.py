@@ -69,15 +69,6 @@ class ColumnKind:
         """Return a number for every row (n,), NaN for a missing value; raise UserError at an invalid value."""
         raise NotImplementedError
 
-    def feature(self, column: FileColumn) -> Array:
-        """Return the feature (n,): the cells, with missing values replaced by `fill`."""
-        cells = self.cells(column)
-        return cells if self.fill is None else np.where(np.isnan(cells), self.fill, cells)
-
-    def columns(self, name: str) -> dict[str, Column | None]:
-        """Return the ranges or values of the features that a column of this name becomes, by feature."""
-        return {name: self.column} | ({f"{name} is missing": _ZERO_ONE} if self.indicator else {})
-
     def shown(self, value: float) -> Any:
         """Return a value of the feature as a bounds file writes it."""
         return int(value) if float(value).is_integer() else value
@@ -184,21 +175,27 @@ Kinds = Mapping[str, ColumnKind]
 
 def matrix(columns: Columns, kinds: Kinds) -> Array:
     """Return the features of the rows of a file, (n, p); NaN is a missing value that no `fill` replaces."""
-    width = sum(len(kind.columns(name)) for name, kind in kinds.items())
+    width = sum(1 + kind.indicator for kind in kinds.values())
     X = np.empty((len(columns[next(iter(kinds))]), width), order="F")  # it is filled column by column
     place = 0
     for name, kind in kinds.items():
-        X[:, place] = kind.feature(columns[name])
+        cells = kind.cells(columns[name])
+        gaps = np.isnan(cells)
+        X[:, place] = cells if kind.fill is None else np.where(gaps, kind.fill, cells)
         if kind.indicator:
-            X[:, place + 1] = np.isnan(kind.cells(columns[name]))
-        place += len(kind.columns(name))
+            X[:, place + 1] = gaps
+        place += 1 + kind.indicator
     return X
 
 
-def levels_of(kinds: Kinds) -> tuple[int, ...]:
-    """Return the number of values of each categorical feature; 0 for the others."""
-    features = [column for name, kind in kinds.items() for column in kind.columns(name).values()]
-    return tuple(len(column) if isinstance(column, tuple) else 0 for column in features)
+def features_of(kinds: Kinds) -> dict[str, Column | None]:
+    """Return the range or the values of each feature; None: the range of the rows."""
+    features: dict[str, Column | None] = {}
+    for name, kind in kinds.items():
+        features[name] = kind.column
+        if kind.indicator:
+            features[f"{name} is missing"] = _ZERO_ONE
+    return features
 
 
 def range_content(column: Range) -> dict[str, Any]:

@@ -16,13 +16,12 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.data.csv.columns import Kinds, as_text, levels_of, matrix, profile_of
+from dpml.data.csv.columns import Kinds, as_text, features_of, matrix, profile_of
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
 from dpml.data.info import Column, Range
-from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, split_apply
-from dpml.data.sources import cache
+from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, levels_of, split_apply
 from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import AFTER_PARSING, Table, cached, joint_checksum
 from dpml.errors import UserError, nearest
@@ -220,19 +219,20 @@ def read_rows(options: CSV) -> CsvRows:
         file = open_file(options.paths["rows"], options.written)
         stated = stated.of(roles(file, options), file.path)
 
-    def build() -> tuple[Table, cache.Facts]:
-        table, rows, labels = _build(options, stated)
+    def build() -> Table:
+        table = _build(options, stated)
         if options.stamp != replace(options).stamp:
             raise UserError(f"{options.path} changed while it was read: give the command again.")
-        return table, {"rows": rows, **asdict(labels)}
+        return table
 
     if options.cache:
         used = [f.name for f in fields(CSV) if not f.metadata.get("place") and f.name not in AFTER_PARSING]
         values = {name: repr(getattr(options, name)) for name in used}
         key = {"code": code.digest(code.DATA), "options": values, "files": checksums(options)}
-        table, facts = cached("csv", key, build, private=True)
+        table = cached("csv", key, build, private=True)
     else:
-        table, facts = build()
+        table = build()
+    facts = table.facts
     labels = Labels(facts["task"], tuple(facts["classes"]), facts["rest"])
     columns, target = (stated.columns, stated.target) if stated else ({}, None)
     result = CsvRows(**vars(table), rows=facts["rows"], labels=labels, columns=columns, target=target)
@@ -245,7 +245,7 @@ def read_rows(options: CSV) -> CsvRows:
     return result
 
 
-def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Labels]:
+def _build(options: CSV, stated: ColumnBounds | None) -> Table:
     file = open_file(options.paths["rows"], options.written)
     features = roles(file, options)
     if options.label is None:
@@ -259,12 +259,12 @@ def _build(options: CSV, stated: ColumnBounds | None) -> tuple[Table, int, Label
     positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
     labels = find_labels(label, options.task, positive, stated)
     table = _complete_rows(columns, kinds, labels, options, least=2)
-    rows = len(table.y)
+    facts = {"rows": len(table.y), **asdict(labels)}
     if "test" in options.paths:
         test = _test(kinds, labels, options)
         X, y = np.concatenate([table.X, test.X]), np.concatenate([table.y, test.y])
         table = replace(table, X=X, y=y, left_out=table.left_out + test.left_out)
-    return replace(table, X=np.ascontiguousarray(table.X)), rows, labels
+    return replace(table, X=np.ascontiguousarray(table.X), facts=facts)
 
 
 def roles(file: CsvFile, options: CSV) -> list[str]:
@@ -305,14 +305,14 @@ def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: C
 def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV, least: int) -> Table:
     """Return the rows without those that `dataset.missing=drop` leaves out."""
     label = columns[str(options.label)]
-    y, X = to_labels(label, labels), matrix(columns, kinds)
+    y, X, levels = to_labels(label, labels), matrix(columns, kinds), levels_of(features_of(kinds))
     incomplete = np.isnan(y)
     party = columns[options.party].codes if options.party is not None and options.party in columns else None
     if party is not None:
         incomplete |= party < 0
     if options.missing == "keep":
         _refuse(label.file, incomplete, options, "the label or the party")
-        symbolic = np.flatnonzero(levels_of(kinds))
+        symbolic = np.flatnonzero(levels)
         X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
     else:
         incomplete |= np.isnan(X).any(axis=1)
@@ -325,7 +325,7 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
             "columns with dataset.drop, or set dataset.missing=keep with the step impute."
         )
     whose = None if party is None else np.unique(party[kept], return_inverse=True)[1]
-    return Table(X[kept], y[kept], levels_of(kinds), whose, left)
+    return Table(X[kept], y[kept], levels, whose, left)
 
 
 def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:

@@ -15,35 +15,17 @@ from dpml.data.info import beside, info_of
 from dpml.data.table import RandomSplit, Table, encode, read_csv
 from dpml.errors import UserError, nearest
 
+PACKED: dict[str, dict[str, Any]] = beside(__file__)["tables"]
+"""All tables, by the name of the data set: their metadata, and the values of `_READING`."""
 
-@dataclass(frozen=True)
-class PackedTable:
-    """A table in a package, and how its rows are read.
+_READING = {"label": "", "positive": None, "drop": (), "symbolic": ()}
+"""How rows are read, with the values of tables that do not say so:
 
-    Attributes:
-        info: The metadata; if there are two files, the second one contains the labels.
-        label: The name of the column to predict; empty: the last column of a file without names.
-        positive: The label of class +1; None: labels are 0, 1, ..., K-1, or numbers.
-        drop: Columns that are not used, such as parts or consequences of the label, and row numbers.
-        symbolic: Numeric columns that are categories; text columns are always categories.
-    """
-
-    info: Info
-    label: str = ""
-    positive: str | int | None = None
-    drop: tuple[str, ...] = ()
-    symbolic: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, name: str, said: Mapping[str, Any]) -> "PackedTable":
-        """Return a table from plain values: the fields of its metadata, and the attributes above."""
-        own = {key: said[key] for key in ("label", "positive") if key in said}
-        own |= {key: tuple(said[key]) for key in ("drop", "symbolic") if key in said}
-        return cls(info_of(name, {key: value for key, value in said.items() if key not in own}), **own)
-
-
-PACKED = {name: PackedTable.of(name, said) for name, said in beside(__file__)["tables"].items()}
-"""All tables, by the name of the data set."""
+- label: The column to predict; empty: the last column of a file without names, or the second file.
+- positive: The label of class +1; None: labels are 0, 1, ..., K-1, or numbers.
+- drop: Columns that are not used, such as parts or consequences of the label, and row numbers.
+- symbolic: Numeric columns that are categories; text columns are always categories.
+"""
 
 
 @dataclass(frozen=True)
@@ -66,22 +48,23 @@ class Packaged(RandomSplit):
     @property
     def info(self) -> Info:  # type: ignore[override]
         """The metadata of the table."""
-        return PACKED[self.table_name].info
+        said = PACKED[self.table_name]
+        return info_of(self.table_name, {key: value for key, value in said.items() if key not in _READING})
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        packed = PACKED[self.table_name]
+        reading = _READING | PACKED[self.table_name]
         first, *second = (paths[raw.name] for raw in self.info.files)
-        whole = read_csv(first, header=0 if packed.label else None, sep=r"\s+" if second else ",")
-        table = whole if second else whole.drop(columns=list(packed.drop)).dropna()
-        label = read_csv(second[0], header=None)[0] if second else table.pop(packed.label or table.columns[-1])
+        whole = read_csv(first, header=0 if reading["label"] else None, sep=r"\s+" if second else ",")
+        table = whole if second else whole.drop(columns=list(reading["drop"])).dropna()
+        label = read_csv(second[0], header=None)[0] if second else table.pop(reading["label"] or table.columns[-1])
         symbolic = {
             place
             for place, name in enumerate(table.columns)
-            if name in packed.symbolic or table.dtypes.iloc[place].kind not in "biuf"
+            if name in reading["symbolic"] or table.dtypes.iloc[place].kind not in "biuf"
         }
         X, levels = encode([table], symbolic, {})
-        if packed.positive is not None:
-            y = np.where(label == packed.positive, 1.0, -1.0)
+        if reading["positive"] is not None:
+            y = np.where(label == reading["positive"], 1.0, -1.0)
         elif self.info.task == "binary":
             y = np.where(label > 0, 1.0, -1.0)
         else:

@@ -132,7 +132,7 @@ class Synthetic:
         truth *= self.scale / np.linalg.norm(truth)
         X_test, y_test = recipe.draw(rng, self.test_rows, truth)
         X, y = recipe.draw(rng, N or self.rows, truth)
-        X, X_test, record = preprocess.fit_apply(recipe.steps, X, X_test)
+        X, X_test, record = preprocess.apply_steps(recipe.steps, X, X_test)
         provenance: dict[str, Any] = {
             "source": repr(self),
             "sha256": None,

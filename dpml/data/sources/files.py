@@ -122,7 +122,7 @@ class Files:
         for raw in info.files:
             path = self.find(info, raw.name)
             content = known_content(path) or fresh_content(path)
-            problem = difference(raw, content) or change(raw, path, content)
+            problem = difference(raw, path, content)
             if problem:
                 raise UserError(
                     f"{path} is not the official {raw.name} of dataset={info.name}: {problem}; "
@@ -195,23 +195,18 @@ def read_content(path: Path) -> Content:
     return Content(digest.hexdigest(), lines + (last != b"\n"))
 
 
-def difference(raw: Raw, content: Content) -> str:
-    """Say how a file's content differs from the expected content; empty if it does not differ."""
+def difference(raw: Raw, path: Path, content: Content) -> str:
+    """Say how a file's content differs from the published or first recorded content; empty if it does not differ."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
         return f"its sha256 is {content.sha256[:16]}... instead of {raw.sha256[0][:16]}..."
     if raw.lines not in (None, content.lines):
         return f"it has {content.lines:,} lines instead of {raw.lines:,}"
+    first = _record(path).get("first", content.sha256)
+    if first != content.sha256:
+        return f"it has changed since its sha256 {first[:16]}... was recorded in {_record_path(path)}"
     return ""
-
-
-def change(raw: Raw, path: Path, content: Content) -> str:
-    """Say how a file without a published checksum differs from its recorded content; empty if it does not."""
-    before = _record(path).get("first", content.sha256)
-    if raw.sha256 or before == content.sha256:
-        return ""
-    return f"it has changed since its sha256 {before[:16]}... was recorded in {_record_path(path)}"
 
 
 # ---- downloads
@@ -252,7 +247,7 @@ def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[st
         try:
             path = _content(address, part, names)
             content = read_content(path)
-            problem = difference(raw, content)
+            problem = difference(raw, path, content)
         except UserError as error:
             problem = " ".join(str(error).replace(str(path), raw.name).split()).removesuffix(".")
         if problem:

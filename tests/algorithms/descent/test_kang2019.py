@@ -13,6 +13,7 @@ from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.algorithms.descent.noisy_descent import LocalRounds
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
+from dpml.optim.gradients import Rows
 from dpml.privacy import Budget, Problem, gdp
 from dpml.sums import single_imprecision
 
@@ -252,7 +253,7 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
             gradients = np.empty((2, 1, 2))
             for i, row in enumerate(v[:4].reshape(2, 1, 2)):
                 row = row / max(1, np.linalg.norm(row))
-                rows = algorithm.slopes.rows(row, np.array(labels[i : i + 1]), weight, np.float64)
+                rows = Rows.of(loss, row, np.array(labels[i : i + 1]), weight, np.float64, clip)
                 gradients[i] = rows.gradient(3 * v[None, 4:])
             return -float(np.linalg.norm(gradients[0] - gradients[1]))
 
