@@ -3,11 +3,11 @@
 import gzip
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer
-from variants import with_info
 
 from dpml.api.jobs import ask, check
 from dpml.api.settings import Settings
@@ -43,6 +43,11 @@ CANONICAL = {
 }
 BIG = {"kddcup99"}
 SMALL = [name for name in CANONICAL if name not in BIG and not name.startswith("kdd")]
+
+
+def with_info(kind: Any, **changes: Any) -> Any:
+    """A class like `kind`, of a data set with other metadata."""
+    return type(kind.__name__, (kind,), {"info": replace(kind.info, **changes), "__module__": kind.__module__})
 
 
 def rng(seed=0):

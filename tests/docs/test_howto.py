@@ -2,11 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 import yaml
-from pages import DOCS, blocks
+from harness import written_from_page
+from pages import DOCS
 
 from dpml.files import shipped_folder
 
@@ -30,14 +30,6 @@ def test_every_option_and_key_is_named() -> None:
     assert {f"run.{key}" for key in config["run"]} <= {word.partition("=")[0] for word in others}
 
 
-def write_files(page: Path, folder: Path) -> None:
-    """Write the files that a page shows."""
-    for block in blocks(page.read_text(encoding="utf-8")):
-        if block.file:
-            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
-            (folder / block.file).write_text(block.body, encoding="utf-8")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("broken", "verdict"),
@@ -48,7 +40,7 @@ def write_files(page: Path, folder: Path) -> None:
     ],
 )
 def test_the_algorithm_of_the_tutorial_can_be_broken_as_it_says(run_command, tmp_path, broken, verdict) -> None:
-    write_files(DOCS / "tutorials" / "algorithm.md", tmp_path)
+    written_from_page("tutorials/algorithm.md", tmp_path)
     code = (tmp_path / "centroid.py").read_text(encoding="utf-8")
     line = "sensitivity=2.0, noise=2.0 /"
     assert line in code

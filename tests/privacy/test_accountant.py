@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -70,6 +71,8 @@ def test_a_release_has_its_own_eps_at_its_own_delta_and_none_below() -> None:
     assert one.eps(1e-6) == 0.4
     assert one.eps(1.1e-6) == pytest.approx(0.4, rel=1e-5)
     assert one.delta(0.4) == pytest.approx(1e-6)
+    perturbed = replace(guarantee, curve=(3.0, 3.0, 0.6))
+    assert Accountant().add(perturbed).eps(1e-4) == Accountant().objective(3.0, 3.0).gaussian(0.6).eps(1e-4)
     for accountant, delta in ((one, 0.99e-6), (many, 3e-6), (one.spend(0.1), 1e-6)):
         assert accountant.eps(delta) == math.inf
 
@@ -146,3 +149,11 @@ def test_the_whole_range(eps: float, mu: float) -> None:
     if math.isfinite(eps):
         added = eps + 1.5 + gdp.eps_of(mu, 1e-6 - 1e-12) * (1 + 1e-6)
         assert found <= math.nextafter(added, math.inf)  # a sum is rounded up
+
+
+def test_an_eps_that_is_added_is_where_the_curve_begins() -> None:
+    """Above an eps of 40 a release is added plainly; the answer is the same at both sides of it."""
+    below, above = (Accountant().spend(e).gaussian(2.0) for e in (39.999, 40.001))
+    assert below.eps(1e-5) == pytest.approx(above.eps(1e-5), rel=1e-3)
+    for eps in (30.0, 39.0, 45.0):
+        assert math.log(below.delta(eps)) == pytest.approx(math.log(above.delta(eps)), rel=0.01, abs=1e-3)

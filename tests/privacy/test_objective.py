@@ -133,6 +133,17 @@ def test_removal_of_a_row_is_bounded_almost_exactly(sigma: float, ridge: float) 
 
 
 @pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
+def test_the_bound_holds_wherever_newtons_steps_end(
+    monkeypatch: pytest.MonkeyPatch, sigma: float, ridge: float
+) -> None:
+    """A tangent with what it rises by bounds a concave function at any point, at the first as at the last."""
+    t = np.array([0.02, 0.05, 0.1, 0.15, 0.3, 0.55]) * (1 / ridge - 1 / (2 * sigma**2))
+    ended = objective.log_removal(t, sigma, ridge)
+    monkeypatch.setattr(objective, "range", lambda _: range(1), raising=False)
+    assert np.all(objective.log_removal(t, sigma, ridge) >= ended - 1e-4)
+
+
+@pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
 def test_no_replaced_row_on_a_line_exceeds_the_bound(sigma: float, ridge: float) -> None:
     paid, precision = objective.paid(sigma, ridge), 1 / sigma**2
     top = min(paid, gdp.eps_of(2 / sigma, 1e-6))

@@ -36,16 +36,12 @@ class Liar(Centroid):
 
 
 @pytest.fixture
-def own(tmp_path, monkeypatch) -> Path:
+def own(tmp_path, monkeypatch, table) -> Path:
     """The algorithms of the pages, one that publishes nearly without noise, and a file to release."""
-    monkeypatch.chdir(tmp_path)
     for page in ("howto/plug_ins.md", "tutorials/algorithm.md"):
         written_from_page(page, tmp_path)
     (tmp_path / "liar.py").write_text(LIAR)
     (tmp_path / "conf/algo/liar.yaml").write_text("_target_: liar.Liar\n")
-    X = np.random.default_rng(0).uniform(-1, 1, (400, 2))
-    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.where(X[:, 0] > 0, "yes", "no")).to_csv("t.csv", index=False)
-    Path("t.yaml").write_text("columns:\n  a: {low: -1, high: 1}\n  b: {low: -1, high: 1}\nclasses: ['no', 'yes']\n")
     monkeypatch.syspath_prepend(tmp_path)
     return tmp_path
 
