@@ -221,9 +221,9 @@ def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) ->
 
 
 def to_json(schema: str, **values: Any) -> str:
-    """Return plain values as JSON that names its schema; an infinity is 1e999, which parsers read as infinity."""
-    text = json.dumps({"schema": schema, **values}, indent=2)
-    return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity', lambda match: match[0] if match[0][0] == '"' else "1e999", text)
+    """Return plain values as JSON that names its schema. NaN is null; infinity is 1e999, which reads as infinity."""
+    text, plain = json.dumps({"schema": schema, **values}, indent=2), {"Infinity": "1e999", "NaN": "null"}
+    return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity|NaN', lambda match: plain.get(match[0], match[0]), text)
 
 
 def from_json(text: str) -> Any:

@@ -23,11 +23,9 @@ from dpml.files import write_atomically
 from dpml.privacy import gdp
 from dpml.privacy.accountant import Accountant
 from dpml.privacy.safe import written
-from dpml.protocols import Session, Stage, in_process, secure_sum
-from dpml.protocols.codec import Ring
+from dpml.protocols import Stage, secure_sum
 from dpml.protocols.messages import unpack, unpack_masked
 from dpml.protocols.server import Server
-from dpml.protocols.transports import Outcome, Transport
 from dpml.reporting.figures import plot
 from dpml.reporting.statistics import summarise
 from dpml.reporting.style import base_look, in_style
@@ -135,7 +133,17 @@ def secure_aggregation(figure: Figure) -> None:
     rng = np.random.default_rng(0)
     vectors = rng.uniform(-1, 1, (10, 8))
     received: dict[int, np.ndarray] = {}
-    result = secure_sum(vectors, bound=1.0, rng=rng, transport=_watched(received))
+    receive = Server.receive
+
+    def watched(server: Server, message: bytes, sender: int) -> None:
+        if server.stage is Stage.MASKED:
+            session = server.session
+            body = unpack(message, session.name).body
+            received[sender], *_ = unpack_masked(body, session.length, session.beside, session.parties)
+        receive(server, message, sender)
+
+    with patch.object(Server, "receive", watched):
+        result = secure_sum(vectors, bound=1.0, rng=rng)
     own, masked, total = figure.subplots(1, 3)
     places = np.arange(1, vectors.shape[1] + 1)
     own.bar(places, vectors[0], color=BLUE)
@@ -202,23 +210,6 @@ def _run(**keys: Any) -> pd.DataFrame:
     """Return the results of settings, computed without a cache."""
     with tempfile.TemporaryDirectory() as folder:
         return dpml.run(results_dir=folder, **keys).rows
-
-
-def _watched(received: dict[int, np.ndarray]) -> Transport:
-    """Return the transport `in_process`, which also keeps the masked vectors that the server receives."""
-    receive = Server.receive
-
-    def transport(session: Session, inputs: Ring, beside: Any = None, dropouts: Any = None) -> Outcome:
-        def noting(server: Server, message: bytes, sender: int) -> None:
-            if server.stage is Stage.MASKED:
-                body = unpack(message, session.name).body
-                received[sender], *_ = unpack_masked(body, session.length, session.beside, session.parties)
-            receive(server, message, sender)
-
-        with patch.object(Server, "receive", noting):
-            return in_process(session, inputs, beside, dropouts)
-
-    return transport
 
 
 PICTURES: dict[str, Callable[[Figure], None]] = {

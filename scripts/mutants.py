@@ -14,7 +14,6 @@ Exit status 1: more than `--allowed` of the mutants survive without a reason, or
 import argparse
 import ast
 import hashlib
-import multiprocessing
 import os
 import shutil
 import signal
@@ -32,15 +31,12 @@ from pathlib import Path
 from queue import Queue
 
 import coverage
-import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("privacy", "mechanism", "algorithms", "protocols", "release", "running")
 SECONDS = 5.0  # of tests per mutant
 FOLDERS, FILES = ("dpml", "conf", "docs", "experiments", "scripts", "tests"), ("README.md", "pyproject.toml")
-LOADED = ("numpy", "scipy.stats", "scipy.optimize", "pandas", "sklearn.linear_model", "mpmath", "pytest")
-"""Modules that most tests import; they are imported once, because each mutant runs in a fork."""
 PAIRS = (
     ((ast.Add, "+"), (ast.Sub, "-")),
     ((ast.Mult, "*"), (ast.Div, "/")),
@@ -169,25 +165,18 @@ class Contexts:
 
 def passes(copy: Path, tests: Sequence[str], limit: float | None) -> bool:
     """Return whether tests pass in a copy of the repository, within `limit` seconds."""
-    process = multiprocessing.get_context("forkserver").Process(target=_pytest, args=(copy, tests))
-    process.start()
-    process.join(limit)
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid or 0, signal.SIGKILL)  # also ends processes that the tests have started
-    process.join()
-    return process.exitcode == 0
-
-
-def _pytest(copy: Path, tests: Sequence[str]) -> None:
-    os.setsid()
-    os.chdir(copy)
-    sys.path.insert(0, str(copy))
-    sys.dont_write_bytecode = True
-    os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
-    with Path(os.devnull).open("w") as nowhere:
-        for number in (1, 2):
-            os.dup2(nowhere.fileno(), number)
-    sys.exit(pytest.main(["-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]))
+    words = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPATH": str(copy)}
+    nowhere = subprocess.DEVNULL
+    process = subprocess.Popen(words, cwd=copy, env=environment, stdout=nowhere, stderr=nowhere, start_new_session=True)
+    try:
+        return process.wait(limit) == 0
+    except subprocess.TimeoutExpired:
+        return False
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # also ends processes that the tests have started
+        process.wait()
 
 
 def survives(mutant: Mutant, tests: Sequence[str], copies: "Queue[Path]") -> bool:
@@ -223,7 +212,6 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    multiprocessing.get_context("forkserver").set_forkserver_preload(list(LOADED))
     reasons = yaml.safe_load(Path(__file__).with_name("mutants_reasons.yaml").read_text(encoding="utf-8"))
     known = {(each["file"], each["line"], each["becomes"]) for each in reasons}
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(options.jobs) as pool:

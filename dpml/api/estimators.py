@@ -12,8 +12,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,6 +47,22 @@ from dpml.release.model import Model
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 from dpml.seeds import generator
+
+_E = TypeVar("_E", bound=BaseEstimator)
+
+
+def _suggesting(cls: type[_E]) -> type[_E]:
+    """Make the TypeError about an unknown parameter suggest the nearest one, such as eps for epsilon."""
+    init, known = cls.__init__, cls._get_param_names()
+
+    @wraps(init)
+    def checked(self: _E, *values: Any, **parameters: Any) -> None:
+        for name in parameters.keys() - known:
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {nearest(name, known)}")
+        init(self, *values, **parameters)
+
+    cls.__init__ = checked
+    return cls
 
 
 @dataclass(eq=False, repr=False)
@@ -275,6 +292,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
 
 
+@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
@@ -389,6 +407,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return tags
 
 
+@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.

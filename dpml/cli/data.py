@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -12,11 +13,12 @@ from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE
 from dpml.config import catalogue
 from dpml.data import Files, Source
-from dpml.data.partition import distances
+from dpml.data.partition import Parties, Partition, Skew, distances
 from dpml.data.sources import cache as parsed
 from dpml.data.sources.files import difference, fresh_content, known_content
 from dpml.data.table import Tabular, joint_checksum
 from dpml.errors import UserError
+from dpml.files import to_json
 from dpml.screen import Screen
 
 _EXPLAINED = (
@@ -53,17 +55,23 @@ def state(source: Source, files: Files) -> str:
 
 def run_list(arguments: Namespace) -> None:
     """Print a line for every data set, and the folders of data files and parsed arrays."""
-    files, console = _files(arguments), Screen()
-    sources = catalogue.sources(arguments.config_dir)
-    lines = []
-    for name, source in sources.items():
+    files, console, found = _files(arguments), Screen(), []
+    for name, source in catalogue.sources(arguments.config_dir).items():
         info, (_, d) = source.info, source.size(None)
         rows = source.drawn() if isinstance(source, Tabular) else info.rows
-        features = f"{d}" if d == info.features else f"{info.features:,} -> {d}"
-        lines.append([name, info.task, f"{rows:,}", features, state(source, files)])
+        about: dict[str, Any] = {"name": name, "task": info.task, "rows": rows, "columns": info.features, "d": d}
+        about |= {"state": state(source, files), "public_ranges": bool(info.columns)}
+        found.append(about | {"published_checksums": all(raw.sha256 for raw in info.files)})
+    if arguments.json:
+        print(to_json("dpml-data-list-1", datasets=found))
+        return
+    lines = []
+    for each in found:
+        features = f"{each['d']}" if each["d"] == each["columns"] else f"{each['columns']:,} -> {each['d']}"
+        lines.append([each["name"], each["task"], f"{each['rows']:,}", features, each["state"]])
     print_table(console, ["name", "task", "rows", "d", "state"], lines)
-    public = ", ".join(name for name, source in sources.items() if source.info.columns)
-    loose = ", ".join(name for name, source in sources.items() if not all(raw.sha256 for raw in source.info.files))
+    public = ", ".join(each["name"] for each in found if each["public_ranges"])
+    loose = ", ".join(each["name"] for each in found if not each["published_checksums"])
     console.print(f"Public ranges (dataset.bounds=public): {public}.")
     console.print(f"Without a published checksum, so that the first file seen is trusted: {loose}.")
     console.print("Your own file: dataset=csv dataset.path=FILE.csv dataset.label=COLUMN")
@@ -122,6 +130,25 @@ def run_partition(arguments: Namespace) -> None:
     from dpml.api.functions import dealt  # loads the audits
 
     skew, rule, parties = dealt(Settings(arguments.overrides, config_dir=arguments.config_dir))
+    if arguments.json:
+        shares = {
+            "distances": distances(skew.counts),
+            "distances_by_chance": distances(skew.chance),
+            "rows": skew.counts,
+        }
+        values = {key: value.tolist() for key, value in shares.items()}
+        print(to_json("dpml-data-partition-1", classes=list(map(str, skew.names)), **values))
+    else:
+        _show_partition(skew, rule, parties)
+    if arguments.figure is not None:
+        from dpml.reporting.heterogeneity import draw  # loads Matplotlib
+
+        words = [word for word in arguments.overrides if not is_private(word)]
+        for path in draw(skew, f"dpml data partition {' '.join(words)}", arguments.figure.with_suffix("")):
+            print(path, file=sys.stderr)
+
+
+def _show_partition(skew: Skew, rule: Partition, parties: Parties) -> None:
     console = Screen()
     lines = [
         ["rows", *_summary(skew.sizes)],
@@ -138,12 +165,6 @@ def run_partition(arguments: Namespace) -> None:
     counts += "".join(f", {rows:,} {kind} rows" for kind, rows in rest.items() if rows)
     console.print(f"{counts}; {_EXPLAINED}")
     console.print(AS_PRIVATE)
-    if arguments.figure is not None:
-        from dpml.reporting.heterogeneity import draw  # loads Matplotlib
-
-        words = [word for word in arguments.overrides if not is_private(word)]
-        for path in draw(skew, f"dpml data partition {' '.join(words)}", arguments.figure.with_suffix("")):
-            print(path, file=sys.stderr)
 
 
 def _summary(values: Array | Index) -> list[str]:

@@ -12,7 +12,7 @@ from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
-from dpml.files import write_atomically
+from dpml.files import to_json, write_atomically
 from dpml.screen import Screen
 
 _SHOWN = 3  # categories shown per column
@@ -26,7 +26,7 @@ def run_describe(arguments: Namespace) -> None:
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     description = describe(CSV(str(arguments.file), **own_options(arguments)))
-    console = Screen()
+    console = Screen(quiet=arguments.json)
     lines = [_line(found, description.rows) for found in description.features]
     print_table(console, ["column", "type", "values", "missing", "note"], lines)
     sentences = [*description.noticed, *_sentences(description)]
@@ -35,6 +35,10 @@ def run_describe(arguments: Namespace) -> None:
         sentences += beyond or [f"All values are within the bounds of {arguments.bounds}."]
         if beyond:
             sentences.append("A run clips such numbers to their range, and treats such categories as unknown.")
+    if arguments.json:
+        columns = [vars(found) | {"kind": found.kind.name} for found in description.features]
+        counts = {key: getattr(description, key) for key in ("rows", "complete", "parties")}
+        print(to_json("dpml-data-describe-1", **counts, columns=columns, sentences=sentences))
     for sentence in [*sentences, AS_PRIVATE]:
         console.print(sentence, soft_wrap=True)
     if target is not None:

@@ -84,6 +84,12 @@ _OPTIONS = {
         choices=("false", "unproven", "never"),
         default="unproven",
     ),
+    "--format": _option(
+        None,
+        "print tables (default), or annotations for a GitHub workflow",
+        choices=("table", "github"),
+        default="table",
+    ),
     # data sets
     "names": _option("NAME", "data sets, as in `dpml data list` (default: all)", nargs="*"),
     "--data-dir": _option("DIR", "a folder with data files, which is only read (default: $DPML_DATA)"),
@@ -186,14 +192,15 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     add = _adder(commands, "data.run_{}", "list, fetch, verify and describe data sets", "data")
-    add("list", "list all data sets, and whether their files are on this machine", *_LOCAL)
+    add("list", "list all data sets, and whether their files are on this machine", *_LOCAL, "--json")
     add("get", "fetch, verify and parse data sets", *_LOCAL, ("names", _option("NAME", "or all", nargs="+")), "--into")
     add("check", "check that the raw files on this machine have the expected content", *_LOCAL, "names")
     text = "print how a run would read a CSV or Parquet file of your own. The output is as private as the rows"
     bounds = ("--bounds", _path("FILE.yaml", "count the values outside of the bounds in this file"))
-    add("describe", text, "file", *_COLUMNS, *_WRITTEN, bounds, "--bounds-out", run="describe.run_describe")
+    written = ("--bounds-out", "--json")
+    add("describe", text, "file", *_COLUMNS, *_WRITTEN, bounds, *written, run="describe.run_describe")
     text = "deal the rows of a data set as a run would, and print how unequal the parties are"
-    add("partition", text, *_SETTING, "--figure")
+    add("partition", text, *_SETTING, "--figure", "--json")
 
     add = _adder(commands, "models.run_{}")
     words = ("overrides", _option("FILE | KEY=VALUE", "a file, and settings as for dpml-run; no seed", nargs="*"))
@@ -214,9 +221,9 @@ def parser() -> argparse.ArgumentParser:
     own = "N=2000 M (algo.unit=party: 100 M; networks, wdgd: 20 M), d=2, draws=100000, algo.rounds=20, algo.epochs=10"
     words = ("overrides", _option("KEY=VALUE", f"settings as for dpml-run, but with the defaults {own}", nargs="*"))
     add("audit", text, words, "--config-dir", "--figure", "--json")
-    words = ("overrides", _option("RECIPE.yaml | KEY=VALUE", "rounds, noise_multiplier, ...", nargs="*"))
+    words = ("overrides", _option("RECIPE.yaml | KEY=VALUE", "files, and rounds, noise_multiplier, ...", nargs="*"))
     text = "compute the guarantees of any training recipe in every view: docs/howto/check.md"
-    add("check", text, words, "--fail-on", "--json", "--certificate")
+    add("check", text, words, "--fail-on", "--format", "--json", "--certificate")
     text = "run the protocol for secure sums on random vectors, and print its time and its bytes"
     drop = ("--drop", _number(float, 0.0, "the share of parties that drop out before they send their vector"))
     add("secagg", text, "-M", "-d", drop)
@@ -235,7 +242,7 @@ def parser() -> argparse.ArgumentParser:
     add("cite", "print BibTeX of dpml and of the papers whose figures it regenerates", "--pack", "name")
     text = "a model, a certificate, or the folder of results, a paper or a figure (default: %(default)s)"
     stored = ("path", _path("FILE|FOLDER", text, nargs="?", default=Path("results")))
-    add("verify", "recompute a model's guarantees, or the verdicts and tables of results", "--pack", stored)
+    add("verify", "recompute a model's guarantees, or the verdicts and tables of results", "--pack", stored, "--json")
     text = "print a script that completes commands, options and settings in your shell: docs/howto/commands.md"
     _adder(commands, "main.run_{}")("completion", text, "shell")
     return top

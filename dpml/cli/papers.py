@@ -3,11 +3,13 @@
 import re
 import sys
 from argparse import Namespace
+from dataclasses import asdict
+from pathlib import Path
 
 from dpml import packs
 from dpml.cli.files import refuse_overwriting
 from dpml.errors import UserError, nearest
-from dpml.files import write_atomically
+from dpml.files import to_json, write_atomically
 from dpml.version import __version__
 
 _INCHES = {"in": 1.0, "cm": 1 / 2.54, "mm": 1 / 25.4, "pt": 1 / 72.27}
@@ -135,7 +137,7 @@ def run_verify(arguments: Namespace) -> None:
     if not path.is_dir() and not path.with_name(f"{path.stem}_rows.csv.xz").is_file():
         from dpml.release import verify as certificate
 
-        if code := certificate.main(str(path)):
+        if code := _verify_as_json(path) if arguments.json else certificate.main(str(path)):
             sys.exit(code)
         return
     from dpml.reporting.cards import card_of
@@ -144,15 +146,40 @@ def run_verify(arguments: Namespace) -> None:
     experiments = []
     for one in verify(path):
         experiments.append(one)
+        if arguments.json:
+            continue
         counts = f"{one.verdicts} verdicts, {one.values} values of tables"
         print(f"{one.experiment}: {counts}: {'WRONG' if one.wrong else 'ok'}", *one.wrong, sep="\n  ", flush=True)
         card = card_of(one.experiment.partition("/")[0])
         if one.wrong and card and card.headline:
             print(f"  the headline of its page may now be wrong: {card.headline}")
+    if arguments.json:
+        print(to_json("dpml-verify-1", experiments=[asdict(one) for one in experiments]))
     if wrong := sum(len(one.wrong) for one in experiments):
         raise UserError(f"{wrong} statements of {path} do not follow from its rows.")
+    if arguments.json:
+        return
     verdicts, values = (sum(getattr(one, key) for one in experiments) for key in ("verdicts", "values"))
     print(
         f"Recomputed from the stored rows: {verdicts:,} verdicts and {values:,} values of tables of "
         f"{len(experiments)} experiments. All agree with the stored ones. The rows were not recomputed."
     )
+
+
+def _verify_as_json(path: Path) -> int:
+    """Print the stated and the proven eps of a certificate as JSON, and return the exit status."""
+    from dpml.release import verify
+
+    try:
+        content = verify.read(path)
+    except verify.RejectedError as error:
+        raise UserError(f"{path}: not verified: {error}") from None
+    certificate = content.get("certificate", content)
+    if certificate is None:
+        raise UserError(f"{path}: not verified: nothing is proven of it.")
+    found = [
+        {"view": view, "eps": float(eps), "proven": None if proven is None else float(proven), "holds": eps == proven}
+        for view, eps, proven in verify.verify(certificate)
+    ]
+    print(to_json("dpml-verify-1", unit=certificate["unit"], delta=certificate["delta"], views=found))
+    return int(not all(each["holds"] for each in found))

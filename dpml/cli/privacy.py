@@ -1,6 +1,7 @@
 """Run `dpml guarantee`, `audit`, `check` and `secagg`: compute guarantees, attack them, and time secure sums."""
 
 import math
+import re
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Sequence
@@ -17,7 +18,7 @@ from dpml.privacy.guarantee import HELD, large_delta
 from dpml.privacy.safe import written, written_below
 from dpml.recipes import Judged, TrainingRecipe, certificate_of, judge, recipe_of, sentence
 from dpml.recipes.frameworks import is_word
-from dpml.screen import Screen
+from dpml.screen import Screen, printable
 
 if TYPE_CHECKING:
     from dpml.api.functions import PlannedRelease
@@ -109,10 +110,9 @@ def run_audit(arguments: Namespace) -> None:
 
 
 def _finding(finding: "Finding") -> dict[str, object]:
-    """Return a finding as plain values for JSON; an unknown value is null."""
+    """Return a finding as plain values for JSON."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
-    values = asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
-    return {key: None if value != value else value for key, value in values.items()}
+    return asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
 
 
 def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
@@ -163,20 +163,41 @@ _FAILING = {"unproven": ("false", "not proven"), "false": ("false",), "never": (
 
 
 def run_check(arguments: Namespace) -> None:
-    """Print what a recipe guarantees in every view; exit with 1 if a claim has a verdict that --fail-on names."""
+    """Print what recipes guarantee in every view; exit with 1 if a claim has a verdict that --fail-on names."""
     words = [word for word in arguments.overrides if is_word(word)]
     files = [word for word in arguments.overrides if not is_word(word)]
-    if len(files) > 1 or not arguments.overrides:
-        raise UserError("dpml check takes one file RECIPE.yaml, or settings KEY=VALUE, or both.")
-    recipe = recipe_of(files[0] if files else None, words)
-    views = judge(recipe)
-    _write_certificate(arguments.certificate, lambda: certificate_of(recipe, views))
-    if arguments.json:
-        print(to_json("dpml-check-1", views=[view.shown for view in views]))
-    else:
-        _show_check(recipe, views)
-    if any(view.verdict in _FAILING[arguments.fail_on] for view in views):
+    if not arguments.overrides:
+        raise UserError("dpml check takes files RECIPE.yaml, or settings KEY=VALUE, or both.")
+    if len(files) > 1 and (arguments.json or arguments.certificate):
+        raise UserError("--json and --certificate are for one recipe: name one file.")
+    judged = [(file, recipe := recipe_of(file, words), judge(recipe)) for file in files or [None]]
+    failing = _FAILING[arguments.fail_on]
+    _write_certificate(arguments.certificate, lambda: certificate_of(*judged[0][1:]))
+    for file, recipe, views in judged:
+        if arguments.json:
+            print(to_json("dpml-check-1", views=[view.shown for view in views]))
+        elif arguments.format == "github":
+            for view in views:
+                if view.verdict in _FAILING["unproven"]:
+                    print(printable(_annotation(view, file, "error" if view.verdict in failing else "warning")))
+        else:
+            if len(files) > 1:
+                print(f"\n{file}")
+            _show_check(recipe, views)
+    if any(view.verdict in failing for _, _, views in judged for view in views):
         sys.exit(1)
+
+
+def _annotation(view: Judged, file: str | None, level: str) -> str:
+    """Return a command of a GitHub workflow, which shows a sentence at the line of the claim."""
+    where = ""
+    if file is not None:
+        lines = Path(file).read_text("utf-8").splitlines()
+        claims = [number for number, line in enumerate(lines, 1) if re.search("claimed_eps|formula|epsilon", line)]
+        name = re.sub("[%\r\n:,]", lambda each: f"%{ord(each[0]):02X}", file)  # GitHub decodes these
+        where = f" file={name},line={min(claims, default=1)}"
+    proven = f"eps = {written(view.proven)} is proven" if math.isfinite(view.proven) else "nothing is proven"
+    return f"::{level}{where}::{view.view}: the claim eps = {view.claimed:g} is {view.verdict}: {proven}"
 
 
 def _show_check(recipe: TrainingRecipe, views: list[Judged]) -> None:

@@ -12,11 +12,12 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dpml.arrays import Array
+from dpml.errors import UserError
 from dpml.privacy import gdp, pld
-from dpml.privacy.safe import round_up
+from dpml.privacy.safe import round_down, round_up
 
 Neighbours = Literal["replace", "add_remove", "zero_out"]
-Sampling = Literal["none", "poisson", "fixed"]
+Sampling = Literal["none", "poisson", "fixed", "random_allocation"]
 Mixture = tuple[tuple[float, float], ...]
 NONE: Mixture = ((1.0, 0.0),)
 
@@ -33,7 +34,8 @@ class SampledGaussian:
         noise: The noise_std, relative to the largest norm of a unit's contribution; positive.
         rounds: The number of rounds.
         neighbours: `replace` a unit's contribution by any other, `add_remove` it, or `zero_out` (set it to zero).
-        sampling: How the units of a sum are sampled, unseen by the observer; `fixed` (size) excludes `add_remove`.
+        sampling: How the units of a sum are sampled, unseen by the observer; `fixed` (size) excludes `add_remove`. With
+            `random_allocation`, which excludes `replace`, a unit is in one random sum of every round.
         rate: The probability that a unit is in a sum of a round in which its client takes part.
         present: The probability that the unit's client takes part in a round; the observer sees whether it does.
         steps: The number of sums per round, each over its own sample.
@@ -62,7 +64,7 @@ class SampledGaussian:
         """Return an eps that is proven at `delta` in (0, 1)."""
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta)
-        return _proven(self, delta)
+        return _allocated(self, delta) if self.sampling == "random_allocation" else _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
         """Return a lower bound on the final model's true eps: the eps of a threshold test on the sum of all rounds.
@@ -72,9 +74,24 @@ class SampledGaussian:
         """
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta) * (1 - 1e-9)
+        if self.sampling == "random_allocation":  # the unit is in the sum of all rounds once per round
+            return gdp.eps_of(self.ratio * math.sqrt(self.rounds / self.steps), delta) * (1 - 1e-9)
         if self.present < 1 or (self.sampling == "fixed" and self.neighbours != "replace"):
             return None
         return _threshold(self, delta)
+
+
+@lru_cache(maxsize=256)
+def _allocated(seen: SampledGaussian, delta: float) -> float:
+    """Return an upper bound by Feldman & Shenfeld 2026 (ICML, arXiv 2602.17284), as their library computes it."""
+    try:
+        from PLD_accounting import gaussian_allocation_epsilon_range
+    except ImportError:
+        raise UserError("row_sampling=random_allocation needs pld-accounting: pip install pld-accounting.") from None
+    above, _ = gaussian_allocation_epsilon_range(
+        delta=delta, sigma=round_down(seen.noise), num_steps=seen.steps, num_epochs=seen.rounds
+    )
+    return round_up(above)
 
 
 @lru_cache(maxsize=256)

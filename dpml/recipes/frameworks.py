@@ -1,9 +1,10 @@
-"""Read training recipes from files and KEY=VALUE words, in dpml's keys or as arguments of classes of Flower or Opacus.
+"""Read training recipes from files and KEY=VALUE words, in dpml's keys or those of Flower, Opacus and dp-accounting.
 
-The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), and
-of Opacus's PrivacyEngine.make_private (1.5).
+The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.42), of
+Opacus's PrivacyEngine.make_private (1.6), and of dp-accounting's DpEvent (0.6), which plans of jax_privacy have, too.
 """
 
+import ast
 import math
 import re
 from collections.abc import Iterable, Mapping
@@ -24,7 +25,11 @@ _FLOWER = {
 }
 _OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # those without defaults
 _OPACUS_ALSO = ("poisson_sampling", "clipping", "drop_last")
-_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # for Opacus
+_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}
+"""What Opacus and a DpEvent imply: one curator has all records."""
+_SAMPLED = {"PoissonSampledDpEvent": "poisson", "SampledWithoutReplacementDpEvent": "fixed"}
+_EVENT = "SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=2.0), count=100)"
+_LONGEST = 10_000  # characters of an event
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
@@ -45,11 +50,13 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
         seen.add(key)
         content[key] = value
     content |= keys
-    if "flower" in content and "opacus" in content:
-        raise UserError("a recipe must be for one framework, got flower and opacus: leave out one of them.")
-    if "flower" in content:
-        return _flower(content.pop("flower"), content)
-    return _opacus(content.pop("opacus"), content) if "opacus" in content else typed(content)
+    named = [key for key in FRAMEWORKS if key in content]
+    if len(named) > 1:
+        raise UserError(f"a recipe must be for one framework, got {' and '.join(named)}: leave out one of them.")
+    try:
+        return FRAMEWORKS[named[0]](content.pop(named[0]), content) if named else typed(content)
+    except UserError as error:
+        raise UserError(f"{path}: {error}" if path else str(error)) from None
 
 
 def is_word(text: str) -> bool:
@@ -141,3 +148,47 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         "row_rate": 1 / batches,
     }
     return _agreeing("opacus", typed({"neighbours": "add_remove"} | common | own), common | _ONE)
+
+
+def _dp_event(said: Any, own: dict[str, Any]) -> TrainingRecipe:
+    """Translate a DpEvent, or the text that Python prints for it."""
+    try:
+        common = _of_event(ast.parse(str(said)[:_LONGEST], mode="eval").body)
+    except (SyntaxError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError):
+        raise UserError(f"dp_event must be an event as Python prints it, such as {_EVENT}.") from None
+    usual = {"neighbours": "replace" if common["row_sampling"] == "fixed" else "add_remove"}
+    return _agreeing("dp_event", typed(usual | common | own), common | _ONE)
+
+
+def _of_event(node: Any) -> dict[str, Any]:
+    """Return the keys of a recipe that a printed event implies."""
+    name, given = node.func.id, {each.arg: each.value for each in node.keywords}
+    if name == "GaussianDpEvent":
+        once = {"rounds": 1, "row_sampling": "none", "row_rate": 1.0}
+        return once | {"noise_multiplier": _number(given["noise_multiplier"])}
+    if name == "ComposedDpEvent":
+        first, *others = map(_of_event, given["events"].elts)
+        if all(each | {"rounds": 1} == first | {"rounds": 1} for each in others):
+            return first | {"rounds": sum(each["rounds"] for each in (first, *others))}
+    elif name == "SelfComposedDpEvent":
+        once = _of_event(given["event"])
+        return once | {"rounds": once["rounds"] * _number(given["count"])}
+    elif name in _SAMPLED:
+        once = _of_event(given["event"])
+        share = given["sampling_probability"] if name.startswith("Poisson") else given["sample_size"]
+        rate = _number(share) / (1 if name.startswith("Poisson") else _number(given["source_dataset_size"]))
+        if once["rounds"] == 1 and once["row_sampling"] == "none":
+            return once | {"row_sampling": _SAMPLED[name], "row_rate": rate}
+    raise UserError(
+        f"dp_event: {name[:60]} is not covered here: a recipe is one GaussianDpEvent, sampled at most once, in every "
+        "round."
+    )
+
+
+def _number(node: Any) -> Any:
+    """Return a printed number; NumPy prints ``np.float64(1.5)``."""
+    return ast.literal_eval(node.args[0] if isinstance(node, ast.Call) else node)
+
+
+FRAMEWORKS = {"flower": _flower, "opacus": _opacus, "dp_event": _dp_event}
+"""The key of each framework, and the function that reads what a recipe has under it."""

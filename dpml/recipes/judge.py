@@ -87,6 +87,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
     pair = _pair(recipe, view, noise)
     shuffled = "shuffled" in (recipe.row_sampling, recipe.client_sampling)
     source = "Gaussian differential privacy" if pair.mu is not None else "privacy loss distributions"
+    source = "random allocation (Feldman & Shenfeld 2026)" if pair.sampling == "random_allocation" else source
     sums = "" if pair.steps == 1 else f" of {pair.steps} steps"
     source += f", {pair.rounds} rounds{sums}, noise {pair.noise:.6g} per clip"
     source += "; no amplification is proven for shuffling" if shuffled else ""
@@ -133,6 +134,11 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
         return f"with {way} batches, an added unit changes how all others are sampled: use neighbours=replace"
     if came and recipe.unit == "client" and not hidden:
         return "a removed client removes its noise, too, and it is seen who takes part: use neighbours=zero_out"
+    if recipe.unit == "record" and way == "random_allocation":
+        if recipe.neighbours == "replace":
+            return "random_allocation is proven for neighbours=add_remove or zero_out"
+        if recipe.clients > 1 or recipe.client_sampling != "none" or recipe.local_steps > 1:
+            return "random_allocation is proven for clients=1 and local_steps=1"
     return None
 
 
@@ -159,6 +165,8 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
             else:  # a client may start a new order in every round
                 rounds = recipe.runs * recipe.rounds * _epochs(steps, rate)
             steps, rate, present = 1, 1.0, 1.0
+        elif recipe.row_sampling == "random_allocation" and rate < 1:
+            sampling, steps, rounds = recipe.row_sampling, _batches(rate), recipe.runs * _epochs(recipe.rounds, rate)
         elif recipe.row_sampling != "none":
             sampling = recipe.row_sampling
     if rate == 1:
@@ -177,7 +185,12 @@ def _client_rate(recipe: TrainingRecipe) -> float:
 
 def _epochs(batches: int, rate: float) -> int:
     """Return the largest number of batches with a given unit, which is in one batch of every epoch."""
-    return math.ceil(batches / math.floor(1 / rate * (1 + 1e-12)))
+    return math.ceil(batches / _batches(rate))
+
+
+def _batches(rate: float) -> int:
+    """Return the number of batches of an epoch."""
+    return math.floor(1 / rate * (1 + 1e-12))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
@@ -185,6 +198,8 @@ def _attained(recipe: TrainingRecipe, view: View) -> bool:
 
     A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """
+    if recipe.row_sampling == "random_allocation" and recipe.rounds % _batches(recipe.row_rate):
+        return False  # the proof counts the last epoch as complete
     if recipe.noise_by == "server":
         return True
     alone = _alone(recipe)

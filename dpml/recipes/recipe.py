@@ -12,6 +12,7 @@ from dpml.privacy.sampled import Neighbours
 
 Who = Literal["record", "client"]
 Way = Literal["none", "poisson", "fixed", "shuffled"]
+RowWay = Literal["none", "poisson", "fixed", "shuffled", "random_allocation"]
 By = Literal["server", "clients", "shared"]
 Tuned = Literal["none", "public", "private"]
 Formula = Literal["textbook", "textbook_sum", "clt"]
@@ -42,7 +43,8 @@ class TrainingRecipe:
             clients adds 1/n of the variance.
         clients: the number of clients.
         client_sampling, client_rate: how the clients of a round are chosen, and their share.
-        row_sampling, row_rate: how the records of a client's step are chosen, and their share.
+        row_sampling, row_rate: how the records of a client's step are chosen, and their share. With `random_allocation`
+            every record is in one random step of each epoch of 1/row_rate steps.
         local_steps: the number of a client's steps in a round; each has its own noise if the unit is a record.
         secure_sum: whether the server sees only sums of messages.
         colluders: the number of clients that tell the server everything they know.
@@ -67,7 +69,7 @@ class TrainingRecipe:
     clients: Count = 1
     client_sampling: Way = "none"
     client_rate: Rate = 1.0
-    row_sampling: Way = "none"
+    row_sampling: RowWay = "none"
     row_rate: Rate = 1.0
     local_steps: Count = 1
     secure_sum: bool = False

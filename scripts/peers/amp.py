@@ -8,76 +8,55 @@ accuracy on the test rows over the first draw of every seed. This is an oracle: 
 """
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["numpy", "scipy"]
+# dependencies = ["multiparty-dp"]
+# [tool.uv.sources]
+# multiparty-dp = { path = "../..", editable = true }
 # ///
 
-import math
 from itertools import product
-from pathlib import Path
 
 import numpy as np
-from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, run
-from scipy.special import expit
+from rows import DELTA, DRAWS, EPS, SEEDS, Data, Row, load, run
+
+from dpml.arrays import Array
+from dpml.data import Files
+from dpml.optim.convex import minimise_convex
+from dpml.optim.losses import LOSSES
 
 NAME = "AMP (oracle, not private)"
-SPLITS = tuple(product((0.001,), (0.9, 0.95, 0.98, 0.99)))  # eps2/eps, eps3/eps1
+OUTPUT, SPLITS = 0.001, (0.9, 0.95, 0.98, 0.99)  # eps2/eps, and the grid of eps3/eps1
 LIPSCHITZ, SMOOTHNESS, RANK = 1.0, 0.25, 2  # of the logistic loss of rows of length 1; twice the rank of a Hessian
 
 
-def released(data: Data, eps: float, split: tuple[float, float], rng: np.random.Generator) -> Array:
-    """Return a model by Algorithm 1: the approximate minimiser of the perturbed objective, plus output noise."""
+def accuracies(data: Data, rng: np.random.Generator) -> Array:
+    """Return the test accuracies of Algorithm 1 for every eps and split (eps, splits), which share noise directions."""
     n, d = data.X.shape
-    eps2, delta2 = split[0] * eps, split[0] * DELTA
-    eps1, delta1 = eps - eps2, DELTA - delta2
-    eps3 = split[1] * eps1
-    ridge = RANK * SMOOTHNESS / (eps1 - eps3)
-    gamma = 1 / n**2
-    first = 2 * LIPSCHITZ / n * (1 + math.sqrt(2 * math.log(1 / delta1))) / eps3
-    second = n * gamma / ridge * (1 + math.sqrt(2 * math.log(1 / delta2))) / eps2
-    linear, output = first * rng.standard_normal(d), second * rng.standard_normal(d)
-    return minimiser(data.X * data.y[:, None], ridge / n, linear, gamma) + output
+    eps1, delta1 = (1 - OUTPUT) * np.repeat(EPS, len(SPLITS)), (1 - OUTPUT) * DELTA
+    eps2, delta2 = OUTPUT * np.repeat(EPS, len(SPLITS)), OUTPUT * DELTA
+    eps3 = np.tile(SPLITS, len(EPS)) * eps1
+    ridge, gamma = RANK * SMOOTHNESS / (eps1 - eps3), 1 / n**2
+    first = 2 * LIPSCHITZ / n * (1 + np.sqrt(2 * np.log(1 / delta1))) / eps3
+    second = n * gamma / ridge * (1 + np.sqrt(2 * np.log(1 / delta2))) / eps2
+    linear, output = rng.standard_normal((2, d))
+    tilt = first[:, None] * linear
+    weights = minimise_convex(LOSSES["logistic"], data.X, data.y, ridge / n, tilt, tolerance=gamma)
+    return data.accuracy(weights + second[:, None] * output).reshape(len(EPS), -1)
 
 
-def minimiser(signed: Array, lam: float, linear: Array, gamma: float) -> Array:
-    """w at which mean log(1 + exp(-u'w)) + lam/2 ||w||^2 + linear'w has a gradient of norm at most gamma, by Newton."""
-    n, d = signed.shape
-    w = np.zeros(d)
-
-    def value(w: Array) -> float:
-        return float(np.logaddexp(0, -signed @ w).mean() + lam / 2 * w @ w + linear @ w)
-
-    for _ in range(100):
-        slope = expit(-signed @ w)
-        gradient = -signed.T @ slope / n + lam * w + linear
-        if np.linalg.norm(gradient) <= gamma:
-            return w
-        hessian = signed.T @ (signed * (slope * (1 - slope))[:, None]) / n + lam * np.eye(d)
-        step = np.linalg.solve(hessian, gradient)
-        size, here = 1.0, value(w)
-        while size > 1e-6 and value(w - size * step) > here - 0.1 * size * float(gradient @ step) + 1e-15:
-            size /= 2
-        w = w - size * step
-    raise RuntimeError(f"no gradient of norm {gamma:g} was reached")
-
-
-def measure(folder: Path) -> tuple[list[Row], list[str]]:
-    """Accuracies on adult and bank."""
+def measure(files: Files) -> tuple[list[Row], list[str]]:
+    """Return the accuracies on adult and bank."""
     rows: list[Row] = []
     chosen = []
     for name in ("adult", "bank"):
-        sets = [load(folder, name, seed) for seed in SEEDS]
-
-        def accuracy(eps: float, split: int, seed: int, draw: int, sets: list[Data] = sets) -> float:
-            rng = np.random.default_rng([seed, draw])  # the splits share directions
-            return float(sets[seed].accuracy(released(sets[seed], eps, SPLITS[split], rng)))
-
-        for eps in EPS:
-            tried = np.array([[accuracy(eps, s, seed, 0) for seed in SEEDS] for s in range(len(SPLITS))])
-            best = int(tried.mean(axis=1).argmax())
-            chosen.append(f"{name} eps={eps:g}: {SPLITS[best][0]:g}, {SPLITS[best][1]:g}")
+        sets = [load(files, name, seed) for seed in SEEDS]
+        found = np.array(
+            [[accuracies(sets[seed], np.random.default_rng([seed, draw])) for draw in range(DRAWS)] for seed in SEEDS]
+        )
+        for e, eps in enumerate(EPS):
+            best = int(found[:, 0, e].mean(axis=0).argmax())
+            chosen.append(f"{name} eps={eps:g}: {OUTPUT:g}, {SPLITS[best]:g}")
             for seed, draw in product(SEEDS, range(DRAWS)):
-                found = accuracy(eps, best, seed, draw) if draw else float(tried[best, seed])
-                rows.append((name, eps, seed, draw, NAME, "accuracy", found))
+                rows.append((name, eps, seed, draw, NAME, "accuracy", float(found[seed, draw, e, best])))
     notes = [
         f"{NAME}: Iyengar et al. 2019, Alg. 1, own code; eps2/eps and eps3/eps1 by the test rows:",
         "; ".join(chosen),

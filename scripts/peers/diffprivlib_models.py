@@ -5,15 +5,19 @@ mechanism with Laplace noise (Zhang et al. 2012). Options are the library's own 
 """
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["diffprivlib==0.6.6", "scikit-learn<1.7", "numpy"]
+# dependencies = ["multiparty-dp", "diffprivlib==0.6.6", "scikit-learn<1.7"]
+# [tool.uv.sources]
+# multiparty-dp = { path = "../..", editable = true }
 # ///
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 from diffprivlib.models import LinearRegression, LogisticRegression
-from rows import DRAWS, Array, Data, Row, on_every_set, run
+from rows import DRAWS, Data, Row, on_every_set, run
+
+from dpml.arrays import Array
+from dpml.data import Files
 
 NAME = "diffprivlib (pure ε)"
 
@@ -31,7 +35,7 @@ def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
     return np.asarray(data.X_test @ np.ravel(model.coef_))
 
 
-def measure(folder: Path) -> tuple[list[Row], list[str]]:
+def measure(files: Files) -> tuple[list[Row], list[str]]:
     """Return the scores on every data set."""
     warnings.simplefilter("ignore")  # fits that stop at the limit of iterations
     notes = [
@@ -39,7 +43,7 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
         "LinearRegression(bounds_X=(-1, 1), bounds_y=(-1, 1), fit_intercept=False) for regression, all else by "
         "default; eps-DP, delta = 0",
     ]
-    return list(on_every_set(folder, NAME, fitted, lambda _: DRAWS)), notes
+    return list(on_every_set(files, NAME, fitted, lambda _: DRAWS)), notes
 
 
 if __name__ == "__main__":

@@ -6,32 +6,32 @@ gets eps/2 and delta/(1 + exp(eps/2)). Its own accounting was not checked. Optio
 """
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["interpret-core==0.7.8", "numpy"]
+# dependencies = ["multiparty-dp", "interpret-core==0.7.8"]
+# [tool.uv.sources]
+# multiparty-dp = { path = "../..", editable = true }
 # ///
 
 import math
 import warnings
-from pathlib import Path
 
 import numpy as np
 from interpret.privacy import DPExplainableBoostingClassifier, DPExplainableBoostingRegressor
-from rows import DELTA, DRAWS, Array, Data, Row, on_every_set, run
+from rows import DELTA, DRAWS, Data, Row, on_every_set, run
+
+from dpml.arrays import Array
+from dpml.data import Files
 
 NAME = "DP-EBM"
 
 
 def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
     """Return the scores of the test rows."""
-    train, test = (data.X, data.X_test) if data.plain is None else (data.plain, data.plain_test)
-    levels = np.zeros(train.shape[1], int) if data.levels is None else data.levels
-    low, high = np.nanmin(train, axis=0), np.nanmax(train, axis=0)
-    missing = np.isnan(train).any(axis=0)
-    middle = np.nanmedian(train, axis=0)
-    train, test = (np.where(np.isnan(X) & missing, middle, np.clip(X, low, high)) for X in (train, test))
+    train, low, high = data.plain, data.plain.min(axis=0), data.plain.max(axis=0)
+    test = np.clip(data.plain_test, low, high)
     options = {
         "epsilon": eps / 2,
         "delta": DELTA / (1 + math.exp(eps / 2)),
-        "feature_types": ["nominal" if count else "continuous" for count in levels],
+        "feature_types": ["nominal" if count else "continuous" for count in data.levels],
         "privacy_bounds": np.column_stack([low, np.where(high > low, high, low + 1)]),
         "random_state": 1000 * seed + draw,
         "n_jobs": 1,
@@ -43,14 +43,14 @@ def fitted(data: Data, eps: float, seed: int, draw: int) -> Array:
     return np.asarray(model.fit(train, data.y).predict(test))
 
 
-def measure(folder: Path) -> tuple[list[Row], list[str]]:
+def measure(files: Files) -> tuple[list[Row], list[str]]:
     """Return the scores on every data set."""
     warnings.simplefilter("ignore")
     notes = [
         f"{NAME}: DPExplainableBoosting of interpret-core on the columns before any step, its defaults, at eps/2 and "
         "delta/(1 + exp(eps/2)), for its neighbours differ in a row more; its own accounting was not checked",
     ]
-    return list(on_every_set(folder, NAME, fitted, lambda _: DRAWS)), notes
+    return list(on_every_set(files, NAME, fitted, lambda _: DRAWS)), notes
 
 
 if __name__ == "__main__":

@@ -8,21 +8,25 @@ eps. Here it errs by at most eps/200.
 """
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["opacus==1.6.0", "torch", "numpy"]
+# dependencies = ["multiparty-dp", "opacus==1.6.0", "torch"]
+# [tool.uv.sources]
+# multiparty-dp = { path = "../..", editable = true }
 # ///
 
 import math
 import warnings
 from functools import cache
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import torch
 from opacus import PrivacyEngine
 from opacus.accountants.utils import get_noise_multiplier
-from rows import DELTA, DRAWS, EPS, SEEDS, Array, Data, Row, load, on_every_set, run
+from rows import DELTA, DRAWS, EPS, SEEDS, Data, Row, load, on_every_set, run
 from torch.utils.data import DataLoader, TensorDataset
+
+from dpml.arrays import Array
+from dpml.data import Files
 
 NAME = "Opacus"
 BATCHES, EPOCHS, CLIP = 10, 20, 1.0  # batches in an epoch
@@ -63,11 +67,11 @@ def fitted(data: Data, eps: float, step: float, seed: int) -> Array:
     return np.asarray(data.X_test @ model._module.weight.detach().numpy()[0])
 
 
-def measure(folder: Path) -> tuple[list[Row], list[str]]:
+def measure(files: Files) -> tuple[list[Row], list[str]]:
     """Return scores on every data set of two classes, with the step size that is best on Adult."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    adult = {1000 * seed: load(folder, "adult", seed) for seed in SEEDS}
+    adult = {1000 * seed: load(files, "adult", seed) for seed in SEEDS}
 
     def accuracy(step: float) -> float:
         scores = (data.scored(fitted(data, eps, step, seed)) for eps, (seed, data) in product(EPS, adult.items()))
@@ -83,7 +87,7 @@ def measure(folder: Path) -> tuple[list[Row], list[str]]:
         f"size {best:g}, the best on Adult on average, at eps/2 and delta/(1 + exp(eps/2)), for its accountant (PRV, "
         "error at most eps/200) counts a row more or fewer",
     ]
-    return list(on_every_set(folder, NAME, scores, lambda data: DRAWS * data.binary)), notes
+    return list(on_every_set(files, NAME, scores, lambda data: DRAWS * data.binary)), notes
 
 
 if __name__ == "__main__":

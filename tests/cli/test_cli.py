@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from harness import tables
 
+from dpml.files import seal_object
 from dpml.running.rows import COLUMNS
 
 
@@ -94,3 +95,42 @@ def test_a_secure_sum(run_command, words, survivors) -> None:
     assert done.code == 0, done.err
     assert survivors in done.out
     assert "exact" in done.out
+
+
+@pytest.mark.slow
+def test_facts_as_json(run_command, tmp_path) -> None:
+    """Each names its schema, and has what the table has."""
+    (tmp_path / "f.csv").write_text(
+        "x,seen,y\n" + "".join(f"{n},2020-01-0{n % 9 + 1},{'ab'[n % 2]}\n" for n in range(40))
+    )
+    described, dealt, listed, results = (
+        json.loads(run_command("dpml", *line.split(), "--json").out)
+        for line in (
+            "data describe f.csv --label y",
+            "data partition dataset=wdbc M=4 N=400",
+            "data list",
+            f"verify {Path(__file__).parents[2] / 'results' / 'rajkumar2012'}",
+        )
+    )
+    assert described["schema"] == "dpml-data-describe-1"
+    assert [each["kind"] for each in described["columns"]] == ["number", "date"]
+    assert (dealt["schema"], sum(map(sum, dealt["rows"]))) == ("dpml-data-partition-1", 400)
+    assert {"name": "wdbc", "state": "ready"}.items() <= {each["name"]: each for each in listed["datasets"]}[
+        "wdbc"
+    ].items()
+    assert results["experiments"]
+    assert not any(each["wrong"] for each in results["experiments"])
+
+
+def test_a_certificate_is_verified_as_json(run_command, tmp_path) -> None:
+    line = "check rounds=3 std=2 delta=1e-5 --certificate c.json"
+    assert run_command("dpml", *line.split()).code == 0
+    done = run_command("dpml", "verify", "c.json", "--json")
+    assert done.code == 0
+    assert all(view["holds"] and view["eps"] == view["proven"] for view in json.loads(done.out)["views"])
+    content = json.loads((tmp_path / "c.json").read_text())
+    del content["checksum"]
+    content["views"]["release"]["eps"] /= 2
+    (tmp_path / "c.json").write_text(json.dumps(seal_object(content)))
+    done = run_command("dpml", "verify", "c.json", "--json")
+    assert (done.code, json.loads(done.out)["views"][0]["holds"]) == (1, False)

@@ -21,6 +21,7 @@ def named(hint: Any) -> str:
     """Return a type without the modules of its classes, which may move."""
     text = hint.__name__ if isinstance(hint, type) else str(hint)
     text = re.sub(r"\b(?:\w+\.)+(?=[A-Za-z_])", "", text)
+    text = re.sub(r"(Literal\[.*\]) \| None$", r"Optional[\1]", text)  # Python 3.14 writes it so
     return re.sub(r"Optional\[(\w+)\]", r"\1 | None", text)
 
 

@@ -4,8 +4,11 @@ import itertools
 import json
 import math
 
+import dp_accounting as events
 import numpy as np
 import pytest
+from dp_accounting.pld import PLDAccountant
+from scipy.stats import norm
 
 import dpml
 from dpml.errors import UserError
@@ -169,6 +172,52 @@ def test_opacus() -> None:
     assert proven(opacus=said, **same) == {each.view: each.proven for each in found}
 
 
+@pytest.mark.parametrize(
+    ("relation", "rate", "neighbours"),
+    [("ADD_OR_REMOVE_ONE", 1, None), ("ADD_OR_REMOVE_ONE", 0.1, None), ("REPLACE_ONE", 0.1, "replace")],
+)
+def test_an_event_has_the_eps_that_dp_accounting_computes(relation, rate, neighbours) -> None:
+    once = events.GaussianDpEvent(np.float64(1.5))  # which prints as np.float64(1.5)
+    once = once if rate == 1 else events.PoissonSampledDpEvent(rate, once)
+    event = events.ComposedDpEvent([once, events.SelfComposedDpEvent(once, 29)])
+    accountant = PLDAccountant(events.NeighboringRelation[relation])
+    theirs = accountant.compose(event).get_epsilon(D)
+    keys = {"neighbours": neighbours} if neighbours else {}
+    assert dpml.check(dp_event=event, delta=D, **keys)[0].proven == pytest.approx(theirs, rel=2e-3)
+    assert dpml.check(dp_event=str(event), delta=D, **keys) == dpml.check(dp_event=event, delta=D, **keys)
+
+
+def test_an_event_with_a_fixed_number_of_records_is_of_replaced_records() -> None:
+    event = events.dp_event.SampledWithoutReplacementDpEvent(1000, 50, events.GaussianDpEvent(2.0))
+    found = dpml.check(dp_event=events.SelfComposedDpEvent(event, 7), delta=D)[0]
+    assert found.pair == SampledGaussian(2.0, 7, "replace", "fixed", 0.05)
+
+
+def exact_allocation(eps: float, noise: float) -> float:
+    """Delta at eps if a unit is in one of two sums: the larger of both directions, integrated on a grid."""
+    x = np.linspace(-9 * noise, 9 * noise + 1, 2500)
+    with_it, without = norm.pdf(x, 1, noise), norm.pdf(x, 0, noise)
+    both = (np.outer(with_it, without) + np.outer(without, with_it)) / 2
+    none = np.outer(without, without)
+    pairs = ((both, none), (none, both))
+    return max(np.maximum(p - math.exp(eps) * q, 0).sum() * (x[1] - x[0]) ** 2 for p, q in pairs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [0.7, 2.0])
+def test_random_allocation_has_an_upper_bound_next_to_the_exact_eps(noise) -> None:
+    pytest.importorskip("PLD_accounting")
+    keys = {"row_sampling": "random_allocation", "row_rate": 0.5, "noise_multiplier": noise, "delta": D}
+    whole, part, zero = (
+        dpml.check(**keys, rounds=rounds, neighbours=neighbours)[0]
+        for rounds, neighbours in ((2, "add_remove"), (1, "add_remove"), (2, "zero_out"))
+    )
+    assert exact_allocation(whole.proven, noise) <= D <= exact_allocation(whole.proven * 0.98, noise)
+    assert part.proven == zero.proven == whole.proven  # an incomplete epoch counts as a complete one
+    assert part.attacked is None
+    assert 0.5 * whole.proven < whole.attacked < whole.proven
+
+
 CENTRAL = {"DifferentialPrivacyServerSideFixedClipping": FLOWER}
 LOCAL = {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 1, "epsilon": 1, "delta": D}}
 OPACUS = {"noise_multiplier": 1.1, "max_grad_norm": 1, "batch_size": 64, "rows": 1000, "epochs": 2}
@@ -201,6 +250,12 @@ PLAIN = {"rounds": 3, "delta": D, "std": 1}
         ({"opacus": OPACUS | {"drop_last": True, "rows": 60}, "delta": D}, "drop_last"),
         ({"opacus": OPACUS | {"rows": 0.5}, "delta": D}, "rows"),
         ({"opacus": OPACUS | {"epochs": 1e300}, "delta": D}, "batches"),
+        ({"opacus": OPACUS, "flower": LOCAL, "delta": D}, "one framework"),
+        ({"dp_event": "LaplaceDpEvent(noise_multiplier=2.0)", "delta": D}, "LaplaceDpEvent"),
+        ({"dp_event": "__import__('os').abort()", "delta": D}, "dp_event"),
+        ({"dp_event": "GaussianDpEvent(noise_multiplier=" + "-" * 9000 + "1)", "delta": D}, "dp_event"),
+        ({"dp_event": "SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=1), count=0)", "delta": D}, "rounds"),
+        ({"dp_event": "GaussianDpEvent(noise_multiplier=1)", "delta": D, "unit": "client"}, "unit"),
     ],
 )
 def test_a_mistake_is_named(keys, named) -> None:
@@ -216,6 +271,8 @@ def test_a_mistake_is_named(keys, named) -> None:
         {"unit": "client", "clients": 9, "noise_by": "clients", "neighbours": "add_remove"},
         {"clients": 9, "noise_by": "shared", "client_sampling": "poisson", "client_rate": 0.5},
         {"clients": 9, "local_steps": 2},
+        {"row_sampling": "random_allocation", "row_rate": 0.5},
+        {"row_sampling": "random_allocation", "row_rate": 0.5, "neighbours": "add_remove", "local_steps": 2},
         {"tuning": "private"},
         {"noise_multiplier": 1e-200, "row_sampling": "poisson", "row_rate": 0.5},
         {"noise_multiplier": None, "flower": LOCAL, "clients": 3, "unit": "record"},  # a client's update is clipped
@@ -258,6 +315,13 @@ def test_what_is_printed_and_written(run_command, tmp_path) -> None:
     assert done.code == 1, done.err  # a claim is false
     assert run_command("dpml", "check", *words, "--fail-on", "never").code == 0
     assert run_command("dpml", "check", *words[:-1]).code == 0  # nothing is claimed
+    (tmp_path / "odd, 1%.yaml").write_text("unit: client\nclaimed_eps: 1\n")
+    (tmp_path / "b.yaml").write_text("rounds: 9\n")
+    several = run_command("dpml", "check", "odd, 1%.yaml", "b.yaml", *words[:-1], "--format", "github")
+    assert several.code == 1
+    of_server = [line for line in several.out.splitlines() if "::transcript" in line]
+    assert [line.partition("::transcript")[0] for line in of_server] == ["::error file=odd%2C 1%25.yaml,line=2"]
+    assert run_command("dpml", "check", "odd, 1%.yaml", "b.yaml", "--json", *words).code == 2
     assert run_command("dpml", "verify", "c.json").code == 0
     whole = json.loads(run_command("dpml", "check", *words, "--json").out)["views"]
     certificate = verify.read(tmp_path / "c.json")

@@ -6,16 +6,17 @@ from pathlib import Path
 
 from sphinx.application import Sphinx
 
-from dpml_docs import commands, configuration, data_pages, gallery, python_api, rst, tables
+from dpml_docs import commands, configuration, data_pages, gallery, python_api, rst, schemas, tables
 
 
 def pages(folder: Path) -> dict[str, str]:
     """Return every generated page by its path below docs/, which is `folder`."""
     reference = {"index": reference_index(folder)}
-    for part in (configuration, tables, commands, python_api):
+    for part in (configuration, tables, commands, python_api, schemas):
         reference |= part.pages()
     return {
         **{f"reference/{name}.rst": text for name, text in reference.items()},
+        **{f"reference/{name}": text for name, text in schemas.contents().items()},
         **{f"reference/data/{name}.md": text for name, text in data_pages.pages().items()},
         **{f"gallery/{name}.md": text for name, text in gallery.pages().items()},
     }
@@ -31,6 +32,7 @@ def reference_index(folder: Path) -> str:
         "tests",
         "commands",
         "python",
+        "schemas",
     ]
     return rst.page(
         rst.title("Reference"),
