@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import tempfile
 from contextlib import contextmanager
 from functools import cache
@@ -108,6 +109,15 @@ def digests(results):
     """The outputs of mine/..., apart from what says how the cells were come by."""
     files = [path for path in (results / "mine").iterdir() if not path.name.endswith(("_plan.csv", ".json"))]
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def written_from_page(page, folder):
+    """Write the files that a page of the documentation shows into a folder."""
+    shown = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
+    text = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8")
+    for name, body in re.findall(shown, text, flags=re.DOTALL | re.MULTILINE):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(body, encoding="utf-8")
 
 
 # libraries that most commands do not need

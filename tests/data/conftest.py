@@ -3,7 +3,6 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -48,11 +47,7 @@ class Server:
     delay: float = 0.0
 
     def fails(self, path: str, *faults: str) -> None:
-        """The next requests for `path` go wrong.
-
-        `404`, `500`, `truncated`, `hang up`, `drip` (a byte every 20 ms), `endless`, `elsewhere` (to
-        the path with `.moved`, and 25 MB besides), or a text that is sent instead.
-        """
+        """The next requests for `path` go wrong: `404`, `500`, `truncated`, or a text that is sent instead."""
         self.faults[path] = list(faults)
 
 
@@ -74,22 +69,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
                 super().do_GET()
             elif fault.isdigit():
                 self.send_error(int(fault))
-            elif fault == "hang up":
-                self.close_connection = True
-            elif fault == "elsewhere":
-                self.send_response(302)
-                self.send_header("Location", f"{self.path}.moved")
-                self.end_headers()
-                with suppress(OSError):
-                    self.wfile.write(b"1" * 25_000_000)
-                    state.hits.append("all that the redirection says besides")
-            elif fault in ("drip", "endless"):
-                self.send_response(200)
-                self.end_headers()
-                with suppress(OSError):  # until the other side has had enough
-                    while True:
-                        self.wfile.write(b"1" if fault == "drip" else b"1" * 65536)
-                        time.sleep(0.02 if fault == "drip" else 0)
             else:
                 content = (
                     (state.folder / self.path.lstrip("/")).read_bytes() if fault == "truncated" else fault.encode()

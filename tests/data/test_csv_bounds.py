@@ -95,16 +95,6 @@ def test_a_target_is_clipped_to_its_range(files):
     assert private_note(load(source).provenance["preprocessing"]) == ""
 
 
-def test_missing_values_get_the_middle(files):
-    rows = ROWS.replace("31,", "?,").replace("judge", "NA")
-    steps = ("impute", "one_hot", "symmetric")
-    data = load(CSV(**files(rows=rows), label="income", steps=steps, missing="keep", test_fraction=0))
-    row = data.X[np.isclose(data.X[:, 0], 0)]
-    np.testing.assert_allclose(row, [[0, -1, 1, 1, 0, 0]], atol=1e-15)
-    assert (data.X[:, 3:].sum(axis=1) == 0).sum() == 2  # clerk, which is unknown, and the gap
-    assert private_note(data.provenance["preprocessing"]) == ""
-
-
 AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
 
 
@@ -114,11 +104,7 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         (f"  age: {AGE}\n", "", "the column 'age' of DIR/f.csv: add"),
         ("columns:", "columns:\n  hight: boolean", "b.yaml describes 'hight'"),
         ("columns", "colums", "b.yaml: unknown key 'colums': did you mean 'columns'?"),
-        (
-            "columns:",
-            "from_rows: true\ncolumns:",
-            "b.yaml still says `from_rows: true`: its ranges",
-        ),
+        ("columns:", "from_rows: true\ncolumns:", "b.yaml still says `from_rows: true`: its ranges"),
         ("classes: [low, high]", "", "b.yaml needs either `classes`, a list of"),
         ("[low, high]", "[low]", "b.yaml: classes must be a list of two or more labels."),
         ("[low, high]", "[low, low]", "b.yaml: classes: the value 'low'"),

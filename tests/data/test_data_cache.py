@@ -37,15 +37,10 @@ def test_built_once_then_mapped(build):
     assert len(build.calls) == 1
 
 
-def test_another_key_is_another_entry(build):
-    for version in (1, 2):
-        cache.load_or_build("mini", {"version": version}, build)
-    assert len(build.calls) == 2
-
-
-def test_what_unknown_code_has_made_is_not_kept(build):
-    for _ in range(2):
-        cache.load_or_build("mini", {"code": f"{UNKNOWN}1"}, build)
+@pytest.mark.parametrize("keys", [[{"version": 1}, {"version": 2}], [{"code": f"{UNKNOWN}1"}] * 2])
+def test_another_key_is_another_entry_and_what_unknown_code_has_made_is_not_kept(build, keys):
+    for key in keys:
+        cache.load_or_build("mini", key, build)
     assert len(build.calls) == 2
 
 

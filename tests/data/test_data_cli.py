@@ -12,8 +12,6 @@ from dpml.config import catalogue
 from dpml.data import Files
 from dpml.data.sets.packaged import PACKED
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture
 def dpml(monkeypatch, run_command):
@@ -63,16 +61,6 @@ def test_get_all_says_what_could_not_be_had(dpml, raw, server, monkeypatch):
         "adult: adult.test: ok",
         "crime: communities.data: ok",
     ]
-
-
-def test_check_finds_a_changed_file(dpml, server):
-    folder = Files().target / "crime"
-    folder.mkdir(parents=True)
-    (folder / "communities.data").write_text("not the data\n")
-    code, out, err = dpml("data", "check", "crime")
-    assert code == 2
-    assert out.startswith("crime: communities.data: WRONG, its sha256 is ")
-    assert "1 of the files" in err
 
 
 @pytest.mark.parametrize(

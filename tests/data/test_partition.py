@@ -1,4 +1,4 @@
-"""Partitions: sizes, permutations and refusals, as properties."""
+"""Partitions: sizes, the data set's own parties, and what is computed once."""
 
 import gc
 import weakref
@@ -37,26 +37,6 @@ def toy(rows: int) -> Dataset:
 
 
 @pytest.mark.slow
-@given(st.integers(1, 60), st.integers(0, 400), st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.1, 0.5]))
-@settings(max_examples=80, deadline=None)
-def test_every_row_goes_to_one_party_or_aside(M: int, more: int, seed: int, auxiliary: float) -> None:
-    data = toy(4 * M + more)
-    for rule in (Equal(auxiliary), Simplex(auxiliary, floor=2), TwoGroup(auxiliary, u=1.5), PerParty(auxiliary, n=2)):
-        parties = partition(data, rule, M, np.random.default_rng(seed))
-        assert len(parties.sizes) == M
-        assert parties.sizes.min() >= (2 if isinstance(rule, Simplex | PerParty) else 1)
-        aside = round(len(data.y) * auxiliary)
-        assert len(parties.X_auxiliary) == aside
-        used = np.concatenate([parties.X[:, 0], parties.X_auxiliary[:, 0]])
-        assert len(np.unique(used)) == len(used)  # no row twice
-        if not isinstance(rule, PerParty):
-            assert len(used) == len(data.y)
-        assert np.array_equal(parties.X, data.X[parties.order])
-        assert np.array_equal(parties.y, data.y[parties.order])
-        assert parties.problem.N == parties.sizes.sum() == len(parties.y)
-
-
-@pytest.mark.slow
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=40), st.integers(0, 10_000))
 def test_whole_rows_sum_and_follow_the_shares(shares: list[float], N: int) -> None:
     sizes = whole_rows(np.array(shares), N)
@@ -83,12 +63,6 @@ def test_fractions_are_followed() -> None:
     assert list(partition(toy(1000), rule, 5, np.random.default_rng(0)).sizes) == [10, 290, 200, 250, 250]
 
 
-@pytest.mark.slow
-def test_a_million_parties_are_dealt_at_once() -> None:
-    parties = partition(toy(2_000_000), Simplex(), 1_000_000, np.random.default_rng(0))
-    assert len(parties.offsets) == 1_000_001
-
-
 OF_SIZES = [Equal(), Simplex(), Fractions(fractions=(0.6, 0.4)), TwoGroup(u=1.5), PerParty(n=40), PowerLaw()]
 
 
@@ -106,26 +80,6 @@ def test_a_rule_of_a_user_may_draw_unless_it_denies_it() -> None:
             return rng.multinomial(N - M, np.full(M, 1 / M)) + 1
 
     assert Own().drawn
-
-
-@pytest.mark.parametrize(
-    ("rule", "M", "message"),
-    [
-        (Equal, 11, "M=11 parties cannot share N=10"),
-        (Equal, 0, "M=0 parties"),
-        (lambda: Equal(auxiliary=1.0), 2, "partition.auxiliary must be a share"),
-        (lambda: Simplex(floor=6), 2, "partition.floor=6 rows for each of M=2"),
-        (lambda: Fractions(fractions=(0.5, 0.5)), 3, "must be M=3 positive numbers that sum to 1"),
-        (lambda: Fractions(fractions=(0.5, 0.4)), 2, "sum to 1"),
-        (lambda: Fractions(fractions=(0.999, 0.001)), 2, "leaves a party without"),
-        (lambda: Fractions(fractions=(1e308, 1e308)), 2, "must be M=2 positive numbers that sum to 1"),
-        (lambda: TwoGroup(u=1000.0), 4, "leaves a party without"),
-        (lambda: PerParty(n=6), 2, "partition.n=6 rows for each of M=2"),
-    ],
-)
-def test_refusals(rule, M, message) -> None:
-    with pytest.raises(UserError, match=message):
-        partition(toy(10), rule(), M, np.random.default_rng(0))
 
 
 # ---- the data set's own parties

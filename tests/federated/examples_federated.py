@@ -1,6 +1,7 @@
 """Four clinics with files of their own, the plan that they agree on, and a run in this process."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import cycle
@@ -8,16 +9,19 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from dpml.data import Dataset
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.federated import party
 from dpml.federated.aggregator import Federated, aggregate
 from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
 from dpml.federated.plan import FederationPlan, Seat
+from dpml.files import seal_object
 from dpml.privacy import Adversary, Budget
 from dpml.protocols import Stage
 from dpml.release.ledger import Ledger
@@ -88,15 +92,20 @@ def tables() -> tuple[str, ...]:
     return tuple(files)
 
 
+def agreed(words: tuple[str, ...], columns: ColumnBounds, seats: Sequence[Seat], colluders=1, dropouts=1):
+    """A plan that all four parties have signed."""
+    plan = FederationPlan(agreed_of(words), columns, tuple(seats), colluders, dropouts)
+    for key in signing_keys():
+        plan = plan.signed(key)
+    return plan
+
+
 @cache
 def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> FederationPlan:
     """The same plan for all tests that want it."""
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    plan = FederationPlan(agreed_of((*words, *COMMON)), stated(), tuple(seats), colluders, dropouts)
-    for key in signing_keys():
-        plan = plan.signed(key)
-    return plan
+    return agreed((*words, *COMMON), stated(), seats, colluders, dropouts)
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 1, dropouts: int = 1) -> Clinics:
@@ -126,3 +135,13 @@ def run(
         return {node: members[node - 10].answer(mail[node]) for node in here}
 
     return aggregate(plan, range(10, 10 + len(members)), exchange)
+
+
+def assert_none_is_received(member: Member, text: str, changes: Iterable[Mapping[str, object]]) -> None:
+    """A party publishes no model of which some entries are changed, though its checksum is right."""
+    content = json.loads(text)
+    del content["checksum"]
+    for change in changes:
+        with pytest.raises(UserError):
+            member.receive_model(json.dumps(seal_object(content | change), indent=1) + "\n", Path("forged.json"))
+    assert not Path("forged.json").exists()

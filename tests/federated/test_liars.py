@@ -3,45 +3,21 @@
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from examples_federated import stated
+from examples_federated import SIZES, clinics, entries
 
 from dpml.federated.aggregator import Federated, aggregate
-from dpml.federated.agreed import agreed_of
 from dpml.federated.party import Member
-from dpml.federated.plan import FederationPlan, Seat, most_dropouts
+from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import MESSAGE, REFUSED
 from dpml.protocols import ProtocolError, messages, shamir
 from dpml.protocols.identities import signed
 from dpml.protocols.messages import Kind
 from dpml.protocols.server import Server
-from dpml.release.ledger import Ledger
-
-ROWS, PARTIES = 30, 5
-
-
-@cache
-def plan_of() -> tuple[FederationPlan, tuple[Ed25519PrivateKey, ...]]:
-    keys = tuple(Ed25519PrivateKey.generate() for _ in range(PARTIES))
-    seats = tuple(Seat(f"p{k}", ROWS, key.public_key().public_bytes_raw()) for k, key in enumerate(keys))
-    terms = agreed_of(("algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health"))
-    plan = FederationPlan(terms, stated(), seats, 1, most_dropouts(PARTIES, 1))
-    for key in keys:
-        plan = plan.signed(key)
-    return plan, keys
-
-
-def table() -> str:
-    rng = np.random.default_rng(0)
-    columns = {"age": rng.integers(0, 100, ROWS), "bmi": rng.integers(10, 60, ROWS), "job": ["farm"] * ROWS}
-    return pd.DataFrame({**columns, "health": rng.choice(["ill", "well"], ROWS)}).to_csv(index=False)
-
 
 Body = Callable[[bytes], bytes]
 
@@ -94,7 +70,7 @@ class Liar:
         session = self.member._party.session
         body = change(messages.unpack(right[1:], session.name).body)
         if body.endswith(b"BLAME"):
-            others = [k for k in range(PARTIES) if k != self.member.number]
+            others = [k for k in range(len(SIZES)) if k != self.member.number]
             body = body[:-5] + np.array(others, "<u4").tobytes()
         return MESSAGE + signed(session, self.key, kind, self.member.number, body)
 
@@ -109,30 +85,21 @@ def released(plan: FederationPlan, parties: list, heard: list[str]) -> Federated
         return None
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    (tmp_path / "rows.csv").write_text(table())
-    return tmp_path / "rows.csv"
-
-
 @pytest.mark.parametrize("lie", LIES)
-def test_one_liar_costs_nothing(file: Path, lie, capsys) -> None:
-    plan, keys = plan_of()
-    for liar in (0, 3):
-        ledgers = [file.with_name(f"{liar}-{k}.ledger") for k in range(PARTIES)]
-        members: list = [Member(plan, key, file, ledger) for key, ledger in zip(keys, ledgers, strict=True)]
-        members[liar] = Liar(members[liar], keys[liar], lie)
-        heard: list[str] = []
-        made = released(plan, members, heard)
-        if made is None:
-            charged = [k for k in range(PARTIES) if k != liar and Ledger(ledgers[k]).entries()]
-            assert not charged, (liar, heard)
-        else:
-            heard += made.refused
-            assert len(made.survivors) >= PARTIES - 1
-        assert not any("\x1b" in text or "\r" in text for text in heard)
-        if lie in ("a wrong share", "all shares wrong"):
-            assert made is not None
+@pytest.mark.parametrize("liar", [0, 3])
+def test_one_liar_costs_nothing(tmp_path: Path, lie, liar, capsys) -> None:
+    parties = clinics(tmp_path)
+    members: list = parties.members()
+    members[liar] = Liar(members[liar], parties.keys[liar], lie)
+    heard: list[str] = []
+    made = released(parties.plan, members, heard)
+    if made is None:
+        assert not any(many for k, many in enumerate(entries(parties)) if k != liar), heard
+    else:
+        heard += made.refused
+        assert len(made.survivors) >= len(members) - 1
+    assert not any("\x1b" in text or "\r" in text for text in heard)
+    assert made is not None or lie not in ("a wrong share", "all shares wrong")
     assert "\x1b" not in capsys.readouterr().err
 
 
@@ -158,24 +125,21 @@ class Divided:
 
 
 @pytest.mark.parametrize("in_league", [False, True])
+@pytest.mark.parametrize("liar", [0, 3])
 def test_shares_that_do_not_belong_together_end_the_sum_and_all_are_charged_rightly(
-    file: Path, in_league, monkeypatch
+    tmp_path: Path, liar, in_league, monkeypatch
 ) -> None:
     """The party is named. An aggregator in league with it has the sum all the same, so that the entries stay."""
-    (plan, keys), seed_of = plan_of(), Server._seed_of
-    for liar in (0, 4):
-        ledgers = [file.with_name(f"{liar}-{k}.ledger") for k in range(PARTIES)]
-        members: list = [Member(plan, key, file, ledger) for key, ledger in zip(keys, ledgers, strict=True)]
-        members[liar] = divided = Divided(members[liar])
-        if in_league:
-            monkeypatch.setattr(
-                Server,
-                "_seed_of",
-                lambda self, who, liar=liar, told=divided: told.seed if who == liar else seed_of(self, who),
-            )
-        heard: list[str] = []
-        made = released(plan, members, heard)
-        assert (made is not None) == in_league
-        if not in_league:
-            assert f"Party {liar} gave wrong shares" in heard[-1]
-        assert [len(Ledger(ledger).entries()) for ledger in ledgers] == [1] * PARTIES
+    parties, seed_of = clinics(tmp_path), Server._seed_of
+    members: list = parties.members()
+    members[liar] = divided = Divided(members[liar])
+    if in_league:
+        monkeypatch.setattr(
+            Server, "_seed_of", lambda self, who: divided.seed if who == liar else seed_of(self, who)
+        )  # fmt: skip
+    heard: list[str] = []
+    made = released(parties.plan, members, heard)
+    assert (made is not None) == in_league
+    if not in_league:
+        assert f"Party {liar} gave wrong shares" in heard[-1]
+    assert entries(parties) == [1] * len(members)

@@ -1,14 +1,13 @@
 """An algorithm in one file outside the package has at once all that those inside have: the programs of the tutorial."""
 
-import re
 import sys
 from dataclasses import replace
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
 from examples import release_of
+from harness import written_from_page
 from quick import quick_first
 
 import dpml
@@ -19,8 +18,6 @@ from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget, Problem, gdp
 from dpml.protocols.transports import Outcome
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "algorithm.md"
-FILE = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
 LOGISTIC, BUDGET, NONE = LOSSES["logistic"], Budget(1.0, 1e-5), Budget(np.inf, 1e-5)
 KINDS = "Centroid", "Rounds"
 PROBLEM = Problem(3, 30, 2)
@@ -31,9 +28,7 @@ SIZES = np.array([30, 40, 50])
 def folder(tmp_path_factory):
     """The files that the page shows, on the path of modules."""
     place = tmp_path_factory.mktemp("own")
-    for name, body in re.findall(FILE, PAGE.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE):
-        (place / name).parent.mkdir(parents=True, exist_ok=True)
-        (place / name).write_text(body, encoding="utf-8")
+    written_from_page("tutorials/algorithm.md", place)
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(place)
         yield place

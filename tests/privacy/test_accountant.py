@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -63,21 +64,17 @@ def test_gaussian_releases_are_exact() -> None:
     assert accountant.delta(1.0) == pytest.approx(math.exp(gdp.log_delta_of(1.0, 1.0)))
 
 
-def test_guarantees_are_accepted_as_they_are() -> None:
+def test_a_release_has_its_own_eps_at_its_own_delta_and_none_below() -> None:
     guarantee = Guarantee("release", "sample", 0.4, 1e-6, "proven", "somebody")
-    accountant = Accountant().add(guarantee, times=3).add(guarantee)
-    assert accountant.eps(1e-4) == Accountant().spend(0.4, 1e-6, 4).eps(1e-4)
-    assert accountant.eps(3e-6) == math.inf  # four times 1e-6 may be lost
-    assert Accountant().add(guarantee).eps(0.99e-6) == math.inf
-    assert Accountant().add(guarantee).eps(1.1e-6) == pytest.approx(0.4, rel=1e-5)
-    assert Accountant().add(guarantee).delta(0.4) == pytest.approx(1e-6)
-
-
-def test_one_release_at_its_own_delta_has_its_own_eps() -> None:
-    assert Accountant().spend(1.5, 1e-5).eps(1e-5) == 1.5
-    assert Accountant().spend(1.5, 1e-5).spend(0.1).eps(1e-5) == math.inf
-    assert Accountant().spend(1.5, 1e-5, times=2).eps(1e-5) == math.inf
-    assert Accountant().spend(1.5, 1e-5).eps(0.99e-5) == math.inf
+    one, many = Accountant().add(guarantee), Accountant().add(guarantee, times=3).add(guarantee)
+    assert many.eps(1e-4) == Accountant().spend(0.4, 1e-6, 4).eps(1e-4)
+    assert one.eps(1e-6) == 0.4
+    assert one.eps(1.1e-6) == pytest.approx(0.4, rel=1e-5)
+    assert one.delta(0.4) == pytest.approx(1e-6)
+    perturbed = replace(guarantee, curve=(3.0, 3.0, 0.6))
+    assert Accountant().add(perturbed).eps(1e-4) == Accountant().objective(3.0, 3.0).gaussian(0.6).eps(1e-4)
+    for accountant, delta in ((one, 0.99e-6), (many, 3e-6), (one.spend(0.1), 1e-6)):
+        assert accountant.eps(delta) == math.inf
 
 
 KINDS = {

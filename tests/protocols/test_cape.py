@@ -137,12 +137,6 @@ def test_messages_are_the_papers_but_for_the_rounding_of_the_zero_sum_noise(spre
     assert np.abs(found.messages - own - scales[:, None] * e[:, None]).max() <= 2 * (2 * step + rounding)
 
 
-def test_a_sites_message_has_the_variance_of_the_total_with_equal_spread() -> None:
-    found = cape(np.zeros((4, 2000)), np.full((1, 2000), 3.0), 9, 2)
-    assert of_variance(np.ravel(found.total), 9.0)
-    assert of_variance(found.messages[0].ravel(), 9.0)  # e_k and g_k: 9 (1 - 1/M + 1/M)
-
-
 # ---- rounding of the zero-sum noise
 
 

@@ -1,4 +1,4 @@
-"""A party refuses every fault on the way to it, and gives nothing secret away."""
+"""Parties and the server refuse every fault on the way to them, and parties give nothing secret away."""
 
 import itertools
 import logging
@@ -138,3 +138,42 @@ def test_nothing_secret_is_printed_or_logged(caplog: pytest.LogCaptureFixture, c
         for part in (secret[:8], secret[-8:]):
             number = int.from_bytes(part, "little")
             assert not any(form in text for form in (part.hex(), str(number), f"{number:x}", repr(part)[2:-1]))
+
+
+# ---- the server
+
+
+@pytest.mark.parametrize("fault", TO_SERVER)
+def test_a_fault_on_the_way_to_the_server(fault: str) -> None:
+    stage, change, reason = TO_SERVER[fault]
+    run = a_run()
+
+    def meddle(k: int, message: bytes) -> list[bytes]:
+        return change(message, run) if k == 2 and run.server.stage is stage else [message]
+
+    with pytest.raises(ProtocolError, match="there is no sum yet"):
+        _ = run.server.total
+    run.go(to_server=meddle)
+    run.assert_exact()
+    assert len(run.refused) == 1
+    assert reason in run.refused[0]
+    lost = stage <= Stage.MASKED and fault not in ("replayed", "tampered share", "another's sealed shares")
+    assert (2 in run.server.survivors) is not lost
+
+
+def test_who_dropped_out_does_not_come_back() -> None:
+    run, kept, late = a_run(), [], []
+
+    def meddle(k: int, message: bytes) -> list[bytes]:
+        if k == 4 and run.server.stage is Stage.MASKED:
+            kept.append(repacked(message, run, kind=Kind.UNMASK))
+            return []
+        if k == 0 and run.server.stage is Stage.UNMASK:
+            with pytest.raises(RefusedError) as caught:
+                run.server.receive(kept[0])
+            late.append(str(caught.value))
+        return [message]
+
+    run.go(to_server=meddle).assert_exact()
+    assert len(late) == 1
+    assert "has dropped out before" in late[0]

@@ -16,17 +16,21 @@ COLUMNS = """columns:
   union: boolean
   hired: {unit: days, low: 2010-01-01, high: 2019-12-31}
 label: wage
+drop: [ill]
 """
 BOUNDS = f"{COLUMNS}target: {{low: 0, high: 80}}\n"
 TRUE = {"+10": 2.0, "clerk against nurse": -3.0, "smith against nurse": -7.0, "if true": 5.0, "-365 days": -2.0}
 
-CLASSES = "columns: {age: {low: 20, high: 80}}\nclasses: ['no', 'yes']\nlabel: union\ndrop: [job, hired, wage]\n"
+ILL = "columns: {age: {low: 20, high: 80}, job: [clerk, nurse, smith]}\nclasses: ['no', 'yes']\nlabel: ill\n"
+ILL += "drop: [union, hired, wage]\n"
+
+
 EXPECTED = ("algo=regression", "loss=squared", "N=20000", "d=6", "M=1", "eps=0.0005", "delta=1e-6")
 
 
 @pytest.fixture
 def staff(tmp_path, monkeypatch, rows=20_000):
-    """A file of wages, and what is publicly known of its columns."""
+    """A file of wages and illness, and what is publicly known of its columns."""
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     age, job = rng.uniform(20, 80, rows).round(), rng.choice(["clerk", "nurse", "smith"], rows, p=[0.6, 0.3, 0.1])
@@ -34,26 +38,15 @@ def staff(tmp_path, monkeypatch, rows=20_000):
     wage = 10 + age / 5 + 3 * (job == "nurse") - 4 * (job == "smith") + 5 * (union == "yes") + days * 2 / 365
     table = {"age": age, "job": job, "union": union, "hired": np.datetime64("2010-01-01") + days}
     table["wage"] = (wage + rng.standard_normal(rows) * 4).round(2)
+    logits = -1 + 0.03 * (age - 50) + 0.8 * (job == "nurse") - 0.5 * (job == "smith")
+    table["ill"] = np.where(rng.random(rows) < 1 / (1 + np.exp(-logits)), "yes", "no")
     pd.DataFrame(table).to_csv("staff.csv", index=False)
     (tmp_path / "staff.yaml").write_text(BOUNDS)
 
 
-@pytest.fixture
-def patients(tmp_path, monkeypatch, rows=20_000):
-    """A file of patients, who are ill or well, and what is publicly known of its columns."""
-    monkeypatch.chdir(tmp_path)
-    rng = np.random.default_rng(0)
-    age, job = rng.uniform(20, 80, rows).round(), rng.choice(["clerk", "nurse", "smith"], rows, p=[0.6, 0.3, 0.1])
-    logits = -1 + 0.03 * (age - 50) + 0.8 * (job == "nurse") - 0.5 * (job == "smith")
-    ill = np.where(rng.random(rows) < 1 / (1 + np.exp(-logits)), "yes", "no")
-    pd.DataFrame({"age": age, "job": job, "ill": ill}).to_csv("patients.csv", index=False)
-    columns = "columns: {age: {low: 20, high: 80}, job: [clerk, nurse, smith]}"
-    (tmp_path / "patients.yaml").write_text(f"{columns}\nclasses: ['no', 'yes']\nlabel: ill\n")
-
-
-def released(run_command, *words, name="staff"):
+def released(run_command, *words):
     """Release a model of the file into model.json."""
-    return run_command("dpml", "release", f"{name}.csv", "--bounds", f"{name}.yaml", "delta=1e-6", *words)
+    return run_command("dpml", "release", "staff.csv", "--bounds", "staff.yaml", "delta=1e-6", *words)
 
 
 def write(folder, content):
@@ -62,7 +55,7 @@ def write(folder, content):
     (folder / "model.json").write_text(json.dumps(seal_object(content), indent=1, ensure_ascii=False))
 
 
-def test_a_released_model_has_a_table_that_covers_the_truth_and_a_verified_guarantee(staff, run_command):
+def test_a_released_model_has_a_table_that_covers_the_truth_and_a_verified_guarantee(staff, run_command, tmp_path):
     assert released(run_command, "algo=regression", "eps=2").code == 0
     table = dpml.read_table("model.json", level=0.9999, per={"age": 10, "hired": -365}).set_index("unit")
     for unit, effect in TRUE.items():  # all five cover with a probability of .9995
@@ -75,10 +68,14 @@ def test_a_released_model_has_a_table_that_covers_the_truth_and_a_verified_guara
     assert run_command("dpml", "table", "model.json", "-o", "table.tex").code == 0
     for wrong in ("age=0", "union=2", "job=2", "wage=2", "age"):
         assert run_command("dpml", "table", "model.json", "--per", wrong).code == 2
+    content = json.loads((tmp_path / "model.json").read_text())
+    write(tmp_path, content | {"moments": content["moments"] | {"labels": "1"}})
+    assert run_command("dpml", "verify", "model.json").code == 2
 
 
-def test_a_logistic_model_has_a_table_of_odds_ratios(patients, run_command, tmp_path):
-    assert released(run_command, "algo=regression", "eps=2", name="patients").code == 0
+def test_a_logistic_model_has_a_table_of_odds_ratios(staff, run_command, tmp_path):
+    (tmp_path / "staff.yaml").write_text(ILL)
+    assert released(run_command, "algo=regression", "eps=2").code == 0
     table = dpml.read_table("model.json", level=0.9999, per={"age": 10}).set_index("unit")
     for unit, effect in {"+10": 0.3, "nurse against clerk": 0.8, "smith against clerk": -0.5}.items():
         assert table.loc[unit, "odds_low"] < np.exp(effect) < table.loc[unit, "odds_high"]
@@ -107,7 +104,7 @@ def test_steps_that_change_the_coefficients_are_refused_before_anything_is_spent
     assert refused.code == 2
     assert "treatment" in refused.err
     assert not (tmp_path / "model.json").exists()
-    (tmp_path / "staff.yaml").write_text(CLASSES)
+    (tmp_path / "staff.yaml").write_text(ILL)
     refused = released(run_command, "algo=regression", "loss=squared", "eps=2")
     assert "loss=logistic for two classes" in " ".join(refused.err.split())
     assert not list(tmp_path.glob("*.ledger"))
@@ -119,11 +116,3 @@ def test_coefficients_that_the_noise_hides_have_no_numbers(staff, run_command):
     refused = run_command("dpml", "table", "model.json")
     assert refused.code == 2
     assert "the noise hides" in refused.err
-
-
-def test_sums_that_are_no_numbers_are_rejected(staff, run_command, tmp_path):
-    assert released(run_command, "algo=regression", "eps=2").code == 0
-    content = json.loads((tmp_path / "model.json").read_text())
-    content["moments"]["labels"] = "1"
-    write(tmp_path, content)
-    assert run_command("dpml", "verify", "model.json").code == 2
