@@ -5,12 +5,8 @@ import re
 
 import pytest
 import yaml
-<<<<<<< HEAD
-from pages import DOCS, blocks, write_files
-=======
 from harness import written_from_page
 from pages import DOCS
->>>>>>> testsa
 
 from dpml.files import shipped_folder
 
@@ -44,11 +40,7 @@ def test_every_option_and_key_is_named() -> None:
     ],
 )
 def test_the_algorithm_of_the_tutorial_can_be_broken_as_it_says(run_command, tmp_path, broken, verdict) -> None:
-<<<<<<< HEAD
-    write_files(blocks((DOCS / "tutorials" / "algorithm.md").read_text(encoding="utf-8")), tmp_path)
-=======
     written_from_page("tutorials/algorithm.md", tmp_path)
->>>>>>> testsa
     code = (tmp_path / "centroid.py").read_text(encoding="utf-8")
     line = "sensitivity=2.0, noise=2.0 /"
     assert line in code
