@@ -68,7 +68,7 @@ class Asked:
 
 
 def ask(settings: Settings) -> Asked:
-    """Compose the settings, expand them, and look up which cells are finished."""
+    """Compose the settings, expand them into cells (single fits), and look up which cells are finished."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
     if not found:

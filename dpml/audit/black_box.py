@@ -65,7 +65,7 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 
 def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
-    """Yield neighbours in which a label flips or a row becomes its opposite, next to three kinds of other rows."""
+    """Yield neighbours that differ in one label, or in a row and its opposite, for three choices of all other rows."""
     low, high = (0.0 if loss.task == "multiclass" else -1.0), 1.0
     rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
     directions = rng.standard_normal((N - 1, d))

@@ -69,7 +69,7 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield the effect of each feature on the score: per unit of a range, or per category, relative to their mean."""
+    """Yield what a unit of each number adds to the score, and each category compared with the mean category."""
     import numpy as np
 
     from dpml.data.info import Range

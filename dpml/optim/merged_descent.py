@@ -1,7 +1,7 @@
-"""Fast noisy gradient descent of many runs on the same rows, for published noise.
+"""Run many noisy gradient descents on the same rows at once, with noise that is calibrated as in the papers.
 
-Published noise has no proof of rounding, so rows may be reordered, equal rows merged, and blocks added in single
-precision. With ``h = tanh(x'w/2)`` a row's gradient is, for a label y = -1 or +1,
+Nothing is proven about the rounding of such runs, so rows may be reordered, equal rows merged, and blocks added in
+single precision. With ``h = tanh(x'w/2)`` a row's gradient is, for a label y = -1 or +1,
 
     logistic: (h - y) x/2,      sigmoid: y (h^2 - 1) x/4.
 

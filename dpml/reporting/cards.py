@@ -135,7 +135,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that an entry describes; `later` are arguments that its caller passes.
+        """Return the test that an entry of a card describes; callers of the test pass the arguments `later` to it.
 
         If the entry is a list, all of its tests must hold.
         """

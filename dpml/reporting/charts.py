@@ -136,9 +136,7 @@ def _read_points(path: Path) -> pd.DataFrame:
     numbers = points[["x", "mean", "std", "n"]].apply(pd.to_numeric, errors="coerce")
     wrong = numbers.isna() & points[numbers.columns].notna()
     if wrong.any(axis=None) or numbers[["x", "mean"]].isna().any(axis=None) or (numbers["std"] < 0).any():
-        raise UserError(
-            f"{path}: a point needs numbers as x and mean, and as std, at least 0, and n numbers or nothing."
-        )
+        raise UserError(f"{path}: x and mean must be numbers in every row; std (at least 0) and n may be empty.")
     return points
 
 

@@ -305,7 +305,7 @@ class Claim:
         return "; ".join(f"[{', '.join(names)}] {outcome}" for outcome, names in outcomes.items())
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Apply the test to every interpretation."""
+        """Test the claim under every interpretation of the paper, and return the verdict."""
         tested: dict[str, Sequence[Group]] = {}
         readings: list[dict[str, Any]] = []
         for reading in self.readings:

@@ -147,7 +147,7 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Return whether two sets of runs are at most `limit` apart. With `better_too`, the first can be better by more.
+    """Return whether two sets of runs differ by at most `limit`. With `better_too`, the first may be better by more.
 
     By default, the limit is that of the scale; "matters" is a relevant difference.
     """

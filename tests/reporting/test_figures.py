@@ -368,7 +368,7 @@ def test_points_of_papers_and_of_others_are_told_apart(tmp_path):
     assert len(read_published([tmp_path], "q")) == 0
     for point in ("a,1,fm,loss,,,", "a,x,fm,loss,1,,", "a,1,fm,loss,1,-2,5", "a,1,fm,loss,1,two,5"):
         (tmp_path / "p" / "published.csv").write_text(f"{text}{point}\n")
-        with pytest.raises(UserError, match="a point needs numbers"):
+        with pytest.raises(UserError, match="must be numbers"):
             read_published([tmp_path], "p")
 
 

@@ -277,7 +277,7 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
-        """Return the noise (`per_row`) for step sizes (S,), by default for all that are tried."""
+        """Return the noise per row for step sizes (S,); default: those that the release tries."""
         steps = self.tried(budget, problem) if steps is None else steps
         return np.array([self.per_row(budget, problem, step) for step in steps])
 

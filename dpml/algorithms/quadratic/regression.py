@@ -84,7 +84,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
 
 
 def square_noise(messages: Sequence[Sum]) -> float:
-    """Return the noise_std on the diagonal of X'X, or for the logistic loss on that of four times the Hessian."""
+    """Return the noise_std on the diagonal of X'X; logistic loss: on the diagonal of four times the Hessian."""
     if not isinstance(messages[0].of, NewtonSums):
         return noise_of(messages[0], 1.0)[0]
     return sum(messages[number].noise ** -2 for number in LAST) ** -0.5
