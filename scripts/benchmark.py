@@ -1,14 +1,20 @@
-"""Time dpml against code that a user would write: python scripts/benchmark.py [--repeats 3].
+"""Time dpml against code that a user would write: python scripts/benchmark.py [--repeats 3] [--before CHECKOUT].
 
 It prints the CPU seconds of both sides and their ratio, as median (min to max) over the repeats, and writes
-results/benchmarks.md. A side that would take minutes does a share of the work, and the table says so.
+results/benchmarks.md. A side that would take minutes does a share of the work, and the table says so. With --before,
+it also times some commands with the code of another checkout, such as the previous release.
 """
 
 import argparse
 import math
 import os
 import platform
+import resource
+import shlex
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +39,12 @@ from dpml.running.metrics import accuracies
 
 EPSILONS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0)
 DELTA = 1e-3
+COMMANDS = (
+    "algo=capefm eps=0.1",
+    "-m algo=capefm,conv 'seed=range(0,50)'",
+    "experiment=imtiaz2019/fig5",
+    "experiment=all run.dry=true",
+)
 
 
 @dataclass(frozen=True)
@@ -189,6 +201,34 @@ def kang_cases() -> list[Case]:
     ]
 
 
+def command_seconds(checkout: Path, folder: str, command: str) -> float:
+    """Return the CPU seconds of `dpml-run` with the code of a checkout, whose results are below `folder`."""
+    program = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", *shlex.split(command)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
+    subprocess.run(program, cwd=folder, env=environment, check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def against_checkout(other: Path, repeats: int) -> list[str]:
+    """Return the rows of a table: commands with this code and another, first with an empty store, then again."""
+    here = Path(__file__).resolve().parents[1]
+    lines = ["", "| dpml-run ... | before, s | now, s | times faster |", "| --- | --- | --- | --- |"]
+    for command in COMMANDS:
+        times: dict[str, list[tuple[float, float]]] = {"": [], ", again": []}
+        for _ in range(repeats):
+            with tempfile.TemporaryDirectory() as old, tempfile.TemporaryDirectory() as new:
+                for again in times:
+                    pair = command_seconds(other.resolve(), old, command), command_seconds(here, new, command)
+                    times[again].append(pair)
+        for again, pairs in times.items():
+            row = (f"`{command}`{again}", *map(spread, zip(*pairs, strict=True)), spread([a / b for a, b in pairs]))
+            lines.append(f"| {' | '.join(row)} |")
+            print(lines[-1], flush=True)
+    return lines
+
+
 def seconds(work: Callable[[], object]) -> float:
     """Return the CPU seconds of one call; wall time would depend on other processes."""
     start = time.process_time()
@@ -206,7 +246,9 @@ def main() -> None:
     threadpool_limits(1)  # on a busy machine, BLAS threads mostly wait for each other
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)
-    repeats = parser.parse_args().repeats
+    parser.add_argument("--before", type=Path, help="a checkout of dpml whose commands are timed, too")
+    options = parser.parse_args()
+    repeats = options.repeats
     lines = [
         f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores, one BLAS thread, "
         f"{repeats} repeats; made by `python scripts/benchmark.py`. CPU seconds and ratios: median (min to max).",
@@ -220,6 +262,8 @@ def main() -> None:
         row = (case.title, against, *map(spread, zip(*pairs, strict=True)), spread([b / a for a, b in pairs]))  # type: ignore[arg-type]
         lines.append(f"| {' | '.join(row)} |")
         print(lines[-1], flush=True)
+    if options.before:
+        lines += against_checkout(options.before, repeats)
     Path("results/benchmarks.md").write_text("# Benchmarks\n\n" + "\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -1,4 +1,4 @@
-"""The algorithms, by family; `dpml.mechanism.algorithm` defines their interface."""
+"""The algorithms, in families; `dpml.mechanism.algorithm` defines their interface."""
 
 from dpml.mechanism.algorithm import Algorithm, Mechanism, Release, require_domain
 

@@ -1,4 +1,4 @@
-"""Baselines for private algorithms: models without noise."""
+"""Baselines without noise, with which private algorithms are compared."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ from dpml.optim.losses import Loss, mean_loss
 from dpml.privacy import Budget, Guarantee, Problem
 
 Fixed = tuple[Array | None, Mapping[str, float]]
-"""A model (d,) or None, and its metrics."""
+"""A model (d,) or None, and its metrics by name."""
 
 
 class Baseline:
-    """A program without messages: it returns the same model (or None) and metrics for every budget and draw."""
+    """An algorithm without noise: it returns the same model (or None) and metrics for every budget and noise draw."""
 
     unprotected: ClassVar[str] = "no noise"
 
@@ -44,7 +44,7 @@ class Baseline:
         return no_privacy(self.unit, self.unprotected)  # type: ignore[attr-defined]
 
     def prepare(self: Any, parties: Parties, rng: Generator) -> Prepared:
-        """Prepare without checking the rows, which may have any norm."""
+        """Check the labels but not the norms of the rows, because nothing is proven."""
         self.loss.check_labels(parties.y)
         return Prepared(self, parties, self.begin(parties, rng))
 
@@ -59,11 +59,11 @@ class Baseline:
 class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=VARIANTS, **SIMULATED):
     """`nonpriv`: the exact minimiser of the risk + lam/2 ||w||^2 on all rows together. It has no privacy.
 
-    The budget has no effect. Like all algorithms with `variant=authors`, it then minimises over the box [-1, 1]^d and
-    stops before convergence if d is large (`dpml.optim.interior_point`).
+    The budget has no effect.
 
     Args:
-        variant: `paper` is the exact minimiser; `authors` is the point in the box [-1, 1]^d where their solver stops.
+        variant: `paper` is the exact minimiser; `authors` is the point in the box [-1, 1]^d where the solver in the
+            authors' scripts stops, which is before convergence if d is large.
         lam: The coefficient lam of lam/2 ||w||^2.
     """
 
@@ -72,7 +72,6 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
     variant: Variant = "paper"
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Minimise once, for all budgets and draws."""
         minimise = stopped_model if self.variant == "authors" else optimum
         w = minimise(self.loss, parties.X, parties.y, self.lam)
         value = mean_loss(self.loss, parties.X, parties.y, w[None])[0] + self.lam / 2 * float(w @ w)
@@ -81,10 +80,10 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
 
 @dataclass(frozen=True)
 class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATED):
-    """`ceiling`: the non-private model with the best of several ridges. It shows what to expect without privacy.
+    """`ceiling`: the non-private model with the best of several ridges, chosen on held-out training rows.
 
-    The ridge is chosen on held-out training rows. `nonpriv` minimises the training loss instead, so it may overfit and
-    be worse than a private model.
+    It shows what to expect without privacy. `nonpriv` minimises the training loss instead, so it may overfit and be
+    worse than a private model.
 
     Args:
         loss: The loss that is minimised.
@@ -96,7 +95,7 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
     """The coefficients of lam/2 ||w||^2 that are tried, for rows of norm at most 1."""
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Fit each ridge to a random four fifths of the rows, and the ridge that is best on the others to all rows."""
+        """Fit each ridge to a random four fifths of the rows, and the one that is best on the others to all rows."""
         order = rng.permutation(len(parties.y))
         kept, held = np.split(order, [len(order) - len(order) // 5])
         X, y = parties.X[kept], parties.y[kept]
@@ -108,13 +107,12 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
 
 
 class Batch(Baseline, LocalClassifiers):
-    """`batch`: one model of all private rows. It has no privacy."""
+    """`batch`: one regularised model of all private rows. It has no privacy."""
 
     name = "batch"
     prepare = Program.prepare
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Fit once, for all budgets and draws."""
         return fit_all(parties, self.strength(len(parties.y))), {}
 
 
@@ -144,7 +142,6 @@ class Individual(Baseline, LocalClassifiers):
     prepare = Program.prepare
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Train and score the classifiers, once for all variants that differ only in noise."""
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv needs test rows, but dataset={parties.data.name} has none.")
         sums = self.reading.sums
@@ -157,7 +154,7 @@ class Individual(Baseline, LocalClassifiers):
 def accuracy(
     parties: Parties, loss: Loss, lam: float, sums: bool, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> float:
-    """Return the parties' mean test accuracy, which is the mean share of votes for the true label."""
+    """Return the parties' mean test accuracy, that is, the mean share of the parties that predict the true label."""
     y = parties.data.y_test
     first, where, _ = distinct(parties.data.X_test)
     shares = vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
@@ -195,7 +192,6 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
             super().__post_init__()
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Find the best constant prediction."""
         metrics = {"loss": self._least_loss(parties.y)}
         data = parties.data
         if data.truth is not None:
@@ -210,7 +206,7 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
         return (None, metrics)
 
     def _least_loss(self, y: Array) -> float:
-        """Return the infimum of the mean loss over constant scores."""
+        """Return the least mean loss of a constant score, or its infimum."""
         if self.loss.task == "regression":
             return float(np.var(y))
         shares = np.unique(y, return_counts=True)[1] / len(y)

@@ -1,8 +1,7 @@
-"""One model from the parties' models or from their votes, plus noise: pure eps-DP (docs/privacy/hamm2016.md).
+"""Release one model from the parties' models or votes, with noise for pure eps-DP (docs/privacy/hamm2016.md).
 
-Rows have norm at most 1, and minimisers of lam-strongly convex mean losses differ by at most ``max ||grad (R - R')|| /
-lam`` (Chaudhuri et al. 2011, Lemma 7). Solvers stop at a gradient norm of `TOLERANCE` or `LOCAL_TOLERANCE`. Every
-proven sensitivity includes the distance from the exact minimiser twice, once for each of two neighbours.
+Rows have norm at most 1. Solvers stop at a gradient norm of `TOLERANCE` or `LOCAL_TOLERANCE`. Every proven sensitivity
+includes the distance from the exact minimiser twice, once for each of two neighbours.
 """
 
 import importlib
@@ -34,7 +33,9 @@ _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """The interpretation of a variant: noise law, sums instead of means of losses, binary bounds for all classes."""
+    """An interpretation of Hamm et al. 2016: `law` of the noise, `sums` of losses, `binary` sensitivities for K
+    classes.
+    """
 
     law: Law = "l2_laplace"
     sums: bool = False
@@ -60,12 +61,12 @@ class LocalClassifiers(
 
     Args:
         loss: `logistic` for two classes, or `softmax` for several.
-        calibration: `published` uses the paper's noise; `tight` scales it to the sensitivity that we prove.
-        variant: `paper`, or another interpretation of the text, whose guarantee differs from the paper's.
-            `binary` uses the binary sensitivities 2/lam and 2/(M lam) for K classes. `per_coordinate` draws a Laplace
-            number for every coordinate. `radial` draws the norm of the noise from an exponential distribution instead
-            of Gamma(D, .). `sum` minimises sums of losses instead of means, + lam/2 ||w||^2. `sum_per_coordinate` and
-            `sum_radial` combine two of these.
+        calibration: `published` uses the paper's noise; `tight` scales it to the proven sensitivity.
+        variant: `paper`, or another interpretation of the text, whose guarantee differs from the paper's. `binary` uses
+            the binary sensitivities 2/lam and 2/(M lam) for K classes. `per_coordinate` draws a Laplace number for
+            every coordinate. `radial` draws the norm of the noise from an exponential distribution instead of Gamma(D,
+            .). `sum` minimises sums of losses instead of means, + lam/2 ||w||^2. `sum_per_coordinate` and `sum_radial`
+            combine two of these.
         lam: The coefficient lam of lam/2 ||w||^2, for local and global models.
     """
 
@@ -76,27 +77,26 @@ class LocalClassifiers(
 
     @property
     def reading(self) -> NoiseReading:
-        """The interpretation that the variant names."""
         return READINGS[self.variant]
 
     def strength(self, n: int) -> float:
-        """Return the coefficient of ||w||^2 / 2 with which a *mean* loss over n rows has the same minimiser."""
+        """Return the lam with which a *mean* loss over n rows has the same minimiser as the loss of the variant."""
         return self.lam / n if self.reading.sums else self.lam
 
     @property
     def root(self) -> float:
-        """The ratio of the paper's multiclass bound on a row's gradient, sqrt 2, to the binary bound."""
+        """The paper's bound on a row's gradient for several classes, sqrt 2, divided by that for two classes, 1."""
         return math.sqrt(2) if self.loss.task == "multiclass" and not self.reading.binary else 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """Return the (published, proven) L2 sensitivity of the model to replacing a unit."""
+        """Return the published and the proven L2 sensitivity of the model to a replaced unit (row or party)."""
         raise NotImplementedError
 
     def about(self, problem: Problem) -> int:
-        """Return the number of arguments of `fit`, in addition to the rows."""
+        """Return how many arguments `fit` takes in addition to the parties."""
         return 0
 
     def fit(self) -> Callable[..., Array]:
@@ -104,26 +104,26 @@ class LocalClassifiers(
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the model as a message with noise of scale sensitivity/eps, with the proven sensitivity if `tight`."""
+        """Return the model as a message with noise of scale sensitivity/eps (proven sensitivity if `tight`)."""
         published, proven = self.sensitivity(problem)
         scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
         known = problem.classes > 1 or self.loss.task != "multiclass"
         root = math.sqrt(problem.classes * problem.d) if known else math.inf
         law = self.reading.law
-        moved = proven * root if law == "laplace" else proven
-        return (Sum(Minimiser(self.fit(), problem.classes, self.about(problem)), moved, scale, law=law),)
+        shift = proven * root if law == "laplace" else proven
+        return (Sum(Minimiser(self.fit(), problem.classes, self.about(problem)), shift, scale, law=law),)
 
     def run(self, carrier: Carrier) -> Release:
         return Release(carrier.by_budget(carrier.ask(0)))
 
     def unsolved(self, rows: int) -> float:
-        """Return a bound on the distance between the computed and the exact model of a party with `rows` rows."""
+        """Return a bound on the solver's error in the model of a party with so many rows."""
         return LOCAL_TOLERANCE / self.strength(rows)
 
 
 @dataclass(frozen=True)
 class MeanModel:
-    """The mean of the parties' regularised models: d weights, or K d for K classes.
+    """Compute the mean of the parties' regularised models: d weights, or K d for K classes.
 
     Args:
         lam, sums: The arguments of `fit_parties`.
@@ -133,7 +133,6 @@ class MeanModel:
     sums: bool = False
 
     def __call__(self, parties: Parties) -> Array:
-        """Return the mean model, (D,)."""
         problem = parties.problem
         total = np.zeros(problem.classes * problem.d)
         for _, models in fit_parties(parties.X, parties.y, parties.offsets, self.lam, problem.classes, sums=self.sums):
@@ -144,10 +143,9 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """Return the share of parties that vote +1 (binary, (n, 1)) or for each class ((n, K)) on the rows X (n, d).
+    """Return the share of parties that vote +1, (n, 1), or for each of K classes, (n, K), on the rows X (n, d).
 
-    Votes are added block by block, to save memory. `sums` is as in `fit_parties`; `seeds` (M,) are for `local`
-    classifiers.
+    `sums` is as in `fit_parties`; `seeds` (M,) are for `local` classifiers.
     """
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
@@ -175,7 +173,7 @@ def drawn_seeds(parties: Parties, rng: Generator) -> Index:
 
 
 def count_votes(scores: Array) -> Array:
-    """Count the models, by scores (n, b) or (n, b, K), that vote +1, (n, 1), or for each class, (n, K).
+    """Count how many of b models vote +1, (n, 1), or for each class, (n, K), given scores (n, b) or (n, b, K).
 
     A score of zero is a vote for +1; of several largest scores, the lowest class wins.
     """
@@ -196,7 +194,7 @@ def check_local(local: Any) -> None:
 
 
 def build_local(spec: Any) -> Any:
-    """Return an unfitted classifier from a class path, a mapping with `_target_` and arguments, or an object."""
+    """Return an unfitted classifier, given as a class path, a mapping with `_target_` and arguments, or an object."""
     if isinstance(spec, str | Mapping):
         arguments = {} if isinstance(spec, str) else dict(spec)
         path = spec if isinstance(spec, str) else arguments.pop("_target_", "")
@@ -211,7 +209,7 @@ def build_local(spec: Any) -> Any:
 
 
 def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
-    """Train a classifier on X, y, and predict labels (n,) of X_new; with one label only, predict that label."""
+    """Train a classifier on X, y, and predict labels (n,) of X_new. If y has only one label, predict this label."""
     if np.all(y == y[0]):
         return np.full(len(X_new), y[0])
     from sklearn.base import clone  # slow to import, and only this path needs it
@@ -222,28 +220,28 @@ def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
     return np.asarray(classifier.fit(X, y).predict(X_new))
 
 
-TAIL = 0.05  # the probability that noise exceeds a bound's assumption, and that the sample does
+TAIL = 0.05  # the probability with which the noise, or the sample of rows, violates a risk bound
 
 
 @dataclass(frozen=True)
 class Vote(LocalClassifiers):
-    """`vote`: a model of public auxiliary rows whose labels are the majority votes of the parties' models.
+    """`vote`: a model that is trained on public auxiliary rows, labelled by the majority votes of the parties' models.
 
-    It is Algorithm 1 of Hamm et al. 2016. One party may change every label. A changed label shifts a row's gradient by
-    the row (softmax: by sqrt 2 rows), while Theorem 1 of the paper assumes 2 rows. So the sensitivity is at most 1/lam
-    (softmax: sqrt2/lam), and at most 2 `longest_minimiser`, which at lam = 1e-4 is 1/189 of the published sensitivity.
+    It is Algorithm 1 of Hamm et al. 2016. One party may change every label, so the proven sensitivity is at most 1/lam
+    (softmax: sqrt2/lam), and at most twice the norm of the longest possible minimiser, which at lam = 1e-4 is 1/189 of
+    the published sensitivity (docs/privacy/hamm2016.md).
 
     Args:
         local: Scikit-learn classifiers, as class paths, nodes with `_target_`, or objects; party k trains the (k mod
             len(local))-th. None: the regularised linear model of `loss` at every party, which is fast.
-        protect_auxiliary: Whether to protect one auxiliary row with its features, too (Sec. 4.5).
+        protect_auxiliary: Whether the features of one auxiliary row are protected, too (Sec. 4.5).
     """
 
     name: ClassVar[str] = "vote"
     auxiliary: ClassVar[float] = 0.1
     claim: ClassVar[str | None] = "Hamm et al. 2016, Thm 1"
     shared: ClassVar[bool] = False
-    """Whether a row's target is its share of votes, which one party changes by at most 1/M."""
+    """Whether a row's target is the share of votes for +1 or for each class, instead of the majority."""
 
     local: Sequence[Any] | None = None
     protect_auxiliary: bool = False
@@ -257,11 +255,10 @@ class Vote(LocalClassifiers):
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """Return the (published, proven) L2 sensitivity of the model to replacing one party's rows.
+        """Return the published and the proven L2 sensitivity of the model to replacing one party's rows.
 
-        With protect_auxiliary, an auxiliary row may be replaced instead, which counts as 1 (published) or 2 (proven)
-        labels: its term in the gradient changes from (a - p) (x) x to (a' - p') (x) x'. The paper's bound of 2 is for
-        the logistic loss; Sec. 4.5 has no multiclass version.
+        With protect_auxiliary, an auxiliary row may be replaced instead, which counts as one changed label (published)
+        or two (proven). Sec. 4.5 of the paper has no version for several classes.
         """
         n = problem.auxiliary
         if n == 0:
@@ -287,12 +284,11 @@ class Vote(LocalClassifiers):
         return 0 if self.local is None else problem.M
 
     def begin(self, parties: Parties, rng: Generator) -> Index | None:
-        """Draw the seeds of `local` classifiers."""
         self.sensitivity(parties.problem)  # raises UserError early if there are no auxiliary rows
         return None if self.local is None else drawn_seeds(parties, rng)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the model; the metric `bound` is the risk bound of Theorem 4 or eq. (9) for published noise."""
+        """Release the model. For published noise, `bound` is the paper's risk bound (Theorem 4, or eq. 9)."""
         about = [] if self.local is None else [np.tile(carrier.start, (len(carrier.budgets) * carrier.draws, 1))]
         weights = carrier.by_budget(carrier.ask(0, *about))
         binary = self.loss.task == "binary" and self.variant == "paper" and not self.protect_auxiliary
@@ -306,7 +302,7 @@ class Vote(LocalClassifiers):
 
 
 class Soft(Vote):
-    """`soft`: a model of public auxiliary rows whose targets are the shares of the parties' votes.
+    """`soft`: a model that is trained on public auxiliary rows whose targets are the shares of the parties' votes.
 
     One party changes every share by at most 1/M: the sensitivity is 1/M of that of `vote` (Hamm et al. 2016, Alg. 2).
     """
@@ -318,7 +314,7 @@ class Soft(Vote):
 
 @dataclass(frozen=True)
 class Voted:
-    """The minimiser on the auxiliary rows with targets from the parties' votes: d weights, or K d for K classes."""
+    """Train a model on the auxiliary rows with targets from the parties' votes: d weights, or K d for K classes."""
 
     lam: float
     sums: bool
@@ -326,20 +322,20 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Train the model, (D,), or with seeds (B, M) of `local` classifiers, (B, D)."""
+        """Return the model, (D,), or models (B, D) for seeds (B, M) of `local` classifiers."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
         return np.array([self.trained(parties, vote_shares(parties, X, *own, each)) for each in seeds])
 
     def trained(self, parties: Parties, shares: Array) -> Array:
-        """Train the model, (D,), for vote shares (n, K)."""
+        """Return the model, (D,), for vote shares (n, K)."""
         X, weight = _auxiliary(parties)
         lam = self.lam / len(parties.X_auxiliary) if self.sums else self.lam
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
     def targets(self, shares: Array) -> Array:
-        """Return the targets from vote shares (n, K): the shares, or the majority (ties: +1, or the lowest class)."""
+        """Return the vote shares (n, K), or the majority's labels (in a tie, +1 or the lowest class)."""
         if self.shared:
             return shares
         if shares.shape[1] == 1:
@@ -349,22 +345,21 @@ class Voted:
 
 @remembered
 def _auxiliary(parties: Parties) -> tuple[Array, Array]:
-    """Return the distinct auxiliary rows (m, d) and the share of each, (m,)."""
+    """Return the distinct auxiliary rows (m, d), and how often each occurs relative to all, (m,)."""
     first, _, counts = distinct(parties.X_auxiliary)
     return parties.X_auxiliary[first], counts / counts.sum()
 
 
 @remembered
 def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
-    """Return the vote shares of the parties' models on the auxiliary rows."""
     return vote_shares(parties, _auxiliary(parties)[0], lam, sums)
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
-    """Return Theorem 4's bound on R(w_p) - R(w_0), for binary `soft` with the published noise.
+    """Return Theorem 4's bound on the excess risk R(w_p) - R(w_0) of binary `soft` with published noise.
 
-    The bound holds with probability 1 - delta_p (over the noise) - delta_s (over the n auxiliary rows), `TAIL` each:
-    ``4 d^2 (c + lam) log^2(d/delta_p) / (lam M eps)^2 + 16 (32 + log(1/delta_s)) / (lam n) + lam/2 ||w_0||^2`` with the
+    With delta_p = delta_s = `TAIL`, it holds with probability 1 - delta_p - delta_s over noise and auxiliary rows: ``4
+    d^2 (c + lam) log^2(d/delta_p) / (lam M eps)^2 + 16 (32 + log(1/delta_s)) / (lam n) + lam/2 ||w_0||^2`` with the
     Lipschitz constant c = 1/4 of l'.
 
     Args:
@@ -375,8 +370,8 @@ def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, lengt
         lam: The regulariser's coefficient.
         length: The norm ||w_0|| of the reference hypothesis.
     """
-    moved = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
-    noise_term = moved * moved * (LOSSES["logistic"].smoothness + lam)
+    root = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
+    noise_term = root * root * (LOSSES["logistic"].smoothness + lam)
     return noise_term + 16 * (32 + math.log(1 / TAIL)) / (lam * n) + lam / 2 * length**2
 
 
@@ -384,8 +379,8 @@ def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, lengt
 class Average(LocalClassifiers):
     """`avg`: the mean of the parties' models plus noise, which protects all rows of one party.
 
-    The sensitivity of one party's model is at most 2 `longest_minimiser`, and that of the mean 1/M of this. The paper
-    uses ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 189 times as much at lam = 1e-4.
+    The proven sensitivity is 2/M times the norm of the longest possible minimiser (`longest_minimiser`). The paper uses
+    ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 189 times as much at lam = 1e-4.
     """
 
     name: ClassVar[str] = "avg"
@@ -405,10 +400,9 @@ class Average(LocalClassifiers):
 class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper", "per_coordinate")):
     """`la`: the mean of the parties' models plus noise, which protects one sample (Pathak et al. 2010).
 
-    Replacing a row changes the gradient of its party's objective by at most 2/n, so its minimiser by 2/(n lam), and the
-    mean by ``S = 2/(M n lam)``, where n is the smallest party's size. `tight` also uses that no minimiser is longer
-    than `longest_minimiser`. The parties' sizes are public. The noise of `tight` and all proven eps account for the
-    tolerance of the solver.
+    A replaced row changes the mean by at most ``2/(M n lam)``, where n is the smallest party's size. `tight` also uses
+    a bound on the norm of every minimiser (`longest_minimiser`), and accounts for the tolerance of the solver. The
+    parties' sizes are public.
 
     Args:
         loss: logistic.
@@ -426,8 +420,8 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         published = 2 / (problem.smallest * self.lam)
-        moved = min(published, 2 * longest_minimiser(self.loss, self.lam))
-        return published / problem.M, (moved + 2 * self.unsolved(problem.N)) / problem.M
+        shift = min(published, 2 * longest_minimiser(self.loss, self.lam))
+        return published / problem.M, (shift + 2 * self.unsolved(problem.N)) / problem.M
 
     def fit(self) -> MeanModel:
         return MeanModel(self.lam)

@@ -1,9 +1,9 @@
-"""Objective perturbation: one trusted curator exactly minimises the risk plus a random linear term and a ridge.
+"""Objective perturbation: one trusted curator minimises the risk plus a random linear term and a ridge.
 
 `objpert` draws an L2-Laplace term, for pure eps-DP; `gop` draws a Gaussian term. The objective is ``J(w) + (1/N) eta'w
-+ Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2`` over rows in the unit ball. The unit is
-one sample. docs/privacy/perturbed_minima.md and docs/privacy/rajkumar2012.md have the proofs, misprints of the papers,
-and how `tight` chooses noise and ridge together.
++ Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2`` over rows in the unit ball. One row is
+protected. docs/privacy/perturbed_minima.md and docs/privacy/rajkumar2012.md have the proofs, the misprints of the
+papers, and how `tight` chooses noise and ridge together.
 """
 
 import math
@@ -35,10 +35,10 @@ from dpml.privacy import Budget, Problem
 from dpml.privacy.proofs import objective_perturbation as proof
 from dpml.privacy.safe import with_slack
 
-SMOOTHNESS = LOSSES["logistic"].smoothness  # c of the paper
+SMOOTHNESS = LOSSES["logistic"].smoothness  # c in the papers
 SENSITIVITY = 2.0  # the sensitivity of a sum of gradients, 2 L with L = 1
 
-# A minimiser with a gradient of norm g is exact for noise that differs by N g; the sensitivity is 2.
+# If a solver stops at a gradient of norm g, its model is the exact minimiser for noise that differs by N g.
 RESIDUAL = 1e-4
 
 
@@ -48,7 +48,7 @@ def solver_tolerance(N: int) -> float:
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """Return the R in [low, high] that minimises ``R norm^2 + noise_energy(R)/R``, 2 N times the expected excess risk.
+    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + noise_energy(R)/R) / 2 N``.
 
     ``noise_energy(R) = E ||b||^2`` decreases with R. `start` is an initial R.
     """
@@ -57,7 +57,7 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
         R = math.exp(log_R)
         return math.log(R * norm**2 + noise_energy(R) / R)
 
-    # at the minimum, neither summand exceeds the sum at `start`
+    # at the minimum, neither summand exceeds the sum at `start`, which bounds R
     top = loss(math.log(start))
     low = max(low, noise_energy(start) * math.exp(-top))
     bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
@@ -66,20 +66,20 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the norm of w* for which the ridge is chosen: `TYPICAL_NORM`, or the largest possible norm if less."""
+    """Return the norm of the minimiser for which the ridge is chosen: `TYPICAL_NORM`, or the largest possible one."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
 @dataclass(frozen=True)
 class Perturbation:
-    """Gaussian noise: `sigma` is the standard deviation of eta, and `extra` is Delta, which is added to lam."""
+    """The noise and ridge of `gop`: `sigma` is the standard deviation of eta, and `extra` (Delta) is added to lam."""
 
     sigma: float
     extra: float
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return (Delta, e): the ridge to add, and the eps that remains after the share for the loss's curvature c."""
+    """Return the ridge Delta to add, and the eps that remains for the noise, for a loss of curvature c."""
     left = eps - 2 * math.log1p(c / (N * lam))
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
@@ -90,13 +90,13 @@ def over_expm1(x: float) -> float:
 
 
 def sigma_star(d: int, eps: float, delta: float) -> float:
-    """Return the sigma with ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``, the larger root."""
+    """Return the larger root sigma of ``Pr[chi2_d <= ((sigma^2 eps - 2)/(2 sigma))^2] = 1 - delta``."""
     q = math.sqrt(2 * float(gammainccinv(d / 2, delta)))
     return (q + math.sqrt(q * q + 2 * eps)) / eps
 
 
 def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """Return the noise and ridge of the paper's Algorithm 4."""
+    """Return the noise and ridge of Algorithm 4 of Rajkumar & Agarwal 2012."""
     if math.isinf(budget.eps):
         return Perturbation(0.0, 0.0)
     extra, left = compute_slack(budget.eps, lam, problem.N)
@@ -104,9 +104,9 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> Perturbation:
-    """Return the best ridge for a typical norm, and the least noise that is proven with it.
+    """Return the ridge with the least expected excess risk at `typical_norm`, and the least proven noise for it.
 
-    The ridge is at most the one whose noise is that of the Gaussian mechanism with sensitivity 2 at (eps, delta).
+    A ridge above `free_ridge` would not reduce the noise.
     """
     if math.isinf(budget.eps):
         return Perturbation(0.0, 0.0)
@@ -114,17 +114,17 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
     norm = typical_norm(lam)
     ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, norm))
     sigma = proof.sigma_of(budget.eps, ridge, delta)
-    if ridge == 0:  # any ridge suffices, so take the best one for that norm
+    if ridge == 0:  # every ridge needs the same noise, so take the best one for `norm`
         ridge = math.sqrt(problem.d) * sigma / norm
     return Perturbation(sigma, max(0.0, ridge / problem.N - lam))
 
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the best R = N (lam + extra), if lam is small enough; 0 if the noise suffices with every R."""
+    """Return the best ridge R, unless N lam is larger; 0 if every ridge needs the same noise."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
-    if math.sqrt(d) * least >= free * norm:  # the excess risk decreases up to `free`
+    if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`
         return free
     return best_ridge(lambda R: d * proof.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
 
@@ -137,10 +137,7 @@ def perturbed_minimisers(
     eta: Array,
     tolerance: float | None = None,
 ) -> Array:
-    """Minimise J(w) + (1/N) eta'w + Delta/2 ||w||^2 for eta (budgets, draws, d): (budgets, draws, d).
-
-    Gradients of the minimisers have norm at most `tolerance`; None: `solver_tolerance`.
-    """
+    """Minimise J(w) + (1/N) eta'w + Delta/2 ||w||^2 for every eta (budgets, draws, d): (budgets, draws, d)."""
     ridge = np.repeat([lam + p.extra for p in perturbations], eta.shape[1])
     N = len(parties.y)
     tilt = eta.reshape(-1, eta.shape[2]) / N
@@ -150,10 +147,11 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Return Theorem 5.1's bound on J(w_gop) - J(w*), ``(c + lam)/(2 N^2 lam^2) T``, with probability 1 - delta_p.
+    """Return Theorem 5.1's bound on J(w_gop) - J(w*), which holds with probability 1 - delta_p.
 
-    T is sigma^2 times the 1 - delta_p quantile of chi2_d. The theorem needs Delta = 0; for Delta > 0, its proof bounds
-    ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, with ||w*|| at most `longest_minimiser`.
+    It is ``(c + lam)/(2 N^2 lam^2) T``, where T is sigma^2 times the 1 - delta_p quantile of chi2_d. For Delta > 0 the
+    theorem's proof bounds ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``, where ||w*|| is at most
+    `longest_minimiser`.
     """
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
@@ -194,11 +192,11 @@ class ObjectivePerturbation(
 
     @property
     def zeta(self) -> float:
-        """A bound on the norm of one sample's gradient."""
+        """A bound on the norm of one row's gradient."""
         return self.loss.lipschitz if self.loss.lipschitz is not None else 2 * (1 + self.radius)
 
     def calibrate(self, budget: Budget, problem: Problem) -> tuple[float, float]:
-        """Return (1/beta, extra): the scale of b, and the ridge that is added to lam."""
+        """Return the scale 1/beta of b, and the ridge that is added to lam."""
         eps, N, c = budget.eps, problem.N, self.loss.smoothness
         if math.isinf(eps):
             return 0.0, 0.0
@@ -213,7 +211,7 @@ class ObjectivePerturbation(
         return 2 * self.zeta / (eps / 2), max(0.0, c / N * over_expm1(eps / 4) - self.lam)
 
     def ridge(self, eps: float, d: int) -> float:
-        """Return the best R = N (lam + extra), if lam is small enough."""
+        """Return the best ridge R, unless N lam is larger."""
         c = self.loss.smoothness
         least = c * over_expm1(eps) * (1 + 1e-6)  # no noise suffices with a smaller ridge
 
@@ -225,27 +223,25 @@ class ObjectivePerturbation(
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
-        """Return the largest beta, which is the least noise, that is proven."""
+        """Return the largest beta (the least noise) that is proven to give this eps with this ridge."""
         if self.loss.lipschitz is not None:
             return proof.beta_of(eps, ridge)
         return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """Return the message: a perturbed objective, or the authors' model plus noise."""
         if self.variant != "authors":
             return (self.objective(budget, problem),)
         scale, _ = self.calibrate(budget, problem)
         return (Sum(Minimiser(Stopped(self.loss, self.lam)), 2 * math.sqrt(problem.d), scale, law="l2_laplace"),)
 
     def objective(self, budget: Budget, problem: Problem) -> PerturbedObjective:
-        """Return the perturbed objective."""
         made = PerturbedObjective("l2_laplace", *self.calibrate(budget, problem), self.lam, problem.N)
         if self.loss.lipschitz is not None:
             return made
         return replace(made, slope=self.zeta, curvature=self.loss.smoothness)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release minimisers of the perturbed objectives, up to `solver_tolerance`, as the proof needs exact ones."""
+        """Release minimisers of the perturbed objectives, exact up to `solver_tolerance`."""
         problem, parties = carrier.problem, carrier.mechanism.parties
         X, y = parties.X, parties.y
         if self.variant == "authors":
@@ -264,13 +260,12 @@ class ObjectivePerturbation(
 
 @dataclass(frozen=True)
 class Stopped:
-    """The point in the box [-1, 1]^d where the authors' solver stops."""
+    """Compute the point in the box [-1, 1]^d where the authors' solver stops, (d,)."""
 
     loss: Loss
     lam: float
 
     def __call__(self, parties: Parties) -> Array:
-        """Return the point, (d,)."""
         return stopped_model(self.loss, parties.X, parties.y, self.lam)
 
 
@@ -280,8 +275,8 @@ class GaussianObjectivePerturbation(
 ):
     """`gop`: objective perturbation with Gaussian noise at one trusted curator (Rajkumar & Agarwal 2012, Alg. 4).
 
-    It minimises ``J(w) + (1/N) eta'w + Delta/2 ||w||^2``. With a shift b, the loss of a row is ``log(1 + exp(b -
-    y x'w))``, which demands a margin of b; the same proof holds (docs/privacy/perturbed_minima.md). The reported
+    It minimises ``J(w) + (1/N) eta'w + Delta/2 ||w||^2``. With a shift b, the loss of a row is ``log(1 + exp(b - y
+    x'w))``, which demands a margin of b and has the same guarantee (docs/privacy/perturbed_minima.md). The reported
     optimality gap is that of J with the logistic loss.
 
     Args:
@@ -293,7 +288,7 @@ class GaussianObjectivePerturbation(
     name: ClassVar[str] = "gop"
     claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
     published_lam: ClassVar[float] = 0.01
-    """The default lam of the published noise; where it is positive, that noise needs a positive one."""
+    """The default lam of published noise. If it is positive, published noise needs a positive lam."""
 
     shift: Annotated[float, NOT_NEGATIVE] = 0.0
     if not TYPE_CHECKING:  # __post_init__ replaces None by a number
@@ -312,20 +307,18 @@ class GaussianObjectivePerturbation(
 
     @property
     def trained(self) -> Loss:
-        """The loss that is minimised, with the shift."""
         return ShiftedLogistic(self.shift) if self.shift > 0 else self.loss
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """Return the perturbed objective as the only message."""
         calibrate = tight_perturbation if self.tight else published_perturbation
         made = calibrate(budget, problem, self.lam, f"algo={self.name}")
         return (PerturbedObjective("gaussian", made.sigma, made.extra, self.lam, problem.N),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release minimisers of the perturbed objectives, up to `solver_tolerance`, as the proof needs exact ones.
+        """Release minimisers of the perturbed objectives, exact up to `solver_tolerance`.
 
-        The metric `gap_bound` is Theorem 5.1's bound on the optimality gap, which holds for 95 % of the draws. It
-        needs lam > 0 and no shift.
+        The metric `gap_bound` is Theorem 5.1's bound on the optimality gap, which holds for 95 % of the noise draws, if
+        lam > 0 and without a shift.
         """
         problem = carrier.problem
         sent: list[Any] = [message for (message,) in carrier.messages]

@@ -27,7 +27,7 @@ from dpml.errors import UserError
 from dpml.optim.losses import for_task
 from dpml.release.facts import exact_algorithm
 from dpml.release.inference import STEPS
-from dpml.release.ledger import beside
+from dpml.release.ledger import default_ledger
 from dpml.release.release import Request
 
 _DEFAULTS = ("calibration=tight", "algo=wdgd")
@@ -80,7 +80,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
         **allowed,
     )
     if ledger is None and isinstance(dataset, CSV):
-        ledger = beside(dataset.paths["rows"])
+        ledger = default_ledger(dataset.paths["rows"])
     elif ledger is None:  # in the user's cache, one for all data sets that use the same files
         ledger = here.target / f"{(dataset.info.name, *dataset.info.folders)[-1]}.ledger"
     return request, ledger

@@ -25,7 +25,7 @@ from dpml.federated.plan import FederationPlan, Seat, most_dropouts, read_card, 
 from dpml.files import check_writable, write_atomically
 from dpml.optim.losses import for_task
 from dpml.release.inference import expected
-from dpml.release.ledger import Cap, beside
+from dpml.release.ledger import Cap, default_ledger
 from dpml.running.cell import limit_blas
 from dpml.screen import Screen
 
@@ -72,7 +72,7 @@ def run_party(arguments: Namespace) -> None:
     context = client_tls(address, arguments.ca)
     check_writable(arguments.output)
     plan = read_plan(arguments.plan)
-    ledger = arguments.ledger or beside(arguments.data)
+    ledger = arguments.ledger or default_ledger(arguments.data)
     signer = signing_key(arguments.key, make=False)
     cap = None if arguments.cap is None else Cap(arguments.cap, arguments.cap_delta)
     member = Member(plan, signer, arguments.data, ledger, cap=cap, reading=written(arguments))

@@ -1,6 +1,5 @@
-"""Federations: parties on their own machines compute a model from secure sums (docs/federation.md).
+"""Federations: parties on their own machines train a model by secure sums (docs/federation.md).
 
-All parties have agreed on a `plan`. Each `party` is a separate process; only this process reads the party's rows and
-signing key. It has its own `link` to the `aggregator`, whose protocol messages it answers. The aggregator receives the
-sums and computes the model.
+All parties sign a `plan`. Each `party` is a process on its own machine, which alone reads the party's rows and signing
+key, and has a `link` to the `aggregator`. The aggregator receives the sums and computes the model.
 """

@@ -1,4 +1,4 @@
-"""The aggregator: it runs the secure sums of a release over any transport, and computes the model."""
+"""Run the secure sums of a release as the aggregator, and compute the model."""
 
 import hashlib
 import json
@@ -30,12 +30,12 @@ from dpml.running.environment import provenance
 from dpml.screen import printable
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
-"""Send each node its message, and return the answers that arrive in time, by node."""
+"""A function that sends each node (connection) its message, and returns the answers that arrive in time."""
 
 
 @dataclass(frozen=True)
 class Federated:
-    """A model, the survivors (parties that were in at least one secure sum), and the reasons of refused messages."""
+    """The result of a federation: a model, the parties in at least one sum, and why messages were refused."""
 
     model: Model
     survivors: Index
@@ -44,11 +44,10 @@ class Federated:
 
 @dataclass(frozen=True)
 class Kept:
-    """The state of an aggregator, in a folder that only its owner can read; a restarted aggregator continues from it.
+    """The state of an aggregator in a private folder, from which a restarted aggregator continues.
 
     A finished sum has a file with the noisy sum, its parties, and the numbers that they sent openly. An unfinished sum
-    has a file with the answers so far. The server computes everything else from these answers. So a restarted process
-    sends the same messages as the killed one, and parties repeat their answers.
+    has a file with the parties' answers so far, from which a restarted process computes the same messages.
     """
 
     folder: Path
@@ -56,13 +55,12 @@ class Kept:
 
     @property
     def done(self) -> int:
-        """The number of finished sums."""
         return len(list(self.folder.glob("*.json")))
 
-    def summed(self, number: int, told: bytes) -> Outcome | None:
-        """Return the finished sum with this number and content `told` to the parties; None if it is not finished."""
+    def summed(self, number: int, payload: bytes) -> Outcome | None:
+        """Return a finished sum, or None; `payload` is what the parties received before the sum."""
         path = self.folder / f"{number}.json"
-        content = self._read(path, number, told)
+        content = self._read(path, number, payload)
         if content is None:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             check_writable(path)  # before parties spend privacy budget on a sum that could not be kept
@@ -71,48 +69,48 @@ class Kept:
         beside = np.frombuffer(bytes.fromhex(content["beside"]), "<f8").reshape(len(parties), self.plan.sums.beside)
         return Outcome(np.frombuffer(bytes.fromhex(content["total"]), "<u8"), parties, beside)
 
-    def keep(self, number: int, told: bytes, summed: Outcome) -> None:
-        """Keep a finished sum, and remove the answers of its parties."""
+    def keep(self, number: int, payload: bytes, summed: Outcome) -> None:
+        """Store a finished sum, and remove its parties' answers."""
         path = self.folder / f"{number}.json"
         arrays = {"total": summed.total.astype("<u8"), "beside": summed.beside.astype("<f8")}
         content = {name: array.tobytes().hex() for name, array in arrays.items()}
         if not path.exists():
-            text = self._sealed(number, told, {"parties": summed.survivors.tolist(), **content})
+            text = self._sealed(number, payload, {"parties": summed.survivors.tolist(), **content})
             create_atomically(path, text, private=True)
         self._begun(number).unlink(missing_ok=True)
 
-    def begun(self, number: int, told: bytes) -> tuple[Opening, list[Mapping[int, bytes]]] | None:
-        """Return the opening and the answers of an unfinished sum; None if there is none."""
-        content = self._read(self._begun(number), number, told)
+    def begun(self, number: int, payload: bytes) -> tuple[Opening, list[Mapping[int, bytes]]] | None:
+        """Return the message that opened an unfinished sum, and the parties' answers; None if there is no such sum."""
+        content = self._read(self._begun(number), number, payload)
         if content is None:
             return None
-        opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, told)
+        opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, payload)
         return opening, [
             {int(node): bytes.fromhex(answer) for node, answer in stage.items()} for stage in content["answers"]
         ]
 
     def keep_begun(self, opening: Opening, answers: Sequence[Mapping[int, bytes]]) -> None:
-        """Keep the answers so far of an unfinished sum."""
+        """Store the answers so far of an unfinished sum."""
         content = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
-        text = self._sealed(opening.number, opening.told, {"name": opening.name.hex(), "answers": content})
+        text = self._sealed(opening.number, opening.payload, {"name": opening.name.hex(), "answers": content})
         write_atomically(self._begun(opening.number), text, private=True)
 
     def forget(self) -> None:
-        """Remove the folder, once the model is written."""
+        """Remove the folder after the model was written."""
         rmtree(self.folder, ignore_errors=True)
 
     def _begun(self, number: int) -> Path:
         return self.folder / f"{number}.begun"
 
-    def _sealed(self, number: int, told: bytes, content: Mapping[str, Any]) -> str:
-        about = [self.plan.digest, number, hashlib.sha256(told).hexdigest()]
+    def _sealed(self, number: int, payload: bytes, content: Mapping[str, Any]) -> str:
+        about = [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
         return json.dumps(seal_object({"of": about, **content}))
 
-    def _read(self, path: Path, number: int, told: bytes) -> dict[str, Any] | None:
+    def _read(self, path: Path, number: int, payload: bytes) -> dict[str, Any] | None:
         if not path.exists():
             return None
         content = unseal_object(path.read_bytes())
-        if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(told).hexdigest()]:
+        if content is None or content.get("of") != [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]:
             raise UserError(
                 f"{path} is damaged, or is not a sum of this release: to begin again, remove {self.folder} and restart "
                 "all parties, or choose another name for the model."
@@ -120,12 +118,12 @@ class Kept:
         return content
 
 
-LEVEL, QUANTILE = 0.95, 1.9599639845400545  # of the interval for the error without noise
+LEVEL, QUANTILE = 0.95, 1.9599639845400545  # for the interval of the error without noise
 
-_SHOWN = 200  # bytes of a party's own error message
+_SHOWN = 200  # the most bytes that are shown of a party's error message
 
 Progress = Callable[[int, int], None]
-"""Called after every sum, with the number of finished sums and the number of parties in the last one."""
+"""A function that is called after every sum, with the number of finished sums and of parties in the last sum."""
 
 
 def aggregate(
@@ -135,10 +133,10 @@ def aggregate(
     progress: Progress = lambda *_: None,
     kept: Kept | None = None,
 ) -> Federated:
-    """Run the secure sums of one release with the parties at some nodes, from the first sum that is not `kept`.
+    """Run the secure sums of one release with the parties at these nodes, and return the model.
 
     Raises:
-        ProtocolError: too few parties are left for a sum, so there is no model.
+        ProtocolError: too few parties are left for a sum.
     """
     plan.require_signatures()
     run = _Run(plan, tuple(nodes), exchange, progress, kept)
@@ -155,7 +153,7 @@ def aggregate(
 
 @dataclass
 class _Run:
-    """The secure sums of a release, one after the other. A party that drops out of one sum may be in the next."""
+    """The secure sums of a release. A party that drops out of one sum may be in the next."""
 
     plan: FederationPlan
     nodes: tuple[int, ...]
@@ -164,22 +162,22 @@ class _Run:
     kept: Kept | None
     number: int = 0
     refused: list[str] = field(default_factory=list)
-    seen: set[int] = field(default_factory=set)  # the parties with rows in any sum
+    seen: set[int] = field(default_factory=set)  # the parties that were in any sum
     last: list[int] = field(default_factory=list)  # the parties in the last sum
 
-    def ask(self, told: bytes) -> Outcome:
-        """Return the next sum (`dpml.federated.sums.Ask`)."""
+    def ask(self, payload: bytes) -> Outcome:
+        """Return the result of the next sum, before which the parties receive `payload`."""
         number, kept = self.number, self.kept
-        summed = None if kept is None else kept.summed(number, told)
-        if summed is None and kept is not None and (begun := kept.begun(number, told)) is not None:
+        summed = None if kept is None else kept.summed(number, payload)
+        if summed is None and kept is not None and (begun := kept.begun(number, payload)) is not None:
             try:
                 summed = self._sum(*begun)
             except ProtocolError as error:  # too few parties of the unfinished sum are left
                 self.refused.append(str(error))
         if summed is None:
-            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, told), [])
+            summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, payload), [])
         if kept is not None:
-            kept.keep(number, told, summed)
+            kept.keep(number, payload, summed)
         self.number += 1
         self.last = summed.survivors.tolist()
         self.seen.update(self.last)
@@ -187,7 +185,7 @@ class _Run:
         return summed
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
-        """Run the sum of an opening; the `answers` of its first stages are known from an earlier process."""
+        """Run a sum; the `answers` of its first stages are known from an earlier process."""
         server = Server(self.plan.session(opening))
         mail = dict.fromkeys(self.nodes, OPEN + opening.content)
         party_of: dict[int, int] = {}
@@ -216,7 +214,7 @@ def model_of(
     versions: Mapping[str, str],
     moments: Moments | NewtonMoments | None = None,
 ) -> Model:
-    """Return the model of a plan, given the weights (K, d), errors, versions and sums; the plan has the rest."""
+    """Return the model of a plan with these weights (K, d), counted errors, software versions and noisy sums."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
@@ -236,10 +234,9 @@ def model_of(
 
 
 def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) -> dict[str, Any]:
-    """Return the entry of a model's file about a noisy `error`, counted on the rows of this many parties.
+    """Return what a model's file says about the noisy `error` on the rows of so many parties.
 
-    The error and its interval are clipped to the range of possible errors. The clipped interval covers the error
-    without noise at least as often as the unclipped one.
+    The error and its interval are clipped to the range of possible errors.
     """
     unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
     if plan.stated.target is not None:
@@ -247,7 +244,7 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
         scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
         measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
-    scaled_up = N / rows  # from the parties in the sum to all parties
+    scaled_up = N / rows  # rescales the sum from its parties to all parties
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
         scaled_up = M / parties

@@ -1,7 +1,6 @@
-"""The terms of a federation's release: plain typed values, without code, paths or references.
+"""Read and check what the parties of a federation agree on: plain values, without code or paths.
 
-A plan comes from somebody else. So its algorithm must be one that comes with dpml, which is checked before anything is
-built, and its options must be plain values of that algorithm's class.
+A plan comes from somebody else, so its algorithm must be one that comes with dpml, with plain values as options.
 """
 
 import csv
@@ -42,7 +41,7 @@ Texts = Annotated[tuple[Text, ...], Bound("at most 10,000 names", lambda x: len(
 _SET = {"loss", "calibration", "protocol"}  # options of an algorithm that the federation sets
 _LISTS = ("drop", "steps", "na")
 _DATASET = ("label", "missing", "drop", "steps", "na", "encoding", "separator", "decimal")
-"""The fields that users type as ``dataset.NAME``."""
+"""The fields that users write as ``dataset.NAME``."""
 
 
 def _key(name: str) -> str:
@@ -51,7 +50,7 @@ def _key(name: str) -> str:
 
 @dataclass(frozen=True)
 class Agreed:
-    """The algorithm, the budget, and the role of every column.
+    """What the parties agree on: the algorithm, the budget, and the role of every column.
 
     Attributes:
         algo: the name of an algorithm that comes with dpml and uses only secure sums.
@@ -101,7 +100,6 @@ class Agreed:
 
     @classmethod
     def read(cls, content: Mapping[str, Any]) -> "Agreed":
-        """Return the terms in the content of a plan's file."""
         names = [each.name for each in fields(cls)]
         if not isinstance(content, Mapping) or {*content, "count_errors"} != {*names}:
             raise UserError(f"the terms of a plan must be {', '.join(names)}; only the last may be left out.")
@@ -109,7 +107,6 @@ class Agreed:
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The terms as KEY=VALUE words."""
         typed = {"algo": self.algo} | {f"algo.{name}": value for name, value in self.options.items()}
         for name in ("eps", "delta", "loss", "count_errors", *_DATASET):
             value = getattr(self, name)
@@ -119,12 +116,11 @@ class Agreed:
 
     @property
     def budget(self) -> Budget:
-        """The privacy budget of a release."""
         return budget(self.eps, self.delta)
 
     @property
     def dataset(self) -> CSV:
-        """The options of the columns; no file is named."""
+        """The options of the data set, without a file."""
         return CSV(**{name: getattr(self, name) for name in _DATASET})
 
     @cached_property
@@ -141,12 +137,12 @@ class Agreed:
         return option_node(self.algo) | dict(self.options)
 
     def algorithm(self, loss: Loss, task: Task) -> Algorithm:
-        """Return the algorithm with the least noise that is proven to suffice; it also counts errors if agreed."""
+        """Return the algorithm with tight noise, which also counts errors if that was agreed."""
         algorithm: Any = algorithm_of(self._node(), loss, "tight")
         return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
-        """Return the terms with ``algo.noise=discrete`` if they do not set the noise and the algorithm supports it."""
+        """Return the terms with ``algo.noise=discrete``, if they do not set the noise and the algorithm supports it."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
             require_exact(algorithm)
@@ -155,13 +151,12 @@ class Agreed:
         return replace(self, options={**self.options, "noise": "discrete"})
 
     def content(self) -> dict[str, Any]:
-        """Return the terms as plain values of a plan's file, for `read`."""
         content = {each.name: getattr(self, each.name) for each in fields(self)} | {"options": dict(self.options)}
         return {key: value for key, value in content.items() if (key, value) != ("count_errors", None)}
 
 
 def no_sums(algo: str) -> str:
-    """Return the message about an algorithm that does not use only secure sums."""
+    """Return the message that an algorithm does not consist of secure sums."""
     return (
         f"algo={algo} cannot run between parties on their own machines: choose an algorithm of secure sums, such as "
         "algo=ssp, ssp_descent, wdgd, dpgd or capefm."
@@ -169,7 +164,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Return the terms from KEY=VALUE words; a bounds file's `reading` supplies options of the data set."""
+    """Return the terms in KEY=VALUE words; `reading` has options of the data set from a bounds file."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

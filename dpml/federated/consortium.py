@@ -1,6 +1,6 @@
-"""Write folders for the parties and the aggregator of a consortium; each lists the steps that its owner takes.
+"""Write a folder for each party of a consortium and for the aggregator, with the commands that its owner types.
 
-It makes no signing keys of parties: each party makes its own, next to its rows, with the command `card`.
+Each party makes its own signing key, next to its rows, with `dpml federate card`.
 """
 
 import re
@@ -103,7 +103,7 @@ def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
 def write_certificates(host: str, folder: Path) -> None:
     """Write the aggregator's ``server.key`` and ``server.pem``, and ``ca.pem``, with which parties verify it.
 
-    The certificate is signed by its own key, so both ``.pem`` files are that certificate.
+    The certificate is signed by its own key, so both ``.pem`` files contain the same certificate.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dpml aggregator")])

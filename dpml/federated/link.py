@@ -1,4 +1,4 @@
-"""The link between parties and aggregator: one TLS connection per party, for the whole release.
+"""Connect the parties to the aggregator: one TLS connection for each party and the whole release.
 
 Parties connect to the aggregator, so they need no open port. They prove their identity with their signing key. The
 aggregator closes the connection of a party that is silent too long or sends an invalid message. This party may connect
@@ -28,16 +28,16 @@ from dpml.federated.sums import END
 
 _WHOLE = struct.Struct("<I")
 _CHALLENGE, _SIGNATURE = 32, 64
-_HELLO = b"dpml link "  # the start of what a party signs to prove its identity
-_GREETING = 5.0  # seconds to prove the identity
+_HELLO = b"dpml link "  # a party signs this, a challenge and the plan's checksum to prove its identity
+_GREETING = 5.0  # seconds in which a party must prove its identity
 _PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next message
 _PAUSE = 0.2  # seconds between two attempts to connect
-_LONGEST = 1 << 28  # bytes that a party accepts from the aggregator, or more if vectors are longer
+_LONGEST = 1 << 28  # the most bytes that a party accepts from the aggregator, unless vectors are longer
 _CHUNK = 1 << 16
 
 
 class _HungUpError(Exception):
-    """The other side has closed the connection, is too slow, or sends too much."""
+    """Raised if the other side has closed the connection, is too slow, or sends too much."""
 
 
 def _send(connection: socket.socket, content: bytes, until: float) -> None:
@@ -77,7 +77,7 @@ def _whatever_happens(connection: socket.socket, until: float) -> Iterator[None]
 
 
 def _hang_up(connection: socket.socket) -> None:
-    """Close a connection, also for a thread that waits for its other side."""
+    """Close a connection, so that a thread that waits for the other side returns."""
     with suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
@@ -85,7 +85,7 @@ def _hang_up(connection: socket.socket) -> None:
 
 @dataclass
 class Callers:
-    """The connected parties. `exchange` sends them messages and collects the answers that arrive in time."""
+    """The connected parties, to which `exchange` sends messages."""
 
     plan: FederationPlan
     timeout: float
@@ -96,7 +96,7 @@ class Callers:
         self._pool = ThreadPoolExecutor(len(self.plan.seats))  # so that nobody waits for a slow party
 
     def greet(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Accept a party that proves its identity, in place of its earlier connection; hang up on anybody else."""
+        """Accept a party that proves its identity, in place of its earlier connection; refuse anybody else."""
         until, challenge = time.monotonic() + _GREETING, os.urandom(_CHALLENGE)
         try:
             connection.settimeout(_GREETING)
@@ -114,17 +114,17 @@ class Callers:
         earlier, self._connections[number] = self._connections.get(number), connection
         if earlier is not None:
             _hang_up(earlier)
-        if self.over:  # it connected while all connections were being closed
+        if self.over:  # the party connected while all connections were being closed
             connection.close()
 
     def await_all(self, wait: float) -> None:
-        """Wait until all parties are connected, for at most `wait` seconds."""
+        """Wait at most `wait` seconds until all parties are connected."""
         until = time.monotonic() + wait
         while len(self._connections) < len(self.plan.seats) and time.monotonic() < until:
             time.sleep(_PAUSE / 4)
 
     def exchange(self, mail: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Send messages to parties, and return the answers of those that are connected, by party."""
+        """Send messages to parties, and return the answers that arrive in time, by party."""
         until = time.monotonic() + self.timeout
         here = [party for party in mail if party in self._connections]
         answers = self._pool.map(lambda party: self._ask(party, mail[party], until), here)
@@ -142,7 +142,7 @@ class Callers:
             return None
 
     def end(self, model: str) -> None:
-        """Send the model to all connected parties, and hang up."""
+        """Send the model to all connected parties, and close the connections."""
         until, content = time.monotonic() + self.timeout, END + model.encode()
 
         def hand(connection: socket.socket) -> None:
@@ -153,7 +153,7 @@ class Callers:
         self.close()
 
     def close(self) -> None:
-        """Hang up on all parties, also on those that connect later."""
+        """Close all connections, also those of parties that connect later."""
         self.over = True
         for connection in list(self._connections.values()):
             _hang_up(connection)
@@ -164,7 +164,7 @@ class Callers:
 def listening(
     plan: FederationPlan, address: tuple[str, int], timeout: float, context: ssl.SSLContext | None
 ) -> Iterator[tuple[Callers, int]]:
-    """Let parties connect; yield the connected parties and the port."""
+    """Listen for parties; yield the connected parties and the port."""
     try:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         server = socket.create_server(address, family=family, backlog=len(plan.seats))
@@ -179,7 +179,7 @@ def listening(
             except OSError:
                 if parties.over:
                     return
-                time.sleep(_PAUSE)  # too many connections, or one that was closed at once
+                time.sleep(_PAUSE)  # too many connections, or a connection that was closed at once
                 continue
             threading.Thread(target=parties.greet, args=(plain, context), daemon=True).start()
 
@@ -202,7 +202,7 @@ def take_part(
     wait: float,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Answer the aggregator until it sends the model, and return the model. Connect again if the connection is lost."""
+    """Answer the aggregator until it sends the model; return the model. Connect again if the connection is lost."""
     until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
     while True:
         taken_in = math.inf
@@ -221,7 +221,7 @@ def take_part(
                 f"the aggregator at {address[0]} has an invalid certificate: {error.verify_message.rstrip('.')}."
             ) from None
         except (_HungUpError, OSError):
-            if time.monotonic() > taken_in + _GREETING:  # not hung up at once: it may have waited for other parties
+            if time.monotonic() > taken_in + _GREETING:  # it may have waited for other parties
                 until = time.monotonic() + wait
             if time.monotonic() > until:
                 does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have a different plan"
@@ -237,11 +237,11 @@ def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """Return the host and the port of a text HOST:PORT."""
+    """Return the host and the port in a text HOST:PORT."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     try:
-        host.encode("idna")  # a lookup encodes it, too
+        host.encode("idna")  # raises ValueError here instead of in the lookup
     except ValueError:
         host = ""
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
@@ -250,7 +250,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the aggregator's TLS context; None, without TLS, is possible only on this machine."""
+    """Return the aggregator's TLS context; None (no TLS) is allowed only on this machine."""
     if certificate is None or key is None:
         _require_this_machine(address, "--certificate and --certificate-key")
         return None
@@ -263,7 +263,7 @@ def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | N
 
 
 def client_tls(address: tuple[str, int], authority: Path | None) -> ssl.SSLContext | None:
-    """Return a party's TLS context, which verifies the aggregator; None, without TLS, only on this machine."""
+    """Return a party's TLS context, which verifies the aggregator; None (no TLS) is allowed only on this machine."""
     if authority is None:
         _require_this_machine(address, "--ca")
         return None

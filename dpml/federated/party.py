@@ -1,7 +1,6 @@
-"""A party as a separate process: only this process reads the party's rows and signing key.
+"""Run a party as a separate process, which alone reads the party's rows and signing key.
 
-Whatever the aggregator sends, the party answers only with protocol messages. It sends its vector once for each secure
-sum of the plan.
+Whatever the aggregator sends, the party answers only with protocol messages, and sends one vector to each secure sum.
 """
 
 import hashlib
@@ -48,10 +47,10 @@ _VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 
 
 class Member:
-    """A party of a plan: `answer` takes a message of the aggregator and returns the party's answer.
+    """A party of a plan; `answer` returns its answer to a message of the aggregator.
 
-    Before it draws the noise of its first vector, the party enters the whole release into its ledger. It sends one
-    vector to each secure sum of the release, in order. For another release it must be started again.
+    Before it draws noise, the party enters the whole release into its ledger. It sends one vector to each secure sum of
+    the release, in order. For another release it must be started again.
     """
 
     def __init__(  # noqa: PLR0913 - a party has files and its own limits
@@ -74,8 +73,8 @@ class Member:
         self._ledger.require_room(*self._entered)
         self._party: Party | None = None
         self._asked: bytes | None = None  # the last message that was answered
-        self._answered = b""  # the answer to it
-        self.reached = 0  # the number of sums to which it has sent its vector, or that it has missed
+        self._answered = b""  # the answer to that message
+        self.reached = 0  # the number of sums to which the party has sent its vector, or that it has missed
         self._answer: Answer | None = None
         self._entry: LedgerEntry | None = None
 
@@ -85,9 +84,9 @@ class Member:
         return " ".join(self.plan.terms.words), facts.held, self._cap, self.plan.keys
 
     def answer(self, said: bytes) -> bytes:
-        """Return the answer to a message of the aggregator; the first byte gives the kind of answer.
+        """Return the answer to a message of the aggregator; its first byte is the kind of answer.
 
-        A restarted aggregator repeats its last message and receives the same answer.
+        If a restarted aggregator repeats its last message, it receives the same answer.
         """
         if said == self._asked:
             return self._answered
@@ -97,7 +96,7 @@ class Member:
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Return the answer; of an error in the party's own rows, it reveals only that one exists."""
+        """Return the answer. About an error in the party's own rows it reveals only that there is one."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -106,11 +105,11 @@ class Member:
             return self._refused(str(error), "it cannot take part; see its own log.")
 
     def receive_model(self, text: str, place: Path) -> None:
-        """Write the aggregator's model to `place`, and its checksum into the ledger."""
+        """Check the aggregator's model, write it to `place`, and enter its checksum into the ledger."""
         check_writable(place)
         if text != self._own_text(text):
             raise UserError("the aggregator sent something that is not a model of this plan; nothing was written.")
-        if self._entry is not None:  # first, so that the ledger knows every model that exists
+        if self._entry is not None:  # before the file is written, so that the ledger knows every model that exists
             self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
         try:
             create_atomically(place, text)
@@ -118,10 +117,10 @@ class Member:
             raise UserError(f"{place} is there already: another program has written it in the meantime.") from None
 
     def _own_text(self, text: str) -> str | None:
-        """Return the content of the model's file as this party writes it; None if `text` is not a model.
+        """Return the model's file as this party writes it; None if `text` is not a model of the plan.
 
-        It takes only what it cannot know from `text`: the weights, the counted error with its number of rows, the noisy
-        sums of a regression, and the versions of the aggregator's software.
+        Only what the party cannot know is taken from `text`: weights, counted error, noisy sums of a regression,
+        software versions.
         """
         try:
             content = from_json(text)
@@ -138,9 +137,8 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return the counted errors of this plan with the same error, rows and deviation.
-
-        The deviation depends on the number of parties in the last sum, so all possible numbers are tried.
+        """Return the counted errors with this error, rows and deviation; raise ValueError if the deviation is
+        impossible.
         """
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
@@ -149,9 +147,9 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return the sums of a regression with the noise that this plan's parties have, of whom some may be missing."""
+        """Return the noisy sums of a regression; raise ValueError if the plan's parties cannot have their noise."""
         problem, moments = self.plan.problem, moments_of(content)
-        program = replace(self.plan.sums.algorithm, protocol="secagg")  # as `Sums` runs it
+        program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
         parts: list[tuple[Moments | Round, int]] = [(moments, 0)] if isinstance(moments, Moments) else []
         if isinstance(moments, NewtonMoments):
@@ -169,16 +167,16 @@ class Member:
         return moments
 
     def _numbers_of_parties(self, rows: int) -> Iterator[int]:
-        """Yield how many parties can have so many rows together, if they are enough for a sum."""
+        """Yield how many parties can have so many rows together, if they suffice for a sum."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):
             if sum(sizes[:parties]) <= rows <= sum(sizes[M - parties :]):
                 yield parties
 
-    def _refused(self, own: str, told: str) -> bytes:
+    def _refused(self, own: str, sent: str) -> bytes:
         print(printable(f"dpml: {own}"), file=sys.stderr, flush=True)
-        return REFUSED + f"party {self.number}: {told}".encode()
+        return REFUSED + f"party {self.number}: {sent}".encode()
 
     def _open(self, said: bytes) -> bytes:
         opening = Opening.read(said)
@@ -188,7 +186,7 @@ class Member:
             raise RefusedError(f"the release has only {len(self.plan.sums.lengths)} secure sums.")
         if opening.number < self.reached:
             raise RefusedError("it has already sent its vector to this sum; for another release, start it again.")
-        self.plan.sums.read(opening.number, opening.told)  # before any privacy budget is spent on it
+        self.plan.sums.read(opening.number, opening.payload)  # refuses invalid arguments before any budget is spent
         vector = partial(self._contribution, opening)
         self._party = Party(self.plan.session(opening), self.number, self._signer, vector)
         return self._party.start()
@@ -206,13 +204,13 @@ class Member:
             ready = self.plan.sums.ready(X, y, self.number)
             self._entry = self._ledger.enter(*self._entered)
             self._answer = ready(self._source())
-        return self._answer(opening.number, opening.told)
+        return self._answer(opening.number, opening.payload)
 
 
 def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:
-    """Return the preprocessed rows X (n, d) and labels y (n,) of a file, in the file's order.
+    """Return the preprocessed rows X (n, d) and labels y (n,) of a file.
 
-    The file's columns may be in any order. The features of X are in the order of `stated`.
+    The file's columns may be in any order; the features of X are in the order of `stated`.
     """
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.json"
@@ -231,7 +229,7 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
 def agreed_rows(
     plan: FederationPlan, party: int, path: Path, reading: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array]:
-    """Return the rows of a party; raise UserError unless they match the plan and the assumptions of its guarantee.
+    """Return the rows X (n, d) and labels y (n,) of a party; raise UserError unless they match the plan.
 
     `reading` has the options of dataset=csv in which the format of this party's file differs from the plan.
     """
@@ -249,7 +247,7 @@ def agreed_rows(
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """Return the signing key in a file; with `make`, first create a missing file, readable by its owner only."""
+    """Return the signing key in a file; with `make`, first create a missing file that only its owner can read."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} may be read by others, but a signing key is secret: type chmod 600 {path}.")

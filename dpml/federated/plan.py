@@ -1,7 +1,7 @@
-"""The plan that the parties of a federation have agreed on: one JSON file, the same for all.
+"""Read, check and sign the plan of a federation: one JSON file, the same for all parties.
 
-The plan contains the amount of noise, the list of parties and the number of drop-outs, so a party need not trust the
-aggregator with them. All parties must sign the plan's checksum before any of them answers a message.
+The plan fixes the noise, the parties and the number of drop-outs, so that parties need not trust the aggregator with
+these. All parties must sign the plan before any of them answers a message.
 """
 
 import hashlib
@@ -40,9 +40,9 @@ from dpml.release.inference import check_effects
 FORMAT = "dpml plan 2"
 
 _KEYS = ("format", "terms", "stated", "parties", "colluders", "dropouts", "signatures")
-_SIGNED = b"dpml plan signature "  # precedes the checksum
-_LONGEST = 1 << 24  # bytes of a plan or a card
-_MOST = 10_000  # parties
+_SIGNED = b"dpml plan signature "  # parties sign this and the plan's checksum
+_LONGEST = 1 << 24  # the most bytes of a plan or a card
+_MOST = 10_000  # the largest number of parties
 _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 
@@ -70,16 +70,15 @@ class Seat:
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """The content of the agreement.
+    """The plan of a federation, which all parties sign.
 
     Attributes:
         terms: the algorithm, the budget and the role of every column.
         stated: the public statements about the columns.
         seats: the parties, in the order of their numbers.
         colluders: the number of parties that may pool their knowledge with the aggregator, at least 1.
-        dropouts: the number of parties that may be missing from a sum. The noise of the other parties that do not
-            collude suffices, so the guarantees hold for every possible sum.
-        signatures: the parties' signatures of the checksum of everything else, by name.
+        dropouts: the number of parties that may be missing from a sum. The noise is large enough without theirs.
+        signatures: the parties' signatures of everything else, by name.
     """
 
     terms: Agreed
@@ -107,7 +106,6 @@ class FederationPlan:
 
     @property
     def text(self) -> str:
-        """The content of the plan's file."""
         signatures = {name: signature.hex() for name, signature in sorted(self.signatures.items())}
         return _written({**self._content, "signatures": signatures})
 
@@ -124,16 +122,15 @@ class FederationPlan:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the agreement, independent of the layout of the file and of the signatures."""
+        """The SHA-256 of everything but the signatures, independent of the layout of the file."""
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
-        """Return the plan with one more signature."""
         seat = self.seats[self.number_of(signer.public_key().public_bytes_raw())]
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
-        """Return the plan with `more` signatures, of parties that have not signed it yet; cached values are kept."""
+        """Return the plan with the signatures `more` of parties that have not signed it yet."""
         plan, lacks = copy(self), self.unsigned  # keeps cached values
         taken = {name: signature for name, signature in more.items() if name in lacks}
         object.__setattr__(plan, "signatures", {**self.signatures, **taken})
@@ -141,7 +138,7 @@ class FederationPlan:
 
     @property
     def unsigned(self) -> tuple[str, ...]:
-        """The parties without a valid signature."""
+        """The names of the parties without a valid signature."""
         unsigned = []
         for seat in self.seats:
             try:
@@ -161,27 +158,25 @@ class FederationPlan:
 
     @property
     def keys(self) -> str:
-        """A digest of the parties' keys, independent of their order, by which ledgers recognise the parties."""
+        """A digest of the parties' keys, by which ledgers recognise the parties."""
         return sha256(*sorted(seat.key for seat in self.seats))
 
     @property
     def task(self) -> Task:
-        """The prediction task."""
         return task_of(self.stated)
 
     @cached_property
     def dataset(self) -> CSV:
-        """The options of the columns; no file is named."""
+        """The options of the data set, without a file."""
         return self.terms.dataset
 
     @cached_property
     def algorithm(self) -> Algorithm:
-        """The algorithm, with the least noise that is proven to suffice."""
         return self.terms.algorithm(for_task(self.task, self.terms.loss), self.task)
 
     @property
     def problem(self) -> Problem:
-        """The public facts. A drop-out counts as a colluder, because its noise protects no other party."""
+        """The public numbers. A drop-out counts as a colluder, because its noise protects no other party."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
@@ -189,21 +184,21 @@ class FederationPlan:
 
     @cached_property
     def sums(self) -> Sums:
-        """The secure sums of the parties' messages, and the computation on them."""
+        """The secure sums of a release, and the computation on them."""
         return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
     def error_deviation(self) -> float:
-        """The standard deviation of the counted error's noise, with all parties, in the algorithm's units."""
+        """The noise_std of the counted error if no party drops out, in the algorithm's units."""
         assert isinstance(self.algorithm, Counting)
         return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
 
     @cached_property
     def facts(self) -> Facts:
-        """The facts of every release under this plan.
+        """The facts about every release under this plan.
 
-        If parties may drop out, every view has the guarantee of the worst view, because the other guarantees assume
-        the noise of all parties.
+        If parties may drop out, the guarantee against the strongest observer is stated for every observer, because the
+        other guarantees assume the noise of all parties.
         """
         trust = "no place had the records of two parties: the parties ran secure aggregation"
         facts = facts_about(
@@ -220,12 +215,10 @@ class FederationPlan:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The guarantee of every view of a release."""
         return self.facts.held
 
     @property
     def statement(self) -> tuple[str, ...]:
-        """The guarantees in words."""
         return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.dataset.steps))
 
     @property
@@ -235,14 +228,12 @@ class FederationPlan:
 
     @property
     def topology(self) -> Topology:
-        """The topology: every pair of parties shares masks, and all but `dropouts` parties must be in a sum."""
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """Return the session of the secure sum that an opening starts.
+        """Return the session of the secure sum that `opening` starts.
 
-        Its name is the first 16 bytes of SHA-256("dpml sum" | the opening). So parties that received different openings
-        cannot have a sum together.
+        Its name begins SHA-256("dpml sum" | opening), so parties that received different openings cannot share a sum.
         """
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
@@ -258,7 +249,7 @@ class FederationPlan:
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
-    """Return the complete topology for given numbers of parties, colluders and drop-outs."""
+    """Return the topology in which all pairs of parties share masks and all but `dropouts` parties must survive."""
     most = most_dropouts(parties, colluders)
     if max(2, least_quorum(parties, colluders)) > parties:
         raise UserError(f"{parties} parties cannot be protected from colluders={colluders} of them: add parties.")
@@ -270,12 +261,12 @@ def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
 
 
 def most_dropouts(parties: int, colluders: int) -> int:
-    """Return the largest number of drop-outs, given the numbers of parties and colluders."""
+    """Return the largest number of drop-outs for so many parties and colluders."""
     return max(0, parties - max(2, least_quorum(parties, colluders)))
 
 
 def task_of(stated: ColumnBounds) -> Task:
-    """Return the prediction task, from the statement about the label."""
+    """Return the prediction task that the statement about the label implies."""
     if stated.target is not None:
         return "regression"
     return "binary" if len(stated.classes) == 2 else "multiclass"
@@ -303,7 +294,7 @@ def read_plan(path: Path) -> FederationPlan:
 
 
 def read_card(path: Path) -> Seat:
-    """Return the party that a card describes; the file's name is the party's name."""
+    """Return the party that a card (a file with its rows and key) describes; the file's name is the party's name."""
     content = _json(path, "card such as `dpml federate card` writes")
     try:
         return _seat(path.stem, content)
@@ -316,7 +307,7 @@ def _json(path: Path, what: str) -> dict[str, Any]:
         with path.open("rb") as file:
             text = file.read(_LONGEST + 1)
         content = from_json(text.decode("utf-8")) if len(text) <= _LONGEST else None
-    except (ValueError, RecursionError):  # also if it is not UTF-8
+    except (ValueError, RecursionError):  # also if the text is not UTF-8
         content = None
     if not isinstance(content, dict):
         raise UserError(f"{path} is not a {what}: it is not a JSON object of at most {_LONGEST:,} bytes.")

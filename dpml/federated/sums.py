@@ -1,14 +1,13 @@
-"""Run an algorithm of secure sums between machines: compute a party's messages from its own rows, and the final model.
+"""Run an algorithm of secure sums between machines: compute a party's messages, or the aggregator's model.
 
-A party and the aggregator both run the algorithm's usual program with `algo.protocol=secagg`, each with its own data. A
-party uses zeros in place of the others' rows, draws the noise of all parties, and keeps only its own message (`Own`).
-The aggregator uses zeros in place of all rows and receives the sum from the parties (`Remote`). So with the same seed
-everywhere, the model equals that of a single process to the last bit. To save memory, the zeros of another party are
-one row, whatever its number of rows.
+Party and aggregator run the algorithm's usual code with `algo.protocol=secagg`. A party uses one row of zeros in place
+of each other party's rows, draws the noise of all parties, and keeps only its own message (`Own`). The aggregator uses
+zeros in place of all rows and receives the sums from the parties (`Remote`). So with the same seed everywhere, the
+model equals that of a single process to the last bit.
 
-Before every sum, the parties receive its arguments, such as the current model. They need not trust the aggregator to
-send the right ones: the guarantees hold even if an adversary chooses them depending on all earlier sums. A party
-answers each accounted sum once. Noise is fresh in every sum, so different parties may be missing from different sums.
+Before every sum, the aggregator sends its arguments, such as the current model. The guarantees hold even if an
+adversary chooses them depending on all earlier sums. Noise is fresh in every sum, so different parties may be missing
+from different sums.
 """
 
 import struct
@@ -37,14 +36,12 @@ from dpml.protocols.messages import RefusedError
 from dpml.protocols.transports import Dropouts, Outcome
 
 _LONGEST = 1e15
-"""The largest allowed entry of a model: then all scores of rows in the unit ball are finite, and no answer fails."""
+"""The largest allowed entry of a model, for which all scores of rows in the unit ball are finite."""
 
 
 OPEN, MESSAGE, REFUSED, END = b"o", b"m", b"r", b"e"
-"""The first byte of every message between aggregator and party.
-
-It says what follows: an `Opening`, a protocol message, the reason of a refusal, or the final model.
-"""
+"""The first byte of a message between aggregator and party: an `Opening`, a protocol message, the reason of a refusal,
+or the final model follows."""
 
 _OPENING = struct.Struct("<16s64sI")
 
@@ -53,21 +50,20 @@ class Opening(NamedTuple):
     """The message that starts a secure sum.
 
     Attributes:
-        name: 16 bytes that were never used before.
+        name: 16 bytes, never used before.
         digest: the checksum of the plan (64 characters).
         number: the number of the sum in the release, from 0.
-        told: the content that all parties receive for this sum.
+        payload: the arguments of the sum, which all parties receive.
     """
 
     name: bytes
     digest: str
     number: int
-    told: bytes
+    payload: bytes
 
     @property
     def content(self) -> bytes:
-        """The opening as bytes."""
-        return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.told
+        return _OPENING.pack(self.name, self.digest.encode(), self.number) + self.payload
 
     @classmethod
     def read(cls, content: bytes) -> "Opening | None":
@@ -79,17 +75,17 @@ class Opening(NamedTuple):
 
 
 Ask = Callable[[bytes], Outcome]
-"""Run the next secure sum about the given content; only parties that received the same bytes are in it."""
+"""A function that runs the next secure sum, given its arguments as bytes, and returns the result."""
 
 Answer = Callable[[int, bytes], tuple[Ring, Array]]
-"""Return a party's noisy message for a secure sum: a vector in the ring (length,), and open numbers (beside,).
+"""A function that returns a party's noisy message for a secure sum: a vector modulo 2^64, and openly sent numbers.
 
-The arguments are the number of the sum and the aggregator's content; invalid content raises RefusedError.
+It takes the number of the sum and its arguments as bytes, and raises RefusedError if these are invalid.
 """
 
 
 class Own:
-    """A transport that stores one party's message instead of adding up the messages of all parties."""
+    """A transport that stores one party's message, instead of adding up the messages of all parties."""
 
     def __init__(self, party: int) -> None:
         self._party = party
@@ -106,14 +102,14 @@ class Own:
 
 
 class Remote:
-    """A transport that asks parties on their own machines for the sums, and sends them the arguments of each sum."""
+    """A transport that requests each sum from parties on their own machines."""
 
     def __init__(self, ask: Ask) -> None:
         self._ask = ask
         self._content = b""
 
     def announce(self, statistic: Statistic, at: tuple[Array, ...]) -> None:
-        """Keep the arguments of the next sum, which the parties will receive before it."""
+        """Store the arguments of the next sum, which the parties receive before it."""
         kind = statistic.state(0)[0]
         self._content = b"".join(np.asarray(each, kind).tobytes() for each in at)
 
@@ -125,7 +121,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class Sums:
-    """A program that releases a sequence of secure sums, with the public facts of the release."""
+    """An algorithm of secure sums, with the budget and the public numbers of the release."""
 
     algorithm: Program
     budget: Budget
@@ -134,7 +130,7 @@ class Sums:
 
     @cached_property
     def _messages(self) -> list[tuple[int, Statistic]]:
-        """For each sum, the number of the algorithm's message and the statistic that is summed."""
+        """For each sum, the number of the algorithm's message and its statistic."""
         messages = self.algorithm.messages(self.budget, self.problem)
         return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
@@ -145,14 +141,12 @@ class Sums:
 
     @property
     def beside(self) -> int:
-        """How many numbers a party sends openly with its vector."""
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Return a function that makes a party's answers from a generator; the party has rows X (n, d), labels y (n,).
+        """Return a function that makes a party's answers from a random generator, for rows X (n, d) and labels y (n,).
 
-        Everything that may fail is done here, before noise is drawn. With the same generator, the party's messages
-        equal those in a single process of all parties: the noise of all is drawn, and only the party's own is used.
+        Everything that may fail is done here, before noise is drawn.
         """
         own = Own(party)
         mechanism = replace(self._prepared(party, (X, y)), transport=own)
@@ -169,10 +163,10 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Return the arguments of a sum as arrays, from the aggregator's content.
+        """Return the arguments of a sum as arrays, from the aggregator's bytes.
 
         Raises:
-            RefusedError: their size is wrong, or whether an answer fails could depend on a row.
+            RefusedError: their size is wrong, or they are so extreme that an answer might fail for some rows.
         """
         statistic = self._messages[number][1]
         kind, lengths = statistic.state(self.problem.d)
@@ -190,13 +184,13 @@ class Sums:
         return at
 
     def release(self, ask: Ask) -> Release:
-        """Return the model, weights (1, 1, K d), and its metrics; both depend on the survivors' rows only."""
+        """Return the model, weights (1, 1, K d), and its metrics."""
         remote = Remote(ask)
         mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
-        return mechanism.release([self.budget], np.random.default_rng(0), 1)  # its noise is not used
+        return mechanism.release([self.budget], np.random.default_rng(0), 1)  # the noise of this process is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """Return the prepared program with one party's rows, or with none; every other party has one row of zeros."""
+        """Return the algorithm with one party's rows, or with none; every other party has one row of zeros."""
         sizes = np.ones(self.problem.M, np.intp)
         if rows is not None:
             sizes[party] = len(rows[1])
@@ -213,7 +207,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """Parties with stated public facts: they have more rows than the arrays here."""
+    """Parties with stated public numbers, because they have more rows than the arrays here."""
 
     stated: Problem = field(kw_only=True)
 
@@ -228,7 +222,7 @@ class _Stated(Parties):
 
 
 def sums_of(algorithm: Algorithm, budget: Budget, problem: Problem, task: Task = "binary") -> Sums:
-    """Return the secure sums of an algorithm; raise UserError if it sends anything else."""
+    """Return the secure sums of an algorithm; raise UserError if it releases anything else."""
     program: Any = algorithm
     messages = program.messages(budget, problem)
     secure = program.sharing(problem).secure

@@ -1,1 +1,1 @@
-"""How a release is computed: which messages are sent, how their noise is shared, and how sums are carried out."""
+"""Compute private releases: noisy sums over parties, their noise, and their guarantees."""

@@ -1,7 +1,7 @@
 """The interface of an algorithm, and the values that its options may have.
 
-`prepare` reads the rows, `release` draws the noise, and `guarantees` returns the guarantees.
-`dpml.mechanism.program.Program` defines everything except messages and loop; a plug-in may define everything itself.
+`prepare` reads the rows, `release` draws the noise, and `guarantees` returns the guarantees. Algorithms derive from
+`dpml.mechanism.program.Program`, or implement the interface themselves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,25 +36,24 @@ Noise = Literal["continuous", "discrete"]
 NOISES: tuple[Noise, ...] = ("continuous", "discrete")
 
 SIMULATED: Mapping[str, Any] = {"protocols": ("simulate",), "noises": ("continuous",)}
-"""Class keywords of programs without exact noise and without secure sums."""
+"""Class keywords of algorithms that have neither exact noise nor secure sums."""
 
 Lam = Annotated[float, between(0, 1e6)]
-"""The largest `lam`: larger values give models of norm 1e-6, and lose digits in single precision."""
+"""The type of `lam`. Larger values would give models of norm 1e-6, which lose digits in single precision."""
 MOST_ROUNDS = 10**6
 Rounds = Annotated[int, between(1, MOST_ROUNDS)]
-"""The largest number of rounds: more would take hours and gigabytes, for a proof as well as for a model."""
+"""The type of a number of rounds. More rounds would take hours and gigabytes, for a proof as well as for a model."""
 Clip = Annotated[float, between(LEAST_CLIP, 1e6)]
-"""The range of clips: single precision cannot represent much smaller slopes, and noise grows with the clip."""
+"""The type of a clip. Single precision cannot represent much smaller slopes, and noise grows with the clip."""
 
 
 @dataclass(frozen=True)
 class Release:
-    """Released models, `weights` (budgets, draws, d), and metrics that only the mechanism can compute.
+    """The models that were released, `weights` (budgets, draws, d), and metrics that only the algorithm can compute.
 
-    An algorithm without linear models has weights = None and reports metrics only. `metrics` maps a name to values
-    (budgets, draws), for example the value of a noisy objective at its minimiser. Different budgets share the noise
-    directions, which makes the curves of figures smoother and comparisons paired. But a published sweep would reveal
-    the noise: publish one release, not a sweep.
+    An algorithm without linear models has weights = None. `metrics` maps a name to values (budgets, draws), for example
+    the noisy objective at its minimiser. All budgets get the same noise, multiplied by different factors, which makes
+    comparisons paired. Publish the release of one budget only, because two of them together reveal the noise.
 
     A single release of `regression` also has its noisy sums, `moments`, from which intervals are computed.
     """
@@ -65,24 +64,21 @@ class Release:
 
 
 class Mechanism(Protocol):
-    """An algorithm with the parties' data, ready for releases under any number of budgets."""
+    """A prepared algorithm: it has the parties' rows, and can release models under any number of budgets."""
 
-    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release:
-        """Release models with `draws` independent noise draws for every budget."""
-        ...
+    def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release: ...
 
 
 class Algorithm(Protocol):
     """The interface of an algorithm: a frozen dataclass whose fields are the options of its YAML file.
 
-    Guarantees hold only if `Mechanism.release` draws the noise that `guarantees` assumes: compute both from one
-    function. `prepare` must refuse data outside the domain that the sensitivity assumes (`require_domain` checks
-    unit-ball rows and the loss's labels). An algorithm that tunes on private rows describes this in a field `tuned`,
-    which becomes a column of the results; without the field, hyper-parameters count as fixed.
+    The guarantees hold only if `Mechanism.release` draws the noise that `guarantees` assumes, so compute both from one
+    function. `prepare` must refuse rows that violate an assumption of the sensitivity, for example by `require_domain`.
+    An algorithm that tunes on private rows says so in a field `tuned`, a column of the results.
     """
 
     auxiliary: ClassVar[float]
-    """The default share of the training rows that is set aside as public auxiliary rows, in [0, 1)."""
+    """The default share of the training rows that are set aside as public auxiliary rows, in [0, 1)."""
 
     @property
     def name(self) -> str: ...

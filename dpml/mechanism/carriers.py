@@ -1,7 +1,8 @@
-"""Compute the noisy sums of a release: by simulation here, or as in `dpml.mechanism.ways`.
+"""Compute the noisy sums that an algorithm requests; this module simulates them in one process.
 
-An algorithm's loop asks a `Carrier` for one sum after another. All budgets and draws run at once: axis 0 has B =
-budgets * draws entries, budget-major. Continuous noise is shared across budgets and only rescaled.
+An algorithm's loop asks a `Carrier` for one sum after another. All budgets and noise draws run at once: axis 0 has B =
+budgets * draws entries, first all draws of the first budget. Continuous noise is the same for all budgets, multiplied
+by different factors. `dpml.mechanism.ways` has real secure sums and discrete noise.
 """
 
 from abc import ABC, abstractmethod
@@ -20,18 +21,18 @@ from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Numbers, Observer, Sampler
 from dpml.privacy import Budget, Problem, noise
 
-# the noise_std that an audit uses for messages without noise, so that it sees any difference
+# the noise_std that an audit assumes for sums without noise, so that any difference is significant
 _EXACT = 1e-9
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A program of noisy sums with the parties' rows, ready for a release.
+    """An algorithm with the parties' rows, ready to release models.
 
     Attributes:
         start: The result of `Program.begin`, which is drawn before any noise.
-        transport: Carries the messages of a secure sum; None: all parties are in this process.
-        announce: Is called before every sum, with its statistic and the arguments of `ask`.
+        transport: Carries the messages of secure sums between machines; None: all parties are in this process.
+        announce: Is called before every sum, with its statistic and the arguments of `Carrier.ask`.
     """
 
     algorithm: Any  # a `Program`, whose module imports this one
@@ -43,11 +44,10 @@ class Prepared:
 
     @property
     def problem(self) -> Problem:
-        """The public facts about the parties."""
         return self.parties.problem
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
-        """Return a statistic of the rows, ready to be summed."""
+        """Return an object that sums a statistic over the parties' rows."""
         if statistic not in self._terms:
             self._terms[statistic] = statistic.on(self.parties)
         return self._terms[statistic]
@@ -55,7 +55,7 @@ class Prepared:
     def release(
         self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
     ) -> Release:
-        """Run the algorithm's loop for all budgets and draws; `observer` receives every message of one budget.
+        """Run the algorithm for all budgets and draws; `observer` receives every noisy sum (for one budget only).
 
         Budgets whose messages differ in more than their noise run separately, with the same random numbers.
         """
@@ -78,17 +78,17 @@ class Prepared:
 
 
 class Carrier:
-    """Compute the noisy sums for one release of a prepared program.
+    """Compute the noisy sums for one release of a prepared algorithm.
 
     Attributes:
-        mechanism: The program with the parties' rows, which its loop may use for metrics only.
-        algorithm: The program.
+        mechanism: The algorithm with the parties' rows, which its loop may use for metrics only.
+        algorithm: The algorithm.
         problem: Public facts about the parties.
         budgets, draws: The budgets, and the number of noise draws per budget.
         messages: The messages of every budget, which differ only in their noise.
         start: The result of `Program.begin`, which is drawn before any noise.
-        constant: Unit noise that is added to every sum, of each party or of all together: (P, draws, k), or None.
-        widening: The factor by which the noise of the last sum exceeds the declared noise because parties dropped out.
+        constant: Noise of scale 1 that is added to every sum, of each party or of all together: (P, draws, k), or None.
+        widening: The noise_std of the last sum divided by the declared one; it differs from 1 if parties dropped out.
         scaled_up: The factor that rescaled the last sum of the surviving parties to all parties.
     """
 
@@ -106,10 +106,10 @@ class Carrier:
         self.constant = self._drawn_once()
         self.way: Way = algorithm.way(self)
 
-    # For the algorithm's loop.
+    # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return the noisy sum of message `number` for B runs, at the models or other arguments `at`: (B, k)."""
+        """Return noisy sum `number` for B runs, (B, k), at the models (or other arguments) `at`."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way.sum(number, at)
@@ -118,17 +118,16 @@ class Carrier:
         return noisy
 
     def statistic(self, number: int) -> Statistic:
-        """Return the statistic that message `number` sums."""
         return self.messages[0][number].of
 
     def widths(self, number: int) -> Array:
-        """Return the factors that scale unit noise for message `number`: (budgets, k)."""
+        """Return the factors by which noise of scale 1 is multiplied in sum `number`: (budgets, k)."""
         if number not in self._widths:
             self._widths[number] = np.array([messages[number].widths(self.problem.d) for messages in self.messages])
         return self._widths[number]
 
     def per_run(self, values: Sequence[float] | Array) -> Array:
-        """Repeat a value per budget for every run: (B,)."""
+        """Repeat each budget's value for all of its draws: (B,)."""
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:
@@ -136,20 +135,20 @@ class Carrier:
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw unit noise for a sum, (draws, k), and for an observer also each source's noise, (sources, draws, k)."""
+        """Draw noise of scale 1 for a sum, (draws, k), and for an observer each source's noise, (sources, draws, k)."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:
             law = "single_gaussian"
         if self.observer is None:
             lots = [self.sharing.total(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
-            return of.project(beside(lots), d), None
+            return of.project(concatenated(lots), d), None
         both = [self.sharing.observed(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
         totals, sources = zip(*both, strict=True)
-        return of.project(beside(totals), d), of.project(beside(sources), d)
+        return of.project(concatenated(totals), d), of.project(concatenated(sources), d)
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Report a message of one budget and its sources' noise to the observer, in units of the message's noise."""
+        """Report a noisy sum and its sources' noise to the observer, divided by the noise's standard deviation."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -185,7 +184,7 @@ def _joined(parts: Sequence[Release], axis: int) -> Release:
 
 
 class Way(ABC):
-    """A way to carry out the sums of one release."""
+    """A way to carry out the sums of one release: a simulation, or a protocol."""
 
     def __init__(self, carrier: Carrier) -> None:
         self.carrier, self.sharing, self.problem = carrier, carrier.sharing, carrier.problem
@@ -193,10 +192,10 @@ class Way(ABC):
 
     @abstractmethod
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        """Return the noisy sum of message `number` at `at`, and for an observer the unit noise of its sources."""
+        """Return noisy sum `number` at the arguments `at`, and for an observer the noise of each source (scale 1)."""
 
     def _noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Add the declared noise to exact sums (budgets or 1, draws or 1, k), from unit noise (draws, k): (B, k)."""
+        """Add noise to exact sums (budgets or 1, draws or 1, k), given noise of scale 1 (draws, k): (B, k)."""
         carrier = self.carrier
         if constant is not None:
             wide = np.array([messages[number].constant for messages in carrier.messages])
@@ -205,14 +204,14 @@ class Way(ABC):
         return noisy.reshape(-1, noisy.shape[-1])
 
     def _shaped(self, number: int, sums: Array) -> Array:
-        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums that all runs share to (..., 1, 1, k)."""
+        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums without arguments to (..., 1, 1, k)."""
         if not self.carrier.statistic(number).state(self.problem.d)[1]:
             return sums[..., None, None, :]
         return sums.reshape(*sums.shape[:-2], len(self.carrier.budgets), self.draws, sums.shape[-1])
 
 
 class Simulated(Way):
-    """Add noise to the sum of all rows."""
+    """Simulate sums: add up all rows, and add the noise to the total."""
 
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         carrier = self.carrier
@@ -222,6 +221,6 @@ class Simulated(Way):
         return self._noisy(number, exact, unit, constant), parts
 
 
-def beside(lots: Sequence[Any]) -> Array:
+def concatenated(lots: Sequence[Any]) -> Array:
     """Concatenate arrays along their last axis."""
     return lots[0] if len(lots) == 1 else np.concatenate(lots, axis=-1)

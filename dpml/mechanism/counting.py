@@ -1,7 +1,7 @@
-"""A program of noisy sums that also counts the errors of its model, by an additional noisy sum at the end.
+"""Count the errors of a model by an additional noisy sum at the end of its training.
 
-The additional sum is noised, hidden and proven like all other sums of the program. It has its own budget: the squares
-of all mu add up. The errors are counted on the training rows, so the result is the training error.
+The sum has its own budget; the squares of all mu add up. Errors are counted on the training rows, so the result is the
+training error.
 """
 
 import math
@@ -25,15 +25,14 @@ from dpml.optim.losses import LOSSES, correct, scores
 from dpml.privacy import Budget, Problem
 
 LARGEST = 4.0
-"""The largest squared error, for targets in [-1, 1]; larger errors are clipped."""
+"""Squared errors are clipped to this value. Targets lie in [-1, 1]."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """The errors of models w (B, K d) on rows X (n, d) with labels y (n,), from -1/2 to 1/2: (B, n, 1).
+    """Compute the errors of models w (B, K d) on rows X (n, d) with labels y (n,), from -1/2 to 1/2: (B, n, 1).
 
-    A wrong class gives 1/2 and the right class -1/2. A squared error e, clipped to `LARGEST`, gives e/4 - 1/2. So the
-    errors of two rows differ by at most 1.
+    A wrong class gives 1/2 and the right class -1/2. A squared error e, clipped to `LARGEST`, gives e/4 - 1/2.
     """
 
     regression: bool
@@ -50,11 +49,11 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Program, lam=0.0, units=UNITS):
-    """The program `of` with an additional count of its model's errors, with `eps` at the delta of the whole release.
+    """The algorithm `of`, followed by a noisy count of its model's errors with its own `eps`, at the same delta.
 
-    Its release has two more metrics. `error` is the noisy share of misclassified rows, or the noisy mean squared error,
-    clipped to `LARGEST`; with `unit=party` it is the mean of the parties' shares. `error_deviation` is the standard
-    deviation of its noise.
+    Its release has two more metrics. `error` is the noisy share of misclassified rows, or the noisy mean of squared
+    errors clipped to `LARGEST`; with `unit=party` it is the mean of the parties' means. `error_deviation` is the
+    standard deviation of the noise in `error`.
     """
 
     of: Program
@@ -79,7 +78,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return f"{self.of.proof}, and of the count of errors"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the program's messages, and the sum of errors in units of 1/2, whose sensitivity is 2."""
+        """Return the messages of `of`, and the sum of errors in units of 1/2, whose sensitivity is 2."""
         count = ClippedRows(
             Errors(self.regression, problem.classes), 0.5, self.unit, 1, about=(problem.d * problem.classes,)
         )
@@ -99,7 +98,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return replace(release, metrics={**release.metrics, **found})
 
     def deviation(self, message: Sum, problem: Problem) -> float:
-        """Return the standard deviation of the noise of `error`, from the noise of all parties together."""
+        """Return the standard deviation of the noise in `error`, if no party drops out."""
         scale = LARGEST if self.regression else 1.0
         drawn = discrete.grid(message, problem)
         return scale / (2 * problem.units(self.unit)) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])
@@ -115,7 +114,7 @@ class Counting(Program, lam=0.0, units=UNITS):
 
 
 def counting(of: Program, eps: float, regression: bool) -> Counting:
-    """Return a program that also counts the errors of its model."""
+    """Return an algorithm that also counts the errors of its model."""
     return Counting(
         of.loss, of.calibration, unit=of.unit, lam=of.lam, noise=of.noise, of=of, eps=eps, regression=regression
     )

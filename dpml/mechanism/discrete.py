@@ -1,9 +1,8 @@
-"""Discrete noise on sums of integers, at least as much as the continuous noise that is accounted.
+"""Add discrete Gaussian or Laplace noise to sums of integers, as private as continuous noise.
 
-Each of M parties adds N_Z(0, v) to each of its integers. v is the least integer for which every view, with H to M
-honest parties, is as private as with continuous noise, except for `REST` in the mu of a sum: docs/privacy/
-discrete_noise.md, "How much noise". The grid of a sum is chosen from public numbers so that the sum fits into the ring
-of the secure sum: "What fits into 64 bits" there.
+Each of M parties adds discrete Gaussian noise of variance v to each of its integers. v is the least integer with which
+the sum is as private as with continuous noise, except for `REST` in its mu, against every observer:
+docs/privacy/discrete_noise.md, Theorem 1. The grid is chosen from public numbers so that sums fit into 64 bits.
 """
 
 import math
@@ -24,14 +23,14 @@ if TYPE_CHECKING:
     from dpml.mechanism.message import Sum
 
 BITS = 20
-"""Fractional bits of rows, gradients and counts that are summed; fewer if there is much noise."""
+"""The number of fractional bits of rows, gradients and counts; fewer are used if there is much noise."""
 
 _NUMBERS = 1 << 22  # noise numbers that are drawn at once
 _WIDEST_NOISE = 2.0**55  # the largest standard deviation of the noise in a sum, in steps
 
 
 def checked(vectors: Integers, radius: int) -> Integers:
-    """Return integer vectors (..., k) unchanged, after checking in integer arithmetic that none exceeds `radius`.
+    """Return integer vectors (..., k) unchanged, after an exact check that none is longer than `radius`.
 
     Raises:
         AssertionError: A vector is longer, so the sensitivity that was accounted does not hold.
@@ -45,7 +44,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return the number of steps per unit: `most`, or fewer so that noise with noise_std `width` units fits."""
+    """Return the number of steps per unit, at most `most`, for which noise_std `width` fits into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -56,14 +55,13 @@ def whole_steps(most: int, width: float) -> int:
 
 
 class Grid(NamedTuple):
-    """The grid of a message, with an entry for every block of numbers.
+    """The grid on which a message's numbers are integers, and the noise, for every block of numbers.
 
     Attributes:
-        resolution: How fine the grid is, as `Statistic.resolution` defines it.
+        resolution: The fineness of the grid, as `Statistic.resolution` defines it.
         steps: The size of a step.
-        widths: The scale of continuous noise in the sum of all parties, in steps.
-        variances: The variance of every party's discrete Gaussian noise, in squared steps. (): one curator draws
-            Laplace noise with scales `widths`.
+        widths: The scale that continuous noise would have in the sum of all parties, in steps.
+        variances: The variance of each party's discrete Gaussian noise, in squared steps; (): Laplace noise.
     """
 
     resolution: int
@@ -72,7 +70,7 @@ class Grid(NamedTuple):
     variances: tuple[Fraction, ...]
 
     def law(self, block: int) -> DiscreteGaussian | DiscreteLaplace | None:
-        """Return the distribution of every party's noise in a block, in steps; None without noise."""
+        """Return the distribution of a party's noise in a block, in steps; None without noise."""
         if not self.variances:
             return DiscreteLaplace(Fraction(self.widths[block])) if self.widths[block] else None
         return DiscreteGaussian(self.variances[block]) if self.variances[block] else None
@@ -98,7 +96,7 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
     """Return the variance of each party's noise, in squared steps.
 
     Args:
-        width: The standard deviation of continuous noise in the sum of all parties, in steps; 0: no noise.
+        width: The standard deviation that continuous noise would have in the sum of all parties, in steps; 0: no noise.
         problem: The number of parties, and of honest parties.
         coordinates: The number of coordinates of the vector that is summed.
     """
@@ -109,12 +107,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw every party's noise for a block, for all grids in order: (parties, len(grids) * draws, size)."""
+    """Draw every party's noise for a block of numbers: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw the sum of all parties' noise for a block, for all grids in order: (len(grids) * draws, size)."""
+    """Draw the sum of all parties' noise for a block of numbers: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)
@@ -122,7 +120,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Draw noise; the self-test of an audit draws too little (`HalfNoise` in `dpml.audit.exposure`)."""
+    """Draw noise from `law`; too little noise if `rng` has an attribute `variance_kept` (in self-tests of audits)."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))
@@ -134,7 +132,7 @@ def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: 
 def _blocks(
     grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator
 ) -> Iterator[Integers]:
-    """Yield the noise of all parties in blocks of P parties, (P, len(grids) * draws, size)."""
+    """Yield the noise of P parties at a time, (P, len(grids) * draws, size)."""
     laws = [grid.law(block) for grid in grids]
     for some in blocks(parties, len(grids) * draws * size, _NUMBERS):
         shape = some.stop - some.start, draws, size

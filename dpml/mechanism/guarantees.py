@@ -1,4 +1,4 @@
-"""The claimed and the proven guarantee of every view, as `Guarantee` values.
+"""Compute the claimed and the proven guarantee of a release against every observer.
 
 Guarantees of algorithms outside dpml are *declared*; only those of dpml's own algorithms are *proven*.
 """
@@ -16,11 +16,11 @@ from dpml.privacy.guarantee import DECLARED, HELD
 from dpml.privacy.safe import round_up
 
 _THEIRS = ("builtins", "abc", "typing")
-"""Python's modules that contain base classes of dpml's algorithms."""
+"""Python's own modules, from which dpml's algorithms may derive."""
 
 
 class Proof(NamedTuple):
-    """The eps that is proven at some delta, the source of the proof, and the `mu` or `curve` of `Guarantee`."""
+    """A proven eps at some delta, the source of its proof, and the `mu` or `curve` of `Guarantee`."""
 
     eps: float
     source: str
@@ -29,7 +29,7 @@ class Proof(NamedTuple):
 
 
 def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
-    """Return the proof for a Gaussian release with this mu, the result of a short formula (`dpml.privacy.safe`)."""
+    """Return the proof for a mu-GDP release, where mu is the computed value of a short formula (it is rounded up)."""
     return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
@@ -41,9 +41,9 @@ def stated(
     delta: float,
     uncounted: str | None = None,
 ) -> list[Guarantee]:
-    """Return the proven guarantee of every view, and the claimed one if the view has a claim.
+    """Return the proven guarantee against every observer, and the claimed guarantee where the paper claims one.
 
-    `uncounted` says what the proof does not account for: then nothing is proven, and `proofs` become conditional.
+    If something is `uncounted` (not accounted for), nothing is proven, and `proofs` become conditional guarantees.
     """
     guarantees = []
     for view, (eps, source, mu, curve) in proofs.items():
@@ -65,11 +65,11 @@ def no_privacy(unit: Unit, source: str) -> list[Guarantee]:
 
 
 def author(algorithm: Algorithm) -> str | None:
-    """Return the class outside dpml that declares an algorithm's guarantees, MODULE.NAME; None if all code is dpml's.
+    """Return the class outside dpml on which an algorithm's guarantees rely, MODULE.NAME; None if there is none.
 
-    A class outside dpml counts even if it derives from a class of dpml, because it declares its own sensitivity.
+    A class that derives from a class of dpml counts, too, because it declares its own sensitivity.
     """
-    for part in (algorithm, getattr(algorithm, "loss", None)):  # a loss declares its own Lipschitz constant
+    for part in (algorithm, getattr(algorithm, "loss", None)):  # a loss declares its Lipschitz constant
         for kind in type(part).__mro__:
             if kind.__module__ not in _THEIRS and not packs.is_ours(kind.__module__):
                 return f"{kind.__module__}.{kind.__qualname__}"
@@ -77,7 +77,7 @@ def author(algorithm: Algorithm) -> str | None:
 
 
 def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[Guarantee]:
-    """Return an algorithm's guarantees; those of code outside dpml are declared instead of proven.
+    """Return an algorithm's guarantees; if its class is outside dpml, they are declared instead of proven.
 
     Tables, statements, models and ledgers take their guarantees from this function only.
     """

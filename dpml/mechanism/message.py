@@ -1,7 +1,7 @@
-"""A release as a list of messages: each has a statistic to sum, its sensitivity, its noise, and how often it is sent.
+"""Describe a release by its messages: what is summed, the sensitivity, the noise, and the number of sums.
 
-An algorithm of noisy sums declares its messages for a budget as plain values, from which everything else is computed:
-the noise, the proven guarantees of every view (`mu_of`), the number and length of secure sums, the units of an audit.
+An algorithm declares its messages for a budget as plain values. The noise, the proven guarantees (`mu_of`), the number
+and length of secure sums, and the audit follow from them.
 """
 
 import math
@@ -21,11 +21,11 @@ from dpml.privacy.discrete.rounding import REST, Integers
 from dpml.privacy.safe import round_up
 
 Law = Literal["gaussian", "laplace", "l2_laplace", "radial"]
-"""A distribution of noise z with scale s, in `dpml.privacy.noise`: N(0, s^2 I); Laplace numbers of scale s; density
-proportional to exp(-||z||/s); an exponentially distributed length of mean s and a uniform direction."""
+"""The distribution of a noise vector z of scale s: N(0, s^2 I), independent Laplace numbers of scale s, density
+proportional to exp(-||z||/s), or an exponentially distributed length of mean s and a uniform direction."""
 
 RING = 2.0**-30
-"""The relative increase of mu by the ring of a secure sum, for continuous noise of at least `RING_STEPS` steps."""
+"""The relative increase of mu if continuous noise of at least `RING_STEPS` steps is rounded for a secure sum."""
 RING_STEPS = 1 << 16
 
 _NO_GRID = "algo.noise=discrete is not possible for this sum: set algo.noise=continuous."
@@ -36,10 +36,10 @@ Of = TypeVar("Of")
 
 @dataclass(frozen=True)
 class Terms(ABC, Generic[Of]):
-    """A statistic of the parties' rows, ready to be summed.
+    """Compute sums of a statistic over the rows of some parties.
 
-    `at` has the arguments of the statistic, such as the current models. Sums have shape (B, k) for B runs, or (k,) if
-    they depend on the rows only.
+    `at` are the arguments of the statistic, such as the current models of B runs. Sums have shape (B, k), or (k,) if
+    there are no arguments.
     """
 
     statistic: Of
@@ -50,31 +50,32 @@ class Terms(ABC, Generic[Of]):
         """Return the sum over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Return every party's contribution to the sum: (M, B, k) or (M, k)."""
+        """Return every party's sum: (M, B, k) or (M, k)."""
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return exact contributions in steps of B runs' grids, (P, B, k): per party if `secure`, else their sum."""
+        """Return sums as exact integers, in steps of each run's grid: (P, B, k), for each party if `secure`, else for
+        all.
+        """
         raise UserError(_NO_GRID)
 
 
 class Statistic(ABC):
-    """A statistic that is summed over rows or parties; it is a plain value and contains no rows.
+    """A function of a row, or of a party's rows, that is summed; it is a plain value and contains no rows.
 
-    Its numbers form blocks, and each block has its own unit.
+    Its numbers form blocks; the noise may differ between blocks.
     """
 
     terms: ClassVar[type[Terms[Any]]]
-    """The class that sums the statistic over rows."""
+    """The class that computes sums of the statistic."""
     single: bool = False
     """Whether simulated noise is drawn in single precision, which takes half the time."""
 
     @abstractmethod
     def lengths(self, d: int) -> tuple[int, ...]:
-        """Return the number of entries of each block, for rows of d features."""
+        """Return the number of entries in each block of numbers, for rows with d features."""
 
     def on(self, parties: Parties) -> Any:
-        """Return the statistic's `terms` for the parties' rows."""
         return self.terms(self, parties)
 
     @abstractmethod
@@ -82,64 +83,65 @@ class Statistic(ABC):
         """Return a public bound on the absolute value of every number that a party contributes."""
 
     def imprecision(self, problem: Problem) -> float:
-        """Return a bound on the relative increase of a sum's sensitivity by floating-point rounding.
+        """Return a bound, from public numbers, on the relative increase of a sum's sensitivity by rounding.
 
-        The bound depends on public numbers only (`dpml.sums`). The default assumes at most N terms, none longer than
-        the sensitivity, that are added in double precision in blocks of at most 1024, and the blocks pairwise.
+        The default assumes at most N terms, none longer than the sensitivity, that are added in double precision in
+        blocks of at most 1024, and the blocks pairwise (`dpml.sums`).
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 
-    # For statistics that draw noise for more numbers than are sent.
+    # Overridden by statistics that draw noise for more numbers than are sent.
 
     def drawn(self, d: int) -> tuple[int, ...]:
         """Return the sizes of the noise arrays of a sum, in the order in which they are drawn."""
         return (sum(self.lengths(d)),)
 
     def project(self, noise: Array, d: int) -> Array:
-        """Return the noise of the numbers that are sent, (..., k), from the drawn noise."""
+        """Return the noise of the k numbers that are sent, (..., k), from the noise that was drawn."""
         return noise
 
     def deviations(self, d: int) -> tuple[float, ...]:
-        """Return the standard deviation of projected unit noise, for every block."""
+        """Return the standard deviation of projected noise of scale 1, for every block."""
         return (1.0,) * len(self.lengths(d))
 
-    # For noise on a grid of integers.
+    # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return how fine the grid is, for noise with one standard deviation per block, without reading rows."""
+        """Return how fine the grid of integers is, for noise of these standard deviations, one for each block of
+        numbers.
+        """
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        """Return the size of a step of the grid, for every block."""
+        """Return the step size of the grid of integers, for every block of numbers."""
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return how much rounding to the grid adds to the mu of a sum, or with Laplace noise to its eps."""
+        """Return what rounding to the grid adds to the mu of a sum (with Laplace noise, to its eps)."""
         return 0.0
 
-    # For parties on different machines.
+    # Parties on different machines.
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
         """Return the type and the lengths of the arrays `at`, which the parties receive before the sum."""
         return "<f8", ()
 
     def valid(self, *at: Any) -> bool:
-        """Return whether an honest aggregator could send these arrays."""
         return True
 
 
 @dataclass(frozen=True)
 class Sum:
-    """Messages of one kind: a noisy sum over the rows or over the parties, which may be sent several times.
+    """A noisy sum over rows or parties, which may be released several times.
 
     Attributes:
         of: The statistic that is summed.
-        sensitivity: The largest change of the sum when a unit is replaced, in L1 norm for the law `laplace` and in L2
-            norm for the others; block j is in units of ``units[j]``.
-        noise: The scale of the noise in the sum of all parties, in the same units; 0: no noise.
-        units: The unit of the numbers in every block.
-        times: How often the sum is sent; its arguments may depend on all earlier answers.
-        joined: The largest number of these sums that a unit takes part in; None: all.
+        sensitivity: The largest change of the sum if a row or party (the unit) is replaced: the L1 norm for
+            `law=laplace`, else the L2 norm, after dividing block j by ``units[j]``.
+        noise: The scale of the noise, after the same division; 0: no noise.
+        units: The factors of the noise in the blocks of numbers.
+        times: How often the sum is released; its arguments may depend on all earlier results.
+        joined: The largest number of these sums that contain a given unit; None: all.
         constant: The standard deviation of noise that is drawn once and added to every sum; None: no such noise.
         law: The distribution of the noise; for a Gaussian, `noise` is the standard deviation.
     """
@@ -155,7 +157,7 @@ class Sum:
 
     @property
     def pure(self) -> bool:
-        """Whether the sum is eps-DP with delta = 0: it has no Gaussian noise."""
+        """Whether the sum is eps-DP with delta = 0, that is, has no Gaussian noise."""
         return self.law != "gaussian" and not self.constant
 
     @property
@@ -170,16 +172,16 @@ class Sum:
         return math.sqrt(times) * self.ratio if times else 0.0
 
     def block_widths(self) -> tuple[float, ...]:
-        """The standard deviation of the noise in every block."""
+        """Return the scale of the noise in every block."""
         return tuple(self.noise * unit for unit in self.units)
 
     def widths(self, d: int) -> Array:
-        """Return the factor that scales unit noise, for every number: (k,)."""
+        """Return the factor by which noise of scale 1 is multiplied, for every number: (k,)."""
         return np.repeat(self.block_widths(), self.of.lengths(d))
 
 
 def discrete_rest(message: Sum, problem: Problem) -> float:
-    """Return a bound on how much discrete noise, instead of continuous noise, adds to the mu of a message's sums."""
+    """Return a bound on what discrete noise adds to the mu of a message, compared with continuous noise."""
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
@@ -197,9 +199,9 @@ def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
 
 
 def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool = False) -> float:
-    """Return the mu of a whole release with Gaussian noise, for a view that knows no noise (exact composition).
+    """Return the mu of a whole release with Gaussian noise against an observer who knows none of the noise.
 
-    With `ring`, continuous noise is also rounded to the ring of a secure sum.
+    With `ring`, noisy contributions are also rounded for a secure sum.
     """
     if discrete:
         mus = [m.mu + discrete_rest(m, problem) if math.isfinite(m.mu) else m.mu for m in messages]
@@ -209,10 +211,10 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """Return the eps, at delta = 0, of a whole release with Laplace-type noise, which holds in every view.
+    """Return the eps (delta = 0) of a whole release with Laplace-type noise, which holds against every observer.
 
-    Noise with an exponential length has density ``exp(-||z||/scale) / ||z||^(k-1)``. For k > 1 numbers it is infinite
-    at the exact sum, so the privacy loss is unbounded.
+    It is inf for noise of an exponentially distributed length in more than one dimension, whose density is infinite at
+    0.
     """
     total = 0.0
     for m in messages:
@@ -230,5 +232,5 @@ def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
 
 
 def sums_in(messages: Sequence[Sum]) -> int:
-    """Return the number of vectors that are summed in a release."""
+    """Return the number of sums in a release."""
     return sum(message.times for message in messages)

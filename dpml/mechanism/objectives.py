@@ -1,7 +1,7 @@
-"""The minimiser of a perturbed objective, as a message that determines the noise and the guarantee.
+"""Describe objective perturbation: the random linear term, the ridge, and the guarantee.
 
-The objective is ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w`` with random b, over N rows of norm at most 1. The unit is
-one sample.
+The released model minimises ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w`` with random b, over N rows of norm at most 1.
+The guarantees are for one row.
 """
 
 import math
@@ -25,12 +25,12 @@ from dpml.privacy.safe import round_up
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """The exact minimiser of a perturbed objective, by default with the logistic loss.
+    """The release of the exact minimiser of a perturbed objective, by default with the logistic loss.
 
     Attributes:
         law: The distribution of b: Gaussian or L2-Laplace.
         scale: The scale of b.
-        extra: The coefficient of ||w||^2 / 2 that is added to the objective's own `lam`, for a mean loss.
+        extra: The coefficient of ||w||^2 / 2 that is added to `lam`, both for a mean loss.
         N: The number of rows.
         slope, curvature: Bounds on a row's gradient and second derivative, for another loss than the logistic.
     """
@@ -49,7 +49,6 @@ class PerturbedObjective:
 
     @property
     def pure(self) -> bool:
-        """Whether the minimiser is eps-DP with delta = 0."""
         return self.law != "gaussian"
 
     @property
@@ -63,7 +62,7 @@ class PerturbedObjective:
         return self.N * self.strength
 
     def proven(self, delta: float) -> Proof:
-        """Return the proof at `delta`, by `dpml.privacy.proofs.objective_perturbation`."""
+        """Return the proof of the guarantee at `delta`."""
         source = "Theorem 5, docs/privacy/imtiaz2019.md"
         if self.law == "gaussian":
             source = "Theorem 2, docs/privacy/rajkumar2012.md"
@@ -80,7 +79,7 @@ class PerturbedObjective:
 
 
 class Perturbed(Program, **SIMULATED):
-    """A program of one curator whose first message may be a perturbed objective, which has its own proof."""
+    """The base class of algorithms of one curator that may release the minimiser of a perturbed objective."""
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
@@ -93,7 +92,7 @@ class Perturbed(Program, **SIMULATED):
 
 
 def perturbations(sent: Sequence[PerturbedObjective], rng: Generator, draws: int, size: int) -> Array:
-    """Draw b for every budget, (budgets, draws, size); budgets share the directions of the noise."""
+    """Draw b for every budget, (budgets, draws, size): the same noise, multiplied by a factor for each budget."""
     scales = np.array([message.scale for message in sent])
     b: Array = scales[:, None, None] * unit(sent[0].law, rng, draws, size)
     return b

@@ -1,7 +1,7 @@
-"""An algorithm as a program of noisy sums: options, messages, and a loop that requests and post-processes the sums.
+"""The base class of algorithms that release noisy sums and post-process them.
 
-The messages determine the guarantees of every view, and how the algorithm is carried out: by simulation, by secure
-aggregation, with discrete noise, by parties on different machines, and in an audit.
+A subclass lists its noisy sums (`messages`) and a loop that requests them (`run`). The guarantees, the simulation,
+secure aggregation, discrete noise, parties on different machines, and audits follow from these two methods.
 """
 
 import inspect
@@ -35,20 +35,20 @@ from dpml.optim.losses import LOSSES, Loss
 from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
-_ARITHMETIC = 2.0**-46  # the share of mu that is reserved for rounding in the computation of noise
+_ARITHMETIC = 2.0**-46  # the share of mu that is reserved for rounding errors in the computation of noise
 _GRID = 1e-6  # the share of mu that is reserved for rounding sums to a grid
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "lam": (), "variant": ("paper",), "unit": UNITS, "protocol": SUM_PROTOCOLS, "noise": NOISES,
 }  # fmt: skip
-"""The shared options that a class may name, with the values it gets if it lists none."""
+"""The shared options that a class may name, with their default lists of values."""
 CARRIED = ("protocol", "noise")
-"""The shared options that every class has, because the messages determine how sums are carried out."""
+"""The shared options that every class has, unless it restricts them to one value."""
 
 
 @dataclass(frozen=True)
 class Program(ABC):
-    """The base class of algorithms: a subclass is a frozen dataclass of options with the methods `messages` and `run`.
+    """The base class of algorithms. A subclass is a frozen dataclass of options with the methods `messages` and `run`.
 
     Class keywords name the shared options with their allowed values, the default first; for `lam`, only the default:
 
@@ -58,8 +58,8 @@ class Program(ABC):
 
     Args:
         loss: The loss of a row.
-        calibration: `published` uses the paper's noise; `tight` the least noise proven to give (eps, delta) in the
-            worst view.
+        calibration: `published` uses the paper's noise; `tight` the least noise that is proven to give (eps, delta)
+            against every observer.
         variant: `paper` follows the paper's text; other names are other interpretations.
         unit: The unit that is protected: `sample`, one row; or `party`, all rows of one party.
         lam: The coefficient lam of lam/2 ||w||^2, which is part of the objective.
@@ -71,11 +71,11 @@ class Program(ABC):
     name: ClassVar[str]
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str | None] = None
-    """Where the paper claims the guarantee of published noise; None: nowhere."""
+    """Where the paper claims (eps, delta) for the published noise; None: nowhere."""
     linear: ClassVar[bool] = True
     """Whether the algorithm releases linear models, which can be published."""
     published_variants: ClassVar[bool] = False
-    """Whether variants other than `paper` have published noise only."""
+    """Whether variants other than `paper` exist for published noise only."""
     proof: ClassVar[str] = "all noisy sums compose as one Gaussian: docs/privacy.md"
     allows: ClassVar[Mapping[str, tuple[str, ...]]] = {"loss": tuple(LOSSES), "calibration": CALIBRATIONS}
 
@@ -91,7 +91,7 @@ class Program(ABC):
     def __init_subclass__(
         cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
     ) -> None:
-        """Create fields for the shared options that a class names (`variants`, `units`, ...), and no others."""
+        """Create fields for the shared options that class keywords name (`variants`, `units`, ...), and no others."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
         if Program in cls.__bases__:
@@ -113,7 +113,6 @@ class Program(ABC):
         cls.__annotations__ = hints
 
     def __post_init__(self) -> None:
-        """Raise UserError unless every option has an allowed value."""
         for key in ("calibration", "variant", "unit", "protocol", "noise"):
             if key in self.allows:
                 check_choice(key if key == "calibration" else f"algo.{key}", getattr(self, key), self.allows[key])
@@ -130,37 +129,36 @@ class Program(ABC):
 
     @property
     def tight(self) -> bool:
-        """Whether the noise is the least that is proven."""
         return self.calibration == "tight"
 
     # What a subclass defines.
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the messages of a release under `budget`, in order; only this method computes the noise."""
+        """Return the noisy sums of a release under `budget`, in order. No other method computes the noise."""
 
     @abstractmethod
     def run(self, carrier: Carrier) -> Release:
         """Request the noisy sums with `carrier.ask(number, ...)`, and compute models (budgets, draws, d) from them."""
 
     def begin(self, parties: Parties, rng: Generator) -> Any:
-        """Draw public values before any noise, such as an initial model."""
+        """Draw public values before any noise is drawn, such as an initial model."""
         return None
 
     def together(self, problem: Problem) -> int | None:
-        """Return how many noise draws run at once; None: all."""
+        """Return how many noise draws are computed at once; None: all."""
         return None
 
     def sharing(self, problem: Problem) -> Sharing:
-        """Return how the noise of a sum is shared: a trusted curator draws it, or M parties with a secure sum."""
+        """Return who draws the noise of a sum, by default a curator if M = 1, else all parties in equal shares."""
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:
-        """Return where the paper claims the budget as the guarantee of a view; None: nowhere."""
+        """Return where the paper claims (eps, delta) against an observer, or None."""
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """Return what depends on private rows without being accounted for; None: nothing."""
+        """Return a description of what depends on private rows without being accounted for, or None."""
         return None
 
     def way(self, carrier: Carrier) -> Way:
@@ -172,9 +170,9 @@ class Program(ABC):
     # The noise for a budget.
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the mu of all sums together with which the worst view meets the budget exactly.
+        """Return the mu of all sums together with which the strongest observer gets exactly the budget.
 
-        It reserves a share for rounding in sums of the statistic `of` (None: of every statistic).
+        A small part is reserved for rounding errors in sums of the statistic `of` (None: of every statistic).
         """
         if math.isinf(budget.eps):
             return math.inf
@@ -183,26 +181,25 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the relative increase of mu by floating-point rounding in sums of the statistic `of` (None: any)."""
+        """Return the relative increase of mu by rounding errors in sums of the statistic `of` (None: of any)."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 
     @property
     def _ring(self) -> bool:
-        """Whether parties round their noisy contributions to the ring of a secure sum."""
+        """Whether parties round their noisy contributions to integers for a secure sum."""
         return self.protocol == "secagg" and self.noise == "continuous"
 
     # The guarantees.
 
     def pure(self, budget: Budget, problem: Problem) -> bool:
-        """Return whether the claimed and proven guarantees have delta = 0."""
         messages = self.messages(budget, problem)
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proof for every view: the mu of all Gaussian messages, times a factor for the noise it knows.
+        """Return the proof against every observer: the total mu, times a factor for the noise that the observer knows.
 
-        The eps of pure eps-DP messages add up, and are the same in all views.
+        The eps of sums without Gaussian noise add up, and are the same for all observers.
         """
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
@@ -214,12 +211,11 @@ class Program(ABC):
         return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
-        """Return how many vectors a release sums by secure aggregation; None if it has no secure sums."""
+        """Return how many vectors a release sums by secure aggregation; None if it needs none."""
         several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), sizes=(), colluders=0)
         return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Return the claimed and the proven guarantee of every view."""
         delta = 0.0 if self.pure(budget, problem) else budget.require_delta(f"algo={self.name}")
         proofs = self.proven(budget, problem)
         claims = {view: claim for view in proofs if (claim := self.claimed(view)) is not None}

@@ -1,7 +1,7 @@
-"""How the M parties share the noise of a released sum, and what each view sees of their messages.
+"""Describe who draws the noise of a released sum, and what every observer (`View`) sees of it.
 
-All numbers are in units of the noise of the sum, which has variance 1 in every coordinate. A party sends its
-contribution plus noise. The mu of a view is a multiple of the mu of the released sum.
+The noise of the released sum has variance 1 in every coordinate, and all other noise is relative to it. A party sends
+its contribution plus noise. An observer's mu is a multiple of the mu of the released sum.
 """
 
 import math
@@ -24,19 +24,19 @@ Numbers = NDArray[Any]
 
 
 Observer = Callable[[Numbers, Numbers, Callable[[Any], Array]], None]
-"""``observer(message, parts, exact)`` receives every message of a release under one budget, for B runs: (B, k), the
-noise of each source, (sources, B, k), and a function that returns what a prepared mechanism would send without noise.
-All are in units of the message's noise."""
+"""``observer(message, parts, exact)`` receives every noisy sum of a release under one budget, for B runs: the sum (B,
+k), the noise of each source, (sources, B, k), and a function that returns the sum without noise for other rows (a
+`Prepared`). All are divided by the standard deviation of the noise."""
 
 
 @dataclass(frozen=True)
 class Channel:
-    """What a view sees of each coordinate of a message: m numbers that contain the noise of several sources.
+    """What an observer sees of each coordinate of a noisy sum: m numbers that contain the noise of several sources.
 
     Attributes:
-        noise: The coefficient of each source in each number, (m, sources). Only the first number contains the data.
-        total: The coefficient of each source in the released message, (sources,).
-        covariance: The intended covariance of the numbers, (m, m), in units of the message's scale.
+        noise: The coefficient of each source in each number, (m, sources). Only the first number depends on the data.
+        total: The coefficient of each source in the released sum, (sources,).
+        covariance: The covariance of the numbers, (m, m), relative to the variance of the released sum.
     """
 
     noise: Array
@@ -45,12 +45,12 @@ class Channel:
 
     @classmethod
     def of(cls, noise: Array, total: Array, sources: Array | None = None) -> "Channel":
-        """Return a channel whose sources have this covariance; None: they are independent with variance 1."""
+        """Return a channel whose sources have the covariance `sources`; None: they are independent with variance 1."""
         return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) of the numbers that minimise the noise while the data keep weight 1."""
+        """The weights (m,) of the numbers that minimise the noise while the first number keeps weight 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
@@ -61,23 +61,23 @@ class Channel:
 
 
 PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
-"""The released message itself, with noise from one source."""
+"""The channel of an observer who sees the released sum with noise from one source."""
 
 
-# Zero-sum noise cancels in the sum, so it costs no accuracy. `tight` makes its standard deviation larger than that of
+# Zero-sum noise cancels in the sum, so it costs no accuracy. For `tight`, its standard deviation exceeds that of
 # the remaining noise by this factor: the mu of the colluders is then within 1e-6 of its limit.
 MASK = 1e3
 
 REACH = 16.0
-"""The codec of a secure sum refuses noise beyond so many standard deviations, which happens once in 10^57 numbers."""
+"""A secure sum refuses noise beyond so many standard deviations, which occurs once in 10^57 numbers."""
 
 
 Sampler = Law | Literal["single_gaussian"]
-"""A distribution of noise, or Gaussian noise in single precision, which takes half the time."""
+"""A distribution of noise, or `single_gaussian`: Gaussian noise in single precision, which takes half the time."""
 
 
 class Sharing(ABC):
-    """How the parties share the noise of a released sum; by default M parties draw equal shares and send openly."""
+    """Who draws the noise of a released sum: by default M parties draw equal shares and send their messages openly."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -86,17 +86,16 @@ class Sharing(ABC):
 
     @abstractmethod
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return the mu of every view that an adversary may have, as a multiple of the mu of the sum."""
+        """Return the mu against every possible observer, as a multiple of the mu of the released sum."""
 
     def variance(self, M: int) -> float:
-        """Return the variance of the noise in one party's message."""
         return 1 / M
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what a view sees of the parties' messages, in terms of the sources of `observed`.
+        """Return what an observer sees of the parties' messages, in terms of the noise sources of `observed`.
 
-        `client` sees the last party's message. `colluders` see the sum, and the noise of the colluders, who are the
-        first parties. All other views see the sum.
+        `client` sees the last party's message. `colluders` see the sum and the noise of the first parties, who collude.
+        All others see the sum.
         """
         M = problem.M
         each, total = np.eye(M), np.ones(M)
@@ -105,14 +104,14 @@ class Sharing(ABC):
         return Channel.of(seen, total, self.variance(M) * each)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        """Draw the sum of all parties' noise at once, (draws, size), at a cost that does not depend on M.
+        """Draw the sum of all parties' noise at once, (draws, size), in time that does not depend on M.
 
         Independent shares N(0, v_k I) with sum v_k = 1 add up to N(0, I), and zero-sum noise cancels.
         """
         return unit(law, rng, draws, size)
 
     def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        """Draw the sum from the same distribution as `total`, and each source's noise: (sources, draws, size)."""
+        """Draw the sum of all parties' noise, as `total` does, and also each source's noise: (sources, draws, size)."""
         parts = self.parts(rng, draws, M, size)
         total: Array = parts.sum(axis=0)
         return total, parts
@@ -139,7 +138,7 @@ def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
 
 @dataclass(frozen=True)
 class TrustedCurator(Sharing):
-    """One trusted curator has all data and draws the noise once; each of the `visible` views sees the sum."""
+    """One trusted curator has all rows and draws the noise. Each of the observers `visible` sees the noisy sum."""
 
     visible: tuple[View, ...] = ("release",)
 
@@ -158,9 +157,9 @@ class TrustedCurator(Sharing):
 class CapeNoise(Sharing):
     """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
 
-    Only the ``g_k``, of variance 1/M, remain in the sum. `spread` is the standard deviation of the zero-sum noise
-    before centring. The observed sources are the noise ``e_k + g_k`` in the M messages, and the M secrets ``ehat_k``
-    from which the ``e_k`` are computed.
+    Only the ``g_k``, of variance 1/M each, remain in the sum. `spread` is the standard deviation of the secrets
+    ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. The noise sources of `observed` are the
+    ``e_k + g_k`` in the M messages and the M secrets.
     """
 
     spread: float
@@ -182,11 +181,11 @@ class CapeNoise(Sharing):
         }
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what a view sees: the sum; the last party's message; or all that the colluders see.
+        """Return what an observer sees: the sum, the last party's message, or all that aggregator and colluders see.
 
-        Colluders, the first parties, see all messages, the broadcast mean and their own secrets. The numbers are an
-        equivalent form without cancellation: the honest parties' messages except the last, with the mean added back,
-        and the sum of the honest messages without the zero-sum noise, whose total the colluders know.
+        Colluders, the first parties, see all messages, the mean of the secrets and their own secrets. The numbers are
+        an equivalent form without cancellation: the messages except the last, with the mean of the secrets added back,
+        and the sum of the honest messages without zero-sum noise, whose total the colluders know.
         """
         M = problem.M
         messages, secrets = np.split(np.eye(2 * M), 2)
@@ -220,7 +219,7 @@ class IndependentNoise(Sharing):
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what a view sees: all messages are open, and colluders know the noise in their own."""
+        """Return what an observer sees: all messages are open, and colluders also know the noise in their own."""
         if view not in ("transcript", "colluders"):
             return super().channel(view, problem)
         each = np.eye(problem.M)
@@ -233,7 +232,7 @@ class IndependentNoise(Sharing):
 
 @dataclass(frozen=True)
 class SecureSumNoise(Sharing):
-    """Every party adds an equal share of the noise to its contribution, and secure aggregation reveals only the sum.
+    """Every party adds an equal share of the noise to its contribution; secure aggregation reveals only the sum.
 
     Colluders know their own shares, so only H/M of the variance protects the H honest parties.
     """
@@ -245,12 +244,12 @@ class SecureSumNoise(Sharing):
 
 
 def secure_sharing(problem: Problem) -> Sharing:
-    """Return the sharing of a hidden sum: a trusted curator draws the noise (M = 1), or M parties in equal shares."""
+    """Return who draws the noise of a secure sum: a trusted curator if M = 1, else M parties in equal shares."""
     return TrustedCurator() if problem.M == 1 else SecureSumNoise()
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu of all that the aggregator and M - `honest` colluders see of CAPE, divided by the mu of the sum.
+    """Return the mu against CAPE's aggregator with M - `honest` colluders, divided by the mu of the released sum.
 
     The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest parties and zero-sum noise with standard deviation s:
     docs/privacy/imtiaz2019.md.
@@ -259,5 +258,5 @@ def cape_whole_view(M: int, honest: int, spread: float) -> float:
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the standard deviation of CAPE's zero-sum noise: 1 if published, `MASK` if tight."""
+    """Return the standard deviation of CAPE's secrets: 1 as published, `MASK` for tight noise."""
     return MASK if calibration == "tight" else 1.0

@@ -1,14 +1,12 @@
-"""Statistics of rows: clipped sums of any function of rows, and models that are trained without noise.
+"""Sum any clipped function of rows, or train a model without noise, for an algorithm that adds noise afterwards.
 
-`ClippedRows` needs only a function, which maps each row to a vector. Vectors longer than `clip` are shortened to it;
-with `unit=party`, the mean of each party's vectors is clipped instead. Sums are in units of the clip, so no summand is
-longer than 1, and replacing a row (or all rows of a party) changes the sum by at most 2. Declare this `sensitivity`
-for every function:
+`ClippedRows` needs only a function that maps each row to a vector. Vectors longer than `clip` are shortened to it; with
+`unit=party`, the mean of each party's vectors is shortened instead. Sums are divided by the clip, so replacing a row
+(or all rows of a party) changes them by at most 2, for every function:
 
     Sum(ClippedRows(function, clip, self.unit, length), 2.0, noise)
 
-*Discrete noise.* Every clipped vector becomes an integer vector of length at most 2^20 steps, which is the clip, or
-fewer steps if there is very much noise (`to_integers`). Two such vectors differ by at most twice that length.
+With discrete noise, every clipped vector becomes an integer vector whose length is at most the clip (`to_integers`).
 """
 
 import math
@@ -32,24 +30,21 @@ from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 from dpml.sums import SHORT, TALL
 
-_TOGETHER = 1 << 22  # numbers of rows' vectors in memory at once: 32 MiB, from 64 to 1024 rows
+_TOGETHER = 1 << 22  # numbers of rows' vectors in memory at once: 32 MiB, but 64 to 1024 rows
 _LARGEST = 1 << 61  # the largest sum of integers
 
 
 @dataclass(frozen=True)
 class RowTerms(Terms["ClippedRows"]):
-    """The clipped vectors of some parties' rows."""
+    """Compute sums of the clipped vectors of some parties' rows."""
 
     def total(self, *at: Any) -> Array:
-        """Return the sum: (B, length), or (length,) if the function has no further arguments."""
         return self._plain(self._sums(_clipped, False, at).sum(axis=0))
 
     def each(self, *at: Any) -> Array:
-        """Return every party's contribution: (M, B, length) or (M, length)."""
         return self._plain(self._sums(_clipped, True, at))
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return exact contributions for the fractional bits of B runs: (P, B, length)."""
         runs: dict[int, Integers] = {}
         for bits in np.unique(resolutions).tolist():
             same = np.flatnonzero(resolutions == bits)
@@ -59,7 +54,7 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """Sum the vectors that `clip` returns, in units of the clip, for each or all parties: (P, B, length)."""
+        """Apply `clip` to vectors divided by the clip, and sum them over each party or all parties: (P, B, length)."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)
@@ -67,7 +62,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Apply `part` to vectors, (B, n, length), and sum them between offsets: (P, B, length)."""
+        """Apply `part` to vectors (B, n, length), and sum the rows between `offsets`: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
@@ -79,7 +74,7 @@ class RowTerms(Terms["ClippedRows"]):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Yield fixed blocks of rows, and their vectors in units of the clip: (B, n, length)."""
+        """Yield blocks of rows, and their vectors divided by the clip: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length
@@ -91,7 +86,7 @@ class RowTerms(Terms["ClippedRows"]):
             with np.errstate(over="ignore"):
                 vectors = vectors.reshape(due) / of.clip
             if not np.isfinite(vectors).all():  # clipping would give NaN; the message must not reveal the row
-                raise UserError("the function of ClippedRows must return finite numbers, also in units of the clip.")
+                raise UserError("the function of ClippedRows must return finite numbers, also divided by the clip.")
             yield rows, vectors
 
     def _plain(self, sums: Array) -> Array:
@@ -100,14 +95,14 @@ class RowTerms(Terms["ClippedRows"]):
 
 @dataclass(frozen=True)
 class ClippedRows(Statistic):
-    """The sum of rows' clipped vectors, or of the parties' clipped mean vectors, in units of the clip.
+    """The sum of clipped vectors of rows, or of clipped mean vectors of parties, divided by the clip.
 
     Args:
         function: ``function(X, y)``, (n, d) and (n,) -> (n, length); a row's vector may depend on that row only. For
             sums with arguments, ``carrier.ask(number, w)``, it is ``function(X, y, w)`` -> (B, n, length). Use a
             function of a module, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
         clip: The largest norm of a row's vector, or of a party's mean vector; positive.
-        unit: The unit whose vectors are clipped and summed, and which is thus protected: `sample` or `party`.
+        unit: Whose vectors are clipped and summed, and who is thus protected: `sample` or `party`.
         length: The number of entries of a vector.
         about: The number of entries of each argument in each run: ``(d,)`` for models w (B, d); () without arguments.
     """
@@ -130,11 +125,10 @@ class ClippedRows(Statistic):
         return problem.N if self.unit == "sample" else 1
 
     def imprecision(self, problem: Problem) -> float:
-        """Return the bound for blocks of rows that are added one after another."""
         return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of fractional bits of a vector in units of the clip."""
+        """Return the number of fractional bits of a vector that was divided by the clip."""
         return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -145,13 +139,13 @@ class ClippedRows(Statistic):
 
 
 def _clipped(vectors: Array) -> Array:
-    """Shorten vectors that are longer than 1."""
+    """Shorten vectors longer than 1 to length 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1.0)
 
 
 @dataclass(frozen=True)
 class Minimised(Terms["Minimiser"]):
-    """Models that are trained on the parties' rows."""
+    """Train models on the rows of all parties."""
 
     def total(self, *at: Any) -> Array:
         if not at:
@@ -168,7 +162,7 @@ class Minimised(Terms["Minimiser"]):
 
 @dataclass(frozen=True)
 class Minimiser(Statistic):
-    """A model that one curator trains on all rows; its sensitivity includes the error of the solver.
+    """A model that one curator trains on all rows; its declared sensitivity must include the error of the solver.
 
     Args:
         fit: ``fit(parties)`` -> (D,), or with arguments ``fit(parties, at)`` -> (B, D), for distinct `at` (B, about).

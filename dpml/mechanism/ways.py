@@ -1,4 +1,4 @@
-"""Carry out noisy sums by the real secure aggregation protocol, or with discrete noise on integers.
+"""Compute noisy sums by the real secure aggregation protocol, or with discrete noise on integers.
 
 Over a network, the same code runs at every party and at the aggregator with another transport (`dpml.federated.sums`).
 """
@@ -20,7 +20,7 @@ from dpml.privacy.discrete.rounding import Integers
 
 
 class InRing(Way):
-    """Secure sums of real numbers: each party's contribution and noise are rounded to the ring of the secure sum."""
+    """Secure sums of real numbers: each party's noisy contribution is rounded to an integer modulo 2^64."""
 
     def __init__(self, carrier: Carrier) -> None:
         self.rounding = carrier.rng.spawn(1)[0]
@@ -46,16 +46,16 @@ class InRing(Way):
             )
         transport, topology = _between(self.carrier)
         added = secure_sum(sent, bound, self.rounding, transport, topology=topology)
-        return (added.total * _made_up(self.carrier, added.survivors)).reshape(-1, each.shape[-1]), parts
+        return (added.total * _rescaling(self.carrier, added.survivors)).reshape(-1, each.shape[-1]), parts
 
     def _reach(self, number: int) -> float:
-        """Return a bound on the noise of a party."""
+        """Return a bound on the size of a party's noise."""
         constants = [messages[number].constant or 0.0 for messages in self.carrier.messages]
         most = float(self.carrier.widths(number).max())
         return self.sharing.reach(self.problem.d) * most + REACH * max(constants)
 
     def _by_cape(self, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-        """Return the noisy sum by CAPE, and the unit noise of the open messages and of the zero-sum noise."""
+        """Return the noisy sum by CAPE, and for an observer the noise in the messages and the secrets (scale 1)."""
         from dpml.protocols.cape import cape_sum
 
         carrier, d, (transport, topology) = self.carrier, self.problem.d, _between(self.carrier)
@@ -63,7 +63,7 @@ class InRing(Way):
         ehat, g = noise.cape_parties(self.rng, self.draws, self.problem.M, sum(of.drawn(d)))
         drawn = of.project(ehat, d), of.project(g, d)
         cape = cape_sum(shares, widths, drawn, spread, self.rounding, transport, topology=topology)
-        total = (cape.total * _made_up(carrier, cape.survivors)).reshape(-1, shares.shape[1])
+        total = (cape.total * _rescaling(carrier, cape.survivors)).reshape(-1, shares.shape[1])
         if carrier.observer is None:
             return total, None
         noises = cape.messages[:, 0] - shares[:, None]
@@ -72,7 +72,7 @@ class InRing(Way):
 
 
 class OnGrid(Way):
-    """Sums of integers with discrete noise, which is drawn separately for every budget."""
+    """Sums of integers with discrete noise, which is drawn anew for every budget."""
 
     def __init__(self, carrier: Carrier) -> None:
         super().__init__(carrier)
@@ -99,7 +99,6 @@ class OnGrid(Way):
         return noisy, np.divide(noise, wide, out=np.zeros(noise.shape), where=wide != 0)
 
     def _grids(self, number: int) -> list[discrete.Grid]:
-        """Return the grid of every budget's message, which is the same in all rounds."""
         if number not in self._known:
             # without a secure sum, one curator draws the noise
             problem = self.problem if self.sharing.secure else replace(self.problem, M=1, sizes=(), colluders=0)
@@ -107,26 +106,25 @@ class OnGrid(Way):
         return self._known[number]
 
     def _securely(self, sent: Integers) -> Integers:
-        """Return the secure sum (B, k) of all parties' integers (M, B, k)."""
         from dpml.protocols import secure_sum_integers
 
         transport, topology = _between(self.carrier)
         added = secure_sum_integers(sent.reshape(len(sent), -1), transport, topology=topology)
-        factor = _made_up(self.carrier, added.survivors)
+        factor = _rescaling(self.carrier, added.survivors)
         total = added.total if factor == 1 else np.rint(added.total * factor).astype(np.int64)
         return total.reshape(sent.shape[1:])
 
 
 def _between(carrier: Carrier) -> tuple[Any, Any]:
-    """Return the transport of the messages, and the graph of the parties."""
+    """Return the transport of messages, and the graph of the parties that share masks."""
     from dpml.protocols import choose, in_process  # imported here, because most runs need no cryptography
 
     transport, problem = carrier.mechanism.transport, carrier.problem
     return (transport, None) if transport else (in_process, choose(problem.M, problem.colluders))
 
 
-def _made_up(carrier: Carrier, survivors: Index) -> float:
-    """Return the factor that rescales the sum of the surviving parties to all parties."""
+def _rescaling(carrier: Carrier, survivors: Index) -> float:
+    """Return the factor that rescales the sum of the surviving parties to all parties, and record it in the carrier."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
     carrier.scaled_up = factor = float(sizes.sum() / sizes[survivors].sum())
     carrier.widening = factor * float(np.sqrt(len(survivors) / carrier.problem.M))

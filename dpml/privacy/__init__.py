@@ -1,4 +1,4 @@
-"""Budgets and guarantees as plain values, how guarantees are computed, and the noise."""
+"""Privacy budgets, guarantees, the accountant that composes them, and all privacy noise."""
 
 from dpml.privacy.guarantee import (
     CALIBRATIONS,

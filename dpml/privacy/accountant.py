@@ -1,6 +1,6 @@
-"""Compose several releases about the same sample; each release may depend on the results of earlier ones.
+"""Compute the total guarantee of several releases about the same rows, each of which may depend on earlier results.
 
-The kinds and budgets of the releases must be fixed in advance; otherwise the total over different kinds is not proven
+The types and budgets of the releases must be fixed in advance; otherwise no total over different types is proven
 (Rogers, Roth, Ullman & Vadhan 2016). One exception: Gaussian releases whose budgets depend on results are mu-GDP
 together if their total stays below a mu that was fixed in advance (Smith & Thakurta 2022).
 
@@ -21,18 +21,18 @@ from dpml.privacy.guarantee import Guarantee
 from dpml.privacy.proofs import objective_perturbation as minima
 from dpml.privacy.safe import round_down, round_up, total
 
-_HUGE = 1e4  # from this mu on, whose eps exceeds 4e7, the eps of all releases are added
-_PLAIN = 40.0  # a larger eps is added: basic composition is tight, as randomised response lies with probability e^-40
+_HUGE = 1e4  # from this mu on (eps > 4e7), the eps of all releases are added
+_PLAIN = 40.0  # larger eps are added, which is tight because randomised response then lies with probability e^-40
 
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy budget spent on one sample (or on one party, if every release is accounted for parties).
+    """The privacy budget that has been spent on one row (or on one party, if all guarantees protect parties).
 
-    Gaussian releases add exactly, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is accounted as the worst such
-    mechanism: with probability delta it reveals everything, otherwise it is a randomised response (Kairouz, Oh &
-    Viswanath 2015, Thm 3.3). The minimiser of a perturbed objective is accounted by its whole privacy curve. Equal
-    releases compose in closed form, different ones by privacy loss distributions (`pld`). Their order does not matter.
+    For Gaussian releases, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is treated as the worst one: with
+    probability delta it reveals everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015, Thm
+    3.3). Of the minimiser of a perturbed objective, the whole privacy curve is used. Equal releases compose in closed
+    form, different ones by privacy loss distributions (`pld`). The order of releases does not matter.
 
     Args:
         mu: The mu of all Gaussian releases together.
@@ -64,7 +64,9 @@ class Accountant:
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases with `guarantee`; a party's guarantee also holds per sample."""
+        """Return the accountant after `times` releases with `guarantee`; one for a party also holds for each of its
+        rows.
+        """
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:
@@ -99,7 +101,7 @@ class Accountant:
         if self.objectives and not self._composed:
             return 1.0
         rest = -total([(-eps, 1), (self._added, 1), (0.0 if self._composed else self._plain, 1)])
-        # replace-one adjacency is symmetric: the curve at -eps follows from the curve at eps
+        # neighbours can be exchanged, so the curve at -eps follows from the curve at eps
         at = abs(rest)
         finite = self._losses(eps=at).delta(at) if self._composed else math.exp(gdp.log_delta_of(self.mu, at))
         if self.mu and not self._composed:
@@ -120,7 +122,7 @@ class Accountant:
 
     @property
     def _plain(self) -> float:
-        """The sum of all other eps, rounded up."""
+        """The sum of all eps up to `_PLAIN`, rounded up."""
         return total(self._pure.items())
 
     @property
@@ -133,12 +135,12 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether to compose by privacy losses: not for Gaussian releases alone, and not with too little noise."""
+        """Whether privacy loss distributions are composed: not if all releases are Gaussian, or if mu is huge."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of the Gaussian releases and of all objectives, at equal shares of `delta`."""
+        """Return the sum of the eps of the Gaussian releases and of each objective, at equal shares of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

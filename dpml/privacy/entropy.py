@@ -1,4 +1,4 @@
-"""Random numbers of the operating system, for the noise of releases: no seed or earlier output predicts them.
+"""Draw the noise of releases from the operating system's random numbers, which no seed or earlier output predicts.
 
 NumPy's generators are reproducible: whoever observes enough output may find the state, and with it all other noise.
 """
@@ -16,20 +16,20 @@ from dpml.arrays import Array
 from dpml.errors import UserError
 
 LARGEST_NORMAL = 8.292361075813597
-"""The largest output of `standard_normal`; a larger normal variable has probability 2^-53."""
+"""The largest output of `standard_normal`. A true N(0, 1) variable is larger with probability 2^-53."""
 
 LEAST_DELTA = 1e-14
-"""The least delta of floating-point noise. The noise is cut off at its largest output, beyond which a normal variable
-has probability 2^-53; an output there reveals the data set. For 90 numbers, the probabilities sum to this delta."""
+"""The smallest delta for which floating-point noise is allowed. This noise never exceeds `LARGEST_NORMAL`, so a larger
+output, which has probability 2^-53 per number, would identify the data set. 1e-14 covers 90 numbers."""
 
-_DIGITS = 52  # binary digits of a uniform number, which leave room for the half unit that is added
+_DIGITS = 52  # binary digits of a uniform number; the half unit that is added needs the 53rd
 
 
 class SystemGenerator(Generator):
-    """A NumPy generator that takes `bytes` and all noise distributions from the operating system.
+    """A NumPy generator whose `bytes` and noise distributions use the operating system's random numbers.
 
-    A sample is the inverse distribution function at a uniform number of 52 binary digits, in double precision. Random
-    choices that protect nobody, such as the order of rows, come from NumPy's generator with a new 256-bit seed.
+    Each number is the inverse distribution function at a uniform number of 52 binary digits, in double precision.
+    Random choices that protect nobody, such as the order of rows, come from NumPy's generator with a new 256-bit seed.
     """
 
     def __init__(self, bit_generator: BitGenerator | None = None) -> None:
@@ -39,17 +39,16 @@ class SystemGenerator(Generator):
         return SystemGenerator, ()
 
     def bytes(self, length: int) -> bytes:
-        """Return random bytes of the operating system."""
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1); other types and in-place output are not noise, so NumPy draws them."""
+        """Draw uniform numbers in (0, 1). NumPy draws single precision and in-place output, which no noise uses."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw N(0, 1): a magnitude from 52 digits and a separate sign, so that both tails have the same precision."""
+        """Draw N(0, 1): a magnitude from 52 digits and a separate sign, so that both tails are equally precise."""
         words = _words(size if out is None else out.shape)
         magnitudes = -ndtri(_uniform(words) / 2)
         drawn = np.where(words & np.uint64(1), magnitudes, -magnitudes).astype(dtype)
@@ -59,26 +58,22 @@ class SystemGenerator(Generator):
         return out
 
     def laplace(self, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        """Draw from the density ``exp(-|x - loc| / scale) / 2 scale``."""
         words = _words(size)
         magnitudes = -np.log(_uniform(words))
         return loc + scale * np.where(words & np.uint64(1), magnitudes, -magnitudes)
 
     def exponential(self, scale: Any = 1.0, size: Any = None) -> Any:
-        """Draw from the density ``exp(-x / scale) / scale``."""
         return scale * -np.log(_uniform(_words(size)))
 
     def standard_gamma(self, shape: Any, size: Any = None) -> Any:  # type: ignore[override]
-        """Draw from the density proportional to ``x^(shape - 1) exp(-x)``."""
         return gammaincinv(shape, _uniform(_words(size)))
 
     def gamma(self, shape: Any, scale: Any = 1.0, size: Any = None) -> Any:
-        """Draw from the distribution of `standard_gamma`, multiplied by `scale`."""
         return scale * gammaincinv(shape, _uniform(_words(size)))
 
 
 def check_tail(delta: float, exact: bool) -> None:
-    """Raise UserError if `delta` is too small for floating-point noise, whose tails end; exact tails do not."""
+    """Raise UserError if `delta` is below `LEAST_DELTA` and the noise is not `exact`."""
     if 0 < delta < LEAST_DELTA and not exact:
         raise UserError(
             f"delta={delta:g} is too small for floating-point noise, which never exceeds "
@@ -93,6 +88,6 @@ def _words(size: Any) -> NDArray[np.uint64]:
 
 
 def _uniform(words: NDArray[np.uint64]) -> Array:
-    """Return numbers in (0, 1) from the first digits of each word; the last bits are free for a sign."""
+    """Return numbers in (0, 1) from the first 52 bits of each word. The last bits remain free for a sign."""
     uniform: Array = ((words >> np.uint64(64 - _DIGITS)).astype(float) + 0.5) * 2.0**-_DIGITS
     return uniform

@@ -1,9 +1,8 @@
-"""Gaussian differential privacy: exact (eps, delta) curves, composition, correlated views, calibration.
+"""Gaussian differential privacy: convert between mu and (eps, delta), rounded to the safe side.
 
 A Gaussian release with L2 sensitivity ``D`` and noise of standard deviation ``s`` in every direction is mu-GDP with
-``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). docs/privacy.md derives the curve (Balle & Wang 2018, Thm 8), composition
-and correlated views. Libraries compute the curve by differences, which lose all digits if delta is small or eps is
-large, so the formulas here avoid them.
+``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). The conversion is Theorem 8 of Balle & Wang 2018 (docs/privacy.md). The
+usual formula subtracts two nearly equal numbers if delta is small or eps is large; the formulas here do not.
 
 >>> round(eps_of(mu=1.0, delta=1e-5), 4)
 4.3772
@@ -29,7 +28,7 @@ _NODES, _WEIGHTS = leggauss(12)  # nodes ascend
 _ROOT, _SQRT2 = math.sqrt(math.pi / 2), math.sqrt(2)
 _LOG_ROOT = math.log(2 * math.pi) / 2
 _ERROR = 2.0**-46
-"""A bound on the relative error of Mills' ratio (2^-49 against 40 digits) and of sums and products with it."""
+"""A bound on the relative error of Mills' ratio (2^-49, against 40 digits), and of sums and products with it."""
 
 
 def log_delta_of(mu: float, eps: float) -> float:
@@ -39,10 +38,9 @@ def log_delta_of(mu: float, eps: float) -> float:
 
         delta = phi(z1) (m(z1) - m(z2)),    1 - delta = phi(z1) (m(-z1) + m(z2)).
 
-    The second form is used for z1 < 0, where delta may be close to 1. As delta decreases in z1 and grows with
-    z2 - z1 = mu, z1 is rounded down and z2 up; all other terms and the exponent of phi have errors of at most `_ERROR`.
-    For small mu the difference would cancel, so ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz`` is integrated. Gauss's
-    rule has an error below 1e-30, because m is the Laplace transform of ``exp(-t^2/2)``, t > 0.
+    The second form is used for z1 < 0, where delta may be close to 1. z1 is rounded down and z2 up, because delta
+    decreases in z1 and grows with z2 - z1. For small mu the difference would lose digits, so ``m(z1) - m(z2) =
+    int_z1^z2 (1 - z m(z)) dz`` is integrated by Gauss's rule, with an error below 1e-30.
     """
     if mu == 0:
         return -math.inf
@@ -72,7 +70,7 @@ def _mills(z: float) -> float:
 
 
 def _mills_slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``1 - z m(z)`` for ascending z, rounded up; ``1/z^2``, an upper bound, for z > 1e3."""
+    """Return ``1 - z m(z)`` for ascending z, rounded up. For z > 1e3 return the upper bound ``1/z^2``."""
     if z[-1] <= 1e3:
         return (1 + _ERROR) - z * _ROOT * erfcx(z / _SQRT2)
     far = z > 1e3
@@ -101,10 +99,10 @@ def eps_of(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def mu_of(eps: float, delta: float) -> float:
-    """Return the largest mu for which mu-GDP implies (eps, delta)-DP, less `SPARE`; inf for eps = inf.
+    """Return the largest mu for which mu-GDP implies (eps, delta)-DP, times 1 - `SPARE`; inf for eps = inf.
 
-    This is the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1): ``sensitivity / mu`` is the least noise_std of
-    Gaussian noise with equal variance in all directions. `SPARE` absorbs the rounding of a few operations on mu.
+    ``sensitivity / mu`` is the noise_std of the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1). The factor
+    covers the rounding of later operations on mu.
 
     Raises:
         ValueError: eps is negative or NaN, or delta is not in (0, 1).
@@ -125,16 +123,16 @@ def mu_of(eps: float, delta: float) -> float:
 def classical_mu(eps: float, delta: float) -> float:
     """Return ``eps / sqrt(2 log(1.25/delta))``, the mu of the textbook's Gaussian mechanism.
 
-    Dwork & Roth 2014, Thm A.1, prove (eps, delta)-DP for eps < 1 only; `eps_of` of this mu holds at any eps.
+    Dwork & Roth 2014, Thm A.1, prove that it gives (eps, delta)-DP for eps < 1 only. For larger eps, use `eps_of`.
     """
     _check(eps=eps, delta=delta)
     return eps / math.sqrt(2 * math.log(1.25 / delta))
 
 
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
-    """Return the mu of a Gaussian view: ``sqrt(v' S^-1 v)`` for covariance S (k, k) and mean shift v (k,).
+    """Return the mu of a release with mean shift v (k,) between neighbours and noise covariance S (k, k).
 
-    The result is inf if the shift has a part in a direction without noise, as the view then identifies the data set.
+    It is ``sqrt(v' S^-1 v)``, or inf if v has a part in a direction without noise, which identifies the data set.
     """
     variances, directions = np.linalg.eigh(covariance)
     along = directions.T @ shift
@@ -145,7 +143,7 @@ def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> f
 
 
 def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -> float:
-    """Return the root of f in [low, high], moved by ulps until f <= 0, so that rounding never overstates privacy."""
+    """Return the root of f in [low, high], shifted by tiny steps until f <= 0, so that privacy is never overstated."""
     root = float(brentq(f, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
     step = 1e-15
     while f(root) > 0:

@@ -1,4 +1,4 @@
-"""Budgets and guarantees. Neighbours differ in one sample (``unit="sample"``) or in all samples of one party."""
+"""Privacy budgets and guarantees. Neighbours differ in one row (``unit="sample"``) or in all rows of one party."""
 
 import math
 from collections.abc import Iterable
@@ -14,13 +14,13 @@ Calibration = Literal["published", "tight"]
 CALIBRATIONS: tuple[Calibration, ...] = ("published", "tight")
 
 View = Literal["release", "aggregate", "client", "transcript", "colluders"]
-"""What each observer sees, in order: the released model or objective; the sum or average of every round; one party's
-messages; all that the third party receives; all that the aggregator and the colluders (`Adversary`) receive."""
+"""An observer. `release` sees the released model, `aggregate` all sums or averages, `client` one party's messages,
+`transcript` all messages to the aggregator, `colluders` what aggregator and colluding parties (`Adversary`) see."""
 
 
 @dataclass(frozen=True)
 class Adversary:
-    """The parties that share their knowledge with the aggregator (view `colluders`); the other parties are protected.
+    """How many parties collude with the aggregator, that is, tell it everything they know.
 
     Args:
         colluders: The number of colluding parties, or a share of the M parties below 1, rounded down. None: fewer than
@@ -37,7 +37,6 @@ class Adversary:
             )
 
     def count(self, M: int) -> int:
-        """Return how many of M parties collude."""
         if self.colluders is None:
             return math.ceil(M / 3) - 1
         number = math.floor(self.colluders * M * (1 + 1e-12)) if self.colluders < 1 else int(self.colluders)
@@ -50,7 +49,7 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Budget:
-    """An (eps, delta) budget. ``eps = inf`` means no noise; ``delta = None`` means that no delta was given."""
+    """An (eps, delta) budget. ``eps=inf`` means no noise, and ``delta=None`` that no delta was chosen."""
 
     eps: float
     delta: float | None = None
@@ -64,7 +63,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta; raise UserError if there is none, in the name of the mechanism `who`."""
+        """Return delta, or raise a UserError that says that the mechanism `who` needs one."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -72,21 +71,21 @@ class Budget:
 
 Basis = Literal["published", "proven", "conditional", "proven for real numbers", "declared"]
 REAL: Literal["proven for real numbers"] = "proven for real numbers"
-"""The basis of a release with floating-point noise, whose proof assumes real numbers."""
+"""The basis of a guarantee of floating-point noise: the proof is about real numbers, not about rounded ones."""
 DECLARED: Literal["declared"] = "declared"
-"""The basis of a guarantee that code outside dpml declares."""
+"""The basis of a guarantee that a class outside dpml returns; dpml has not proven it."""
 HELD: tuple[Basis, ...] = ("proven", REAL, DECLARED)
-"""The bases of proven and declared guarantees, but not of published claims and conditional guarantees."""
+"""The bases of guarantees that are proven or declared, in contrast to published claims and conditional guarantees."""
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """The guarantee of one view of a release: (eps, delta)-DP for one `unit`, its basis and its `source`.
+    """An (eps, delta) guarantee of a release for one `unit` (sample or party), against the observer that `view` names.
 
-    A `conditional` guarantee accompanies a proven eps of infinity: it would hold if the hyper-parameters had been fixed
-    in advance. `mu` is set if mu-GDP is proven, which implies (eps(delta), delta)-DP for every delta. `curve` is set
-    for objective perturbation with a Gaussian term, for composition: it has the term's noise_std, the ridge, and the mu
-    of an additional Gaussian release (0 if there is none).
+    `basis` says how the guarantee is known, and `source` where it is proven or claimed. A `conditional` guarantee would
+    hold if the hyper-parameters had been fixed in advance; the proven eps is then inf. `mu` is set if mu-GDP is proven,
+    which implies (eps(delta), delta)-DP for every delta. `curve` is set for objective perturbation with a Gaussian
+    term: (noise_std of the term, ridge, mu of an additional Gaussian release or 0), from which `Accountant` composes.
     """
 
     view: View
@@ -104,16 +103,16 @@ class Guarantee:
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
-        if self.curve is not None:  # from a file it is a list
+        if self.curve is not None:  # a curve that was read from a file is a list
             object.__setattr__(self, "curve", tuple(self.curve))
 
 
 @dataclass(frozen=True)
 class Problem:
-    """The public facts that noise and guarantees depend on: M parties, N private training rows, d features.
+    """The public numbers on which noise and guarantees depend: M parties, N private training rows, d features.
 
     `auxiliary` is the number of public auxiliary rows. `classes` is the number of classes of a multiclass task if it is
-    public, otherwise 1. `sizes` are the parties' numbers of rows N_k, () for equal sizes. `colluders` is the number of
+    public, otherwise 1. `sizes` are the parties' numbers of rows; () means equal sizes. `colluders` is the number of
     colluding parties; -1 means the default of `Adversary`.
     """
 
@@ -133,40 +132,39 @@ class Problem:
             raise UserError(f"M={self.M} parties need at least one training row each, but N={self.N}.")
         if self.colluders < 0:
             object.__setattr__(self, "colluders", Adversary().count(self.M))
-        if self.sizes and (len(self.sizes), sum(self.sizes)) != (self.M, self.N):  # a copy with another N or M
+        if self.sizes and (len(self.sizes), sum(self.sizes)) != (self.M, self.N):  # after replace(problem, N=...)
             raise UserError(
                 f"sizes has {len(self.sizes)} parties with {sum(self.sizes)} rows, but M={self.M} and N={self.N}."
             )
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """Return the same problem with parties of these sizes (M,)."""
+        """Return the same problem with parties of these sizes (M,), which also determine N."""
         return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
 
     def units(self, unit: str) -> int:
-        """Return the number of units: of parties for the unit `party`, otherwise of rows."""
+        """Return M if `unit` is party, otherwise N."""
         return self.M if unit == "party" else self.N
 
     @property
     def smallest(self) -> int:
-        """Return the number of rows of the smallest party."""
+        """The number of rows of the smallest party."""
         return min(self.sizes) if self.sizes else self.N // self.M
 
     def squares(self, parties: int) -> float:
-        """Return the sum of (N_k/N)^2 over the `parties` smallest parties."""
+        """Return the sum of (N_k/N)^2 over the `parties` parties with the fewest rows N_k."""
         if not self.sizes:
             return parties / self.M**2
         return float(((np.sort(self.sizes) / self.N) ** 2)[:parties].sum())
 
     @property
     def honest(self) -> int:
-        """The number of parties that do not collude."""
         return self.M - self.colluders
 
 
 class UnsizedProblem(Problem):
-    """A problem with unknown party sizes: a guarantee that does not read `sizes` holds for all sizes.
+    """A problem whose party sizes are unknown: guarantees that do not depend on the sizes can still be computed.
 
-    Reading `sizes` raises a UserError with the text `why`; so does comparing or copying all fields.
+    Reading `sizes`, and comparing or copying the problem, raises a UserError with the text `why`.
     """
 
     def __init__(self, problem: Problem, why: str) -> None:
@@ -178,9 +176,9 @@ class UnsizedProblem(Problem):
 
 
 def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
-    """Return a warning if delta is 1/N or more, for N records in `units` units (default: N); otherwise None.
+    """Return a warning if delta is at least 1/N, for N records in `units` units (default: N); otherwise None.
 
-    If the unit is one of M parties, the mechanism in the warning publishes a record with probability delta M only.
+    If the units are M parties, the mechanism in the warning publishes a record with probability delta * M only.
     """
     if delta * N < 1:
         return None
@@ -193,10 +191,10 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee with the largest eps; among equal ones the last, whose view sees the most.
+    """Return the guarantee with the largest eps, which holds against every observer; among equals, the last one.
 
-    The result holds for every view: it has the largest delta, and a `mu` or a `curve` only if all guarantees have one,
-    because a smaller eps without a mu may compose to a larger total.
+    It gets the largest delta of all. It has a `mu` or a `curve` only if all guarantees have one, because a guarantee
+    with a smaller eps but without a mu may compose to a larger total.
     """
     guarantees = list(guarantees)
     mus = [each.mu for each in guarantees if each.mu is not None]

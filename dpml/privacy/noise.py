@@ -1,4 +1,4 @@
-"""All floating-point noise of dpml, at unit scale.
+"""Draw all floating-point noise of dpml, with scale 1.
 
 Experiments use NumPy's reproducible generators; releases use the operating system's (`dpml.privacy.entropy`). Neither
 is protected against floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
@@ -27,16 +27,16 @@ def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:
 
 
 def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
-    """Draw `draws` vectors in R^d with density proportional to exp(-||x||_2): Gamma(d, 1) length, uniform direction."""
+    """Draw `draws` vectors in R^d with density proportional to exp(-||x||_2)."""
     vectors, lengths = _normals(rng, draws, d)
     vectors *= rng.gamma(d, size=(draws, 1)) / lengths
     return vectors
 
 
 def radial(rng: Generator, draws: int, d: int) -> Array:
-    """Draw `draws` vectors in R^d of Exponential(1) length and uniform direction: **not** `l2_laplace` unless d = 1.
+    """Draw `draws` vectors in R^d with an Exponential(1) length and a uniform direction; not private for d > 1.
 
-    The density is proportional to exp(-||x||) / ||x||^(d - 1): it is infinite at 0, so it gives no privacy for d > 1.
+    Unlike `l2_laplace`, the density is infinite at 0: it is proportional to exp(-||x||) / ||x||^(d - 1).
     """
     vectors, lengths = _normals(rng, draws, d)
     vectors *= rng.exponential(size=(draws, 1)) / lengths
@@ -44,7 +44,7 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 
 
 def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
-    """Draw N(0, I) vectors, (draws, d), and return them with their lengths, (draws, 1)."""
+    """Draw N(0, I) vectors, (draws, d), and return them and their lengths, (draws, 1)."""
     vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
     for rows in blocks(draws, d):
         part = vectors[rows]
@@ -54,11 +54,11 @@ def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
 
 
 def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
-    """Draw the sum of the parties' `l2_laplace` noise, (draws, d), at a cost that does not depend on their number.
+    """Draw the sum of `parties` independent `l2_laplace` vectors, (draws, d), in time that does not depend on
+    `parties`.
 
     The distribution is exact: a vector with density exp(-||x||) in R^d is a Gaussian with a random variance of
-    distribution Gamma((d + 1)/2, scale 2), so the sum is a Gaussian whose variance is a sum of Gamma variables. (The
-    integral of ``w^(-1/2) exp(-r^2/2w - w/2)`` over w is proportional to e^-r.)
+    distribution Gamma((d + 1)/2, scale 2), so the sum is a Gaussian whose variance is a sum of Gamma variables.
     """
     noise_std = np.sqrt(2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1)))
     total = np.empty((draws, d))
@@ -70,7 +70,7 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
 
 
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
-    """Draw the noise ``ehat_k`` and ``g_k`` of the parties of CAPE, each N(0, I): (draws, parties, size)."""
+    """Draw the parties' noise ``ehat_k`` and ``g_k`` for CAPE, each N(0, I): two arrays (draws, parties, size)."""
     shape = draws, parties, size
     return rng.standard_normal(shape), rng.standard_normal(shape)
 
@@ -78,11 +78,11 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
 def cape_messages(
     rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
 ) -> tuple[Array, Array]:
-    """Draw CAPE's noise ``shared * e_k + own * g_k`` of every message (Imtiaz et al. 2019, Alg. 1), and the ``ehat_k``.
+    """Draw the noise ``shared * e_k + own * g_k`` in each party's message in CAPE, and ``ehat_k``: (draws, parties,
+    size).
 
-    Party k draws ``ehat_k ~ N(0, I)`` and ``g_k ~ N(0, I)``. The parties learn the sum of all ``ehat`` by secure
-    aggregation, and set ``e_k = ehat_k - (1/M) sum ehat``, of variance ``1 - 1/M``; the ``e_k`` sum to zero. Both
-    results have shape (draws, parties, size).
+    Party k draws ``ehat_k`` and ``g_k ~ N(0, I)`` (Imtiaz et al. 2019, Alg. 1). The parties learn the sum of all
+    ``ehat`` by secure aggregation, and set ``e_k = ehat_k - (1/M) sum ehat``, so the ``e_k`` sum to zero.
     """
     ehat, g = cape_parties(rng, draws, parties, size)
     for some in blocks(draws, parties * size):
@@ -94,5 +94,5 @@ def cape_messages(
 
 
 def gaussian_messages(rng: Generator, draws: int, parties: int, size: int) -> Array:
-    """Draw each party's N(0, I) noise: (draws, parties, size)."""
+    """Draw N(0, 1) noise for every party: (draws, parties, size)."""
     return gaussian(rng, (draws, parties, size))

@@ -1,8 +1,8 @@
-"""Privacy loss distributions: upper bounds on delta for the composition of releases of any kind.
+"""Compose releases by privacy loss distributions, rounded so that delta is never too small.
 
-docs/privacy.md ("Several releases") has the definitions, and the proof that errors only raise delta. Replace-one
-adjacency is symmetric: a pair whose two directions differ is composed once in each direction. dp-accounting, with which
-tests compare, has a fixed grid of 1e-4 in eps, and does not bound the error of its FFTs at a delta below 1e-9.
+docs/privacy.md ("Several releases") has the definitions, and the proof that errors only raise delta. If neighbours have
+different losses in their two orders, each order is composed separately. The library dp-accounting has a fixed grid of
+1e-4 in eps, and does not bound the error of its FFTs at a delta below 1e-9.
 """
 
 import math
@@ -17,20 +17,20 @@ from scipy.special import gammaln
 from dpml.arrays import Array
 
 _ULP = 2.0**-53
-_REACH, _OUTSIDE = 12.0, 2e-33  # a normal loss is cut at so many standard deviations; the probability beyond
-_LEAST = -140.0  # atoms with a smaller log mass are merged
-_TAIL = 40.0  # a window omits e^-40 of a tilted distribution
+_REACH, _OUTSIDE = 12.0, 2e-33  # a normal loss is cut off at so many standard deviations; the probability beyond them
+_LEAST = -140.0  # losses with a smaller log probability are merged
+_TAIL = 40.0  # the part of a tilted distribution outside a window is at most e^-40
 _DEEPEST = -75.0  # log of the least delta that is distinguished from 0
 _FEW, _MANY = 1 << 16, 1 << 20  # least and largest number of points of a window
 _WIDE = 1 << 21  # largest number of points of a single loss
 _SPREAD = 1e-4  # the share of the variance that a grid may add
-_SLACK = 1e-14  # relative error of a mass
-FADED = -700.0  # log of a negligible mass; exp takes twenty times as long where it underflows
+_SLACK = 1e-14  # relative error of a probability
+FADED = -700.0  # log of a negligible probability; exp takes twenty times as long where it underflows
 
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss: ascending atoms `at` (n,) with `mass` (n,), and the mass at infinity."""
+    """An upper bound on a privacy loss: values `at` with probabilities `mass` (n,); inf with probability `infinite`."""
 
     at: Array
     mass: Array
@@ -38,13 +38,13 @@ class Losses:
 
     @cached_property
     def centred(self) -> tuple[float, Array, Array]:
-        """The most likely loss, the differences of all losses from it, and the logarithms of the masses."""
+        """The most likely loss, the other losses relative to it, and the logarithms of the probabilities."""
         middle = float(self.at[np.argmax(self.mass)])
         with np.errstate(divide="ignore"):
             return middle, self.at - middle, np.log(self.mass)
 
     def delta(self, eps: float) -> float:
-        """Return the delta at `eps`: ``E[(1 - e^(eps - loss))+]``, at most 1."""
+        """Return ``E[(1 - e^(eps - loss))+]``, the delta at `eps`."""
         first = int(np.searchsorted(self.at, eps, side="right"))
         return min(self.infinite + self._finite_delta(first, eps), 1.0)
 
@@ -53,14 +53,14 @@ class Losses:
         return total * (1 + (len(self.at) + 8) * _ULP)  # the largest rounding error of a sum of n numbers
 
     def eps(self, delta: float) -> float:
-        """Return the least eps >= 0 at this `delta`; inf if the infinite loss has a larger probability."""
+        """Return the least eps >= 0 at this `delta`; inf if an infinite loss is more likely than `delta`."""
         if self.infinite >= delta:
             return math.inf
         if self.delta(0.0) <= delta:
             return 0.0
         left = (delta - self.infinite) * (1 - 1e-12)  # covers the rounding of the interpolation below
         low, high = int(np.searchsorted(self.at, 0.0, side="right")), len(self.at)
-        while low < high:  # find the first atom at which delta is small enough; it is 0 at the last atom
+        while low < high:  # find the first loss at which delta is small enough; delta is 0 at the last one
             middle = (low + high) // 2
             if self._finite_delta(middle + 1, float(self.at[middle])) <= left:
                 high = middle
@@ -68,7 +68,7 @@ class Losses:
                 low = middle + 1
         top = float(self.at[low])
         below = max(float(self.at[low - 1]) if low else 0.0, 0.0)
-        # delta is linear in e^eps between two atoms
+        # delta is linear in e^eps between two losses
         over, under = self._finite_delta(low, below), self._finite_delta(low + 1, top)
         share = min((over - left) / (over - under), 1.0) if over > under else 1.0
         gap = top - below
@@ -77,10 +77,11 @@ class Losses:
 
 
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
-    """Return the loss of a Gaussian release with a random, observed mu: `mus` (k,) with probabilities `weights` (k,).
+    """Return the privacy losses of a Gaussian release with a random, known mu: `mus` (k,) with probabilities `weights`
+    (k,).
 
-    The loss is ``mu^2/2 + mu z``. Gauss's rule with 6 nodes splits the mass of a panel of z between its ends, with a
-    relative error below 1e-14 for |z| <= 12. If mu times the panel's width exceeds 1, all mass goes to the upper end.
+    The loss is ``mu^2/2 + mu z``. Gauss's rule splits the probability of each interval of z between its ends, with a
+    relative error below 1e-14 for |z| <= 12. If mu times the interval's length exceeds 1, the upper end gets all.
     """
     nodes, node_weights = leggauss(6)
     edges = np.linspace(-_REACH, _REACH, panels + 1)
@@ -90,7 +91,7 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * node_weights * width / 2 * (1 + _SLACK)
     upper, whole = np.empty((len(mus), panels)), density.sum(axis=1)
     for j, m in enumerate(mus):
-        # the upper end's share is chosen so that the masses under both P and Q are preserved
+        # the upper end's share is chosen so that the probabilities under both P and Q are preserved
         flat = m * width < 1e-12
         share = inside / width if flat else np.expm1(-m * inside) / np.expm1(-m * width) if m * width < 1 else 1.0
         upper[j] = (density * share).sum(axis=1)
@@ -105,15 +106,12 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
 
 
 def gaussian(mu: float) -> Losses:
-    """Return the loss of a release that is mu-GDP."""
+    """Return the privacy losses of a mu-GDP release."""
     return gaussians(np.array([mu]), np.ones(1), 1 << 12)
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """Return the loss of `times` eps-DP releases, rounded up: a binomial number of them have loss -eps instead of eps.
-
-    Randomised response dominates every eps-DP release (Kairouz, Oh & Viswanath 2015, Thm 3.1 and 3.3).
-    """
+    """Return the privacy losses of `times` eps-DP releases; randomised response is the worst (Kairouz et al. 2015)."""
     lies = np.arange(times, -1, -1.0)
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
     ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)
@@ -130,10 +128,10 @@ def pure(eps: float, times: int = 1) -> Losses:
 
 
 def from_curve(eps: Array, delta: Array) -> Losses:
-    """Return the loss of a release whose ``delta(eps)`` is at most `delta` (n,) at the ascending points `eps` (n,).
+    """Return the privacy losses of a release whose delta is at most `delta` (n,) at ascending `eps` (n,).
 
-    The points are connected by lines in e^eps, where every curve is convex; points above their lower convex hull are
-    dropped. Below the first point, the line to 1 at e^eps = 0 bounds the curve; beyond the last, that point's delta.
+    Every privacy curve is convex in e^eps, so lines between the points are an upper bound. Below the first point it is
+    the line to delta = 1 at e^eps = 0, and beyond the last point its delta.
     """
     eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the other points is negligible
     x = np.exp(eps - eps[-1])  # relative to the last point
@@ -145,7 +143,7 @@ def from_curve(eps: Array, delta: Array) -> Losses:
             kept.pop()
         kept.append(i)
     slopes = np.append(np.diff(heights[kept]) / np.diff(at[kept]), 0.0)
-    # the curve's end counts as an infinite loss, so the mass at the last point does not include it
+    # the delta at the curve's end counts as an infinite loss, not as a part of the last point's mass
     mass = np.maximum(np.diff(slopes), 0.0) * at[kept][1:] * (1 + _SLACK)
     return Losses(eps[np.array(kept[1:]) - 1], mass, float(heights[-1]))
 
@@ -156,7 +154,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Compose the losses of `parts`, each with its number of times, most precisely near `delta` or else `eps`."""
+    """Return the privacy losses of `parts` together, each so many times, most precise near `delta` or else `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -184,7 +182,7 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """Return ``log E[e^(tilt (loss - mean))]``, and the mean and variance after the tilt, of the sum of finite losses.
+    """Return ``log E[e^(tilt (loss - mean))]`` of the sum of finite losses, and its mean and variance after the tilt.
 
     The moment is relative to the mean, because losses may be large compared with their standard deviation.
     """
@@ -204,7 +202,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the tilt with mean `eps`, or whose Chernoff bound on the tail is `log_delta`; any tilt is safe."""
+    """Return the exponential tilt whose mean is `eps`, or whose Chernoff bound is `log_delta`; all tilts are valid."""
 
     top = sum(count * float(part.at[-1]) for part, count in parts)
 
@@ -245,7 +243,7 @@ def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, fl
 
 
 def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
-    """Move the losses to multiples of `step`, from above: return the first multiple and the masses (k,)."""
+    """Round losses to multiples of `step` on the safe side; return the first multiple and the probabilities (k,)."""
     at = part.at + 4 * _ULP * np.abs(part.at)
     below = np.floor(at / step)
     inside = np.clip(at - below * step, 0.0, step)

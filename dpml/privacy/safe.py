@@ -1,8 +1,8 @@
-"""Round privacy numbers to the safe side, and write them.
+"""Round privacy numbers to the safe side, and format them.
 
-A proven eps, delta or mu must be at least the true value for the noise as drawn. With positive terms, k operations have
-a relative error below ``k 2^-52``, so `ROUNDING` covers 450 operations. Calibrated noise exceeds the formulas by
-`SPARE`, so that it still meets its budget after all intermediate numbers are rounded up.
+A proven eps, delta or mu must be at least the true value for the noise as drawn. k operations on positive numbers have
+a relative error below ``k 2^-52``, so `ROUNDING` covers 450 of them. Calibrated noise is larger than its formula by
+`SPARE`, so that it still meets the budget after intermediate numbers were rounded up.
 """
 
 import math
@@ -11,21 +11,21 @@ from fractions import Fraction
 
 ROUNDING = 1e-13
 SPARE = 1e-12
-_UNSEEN = 1e-6  # written numbers ignore a relative excess of this size
+_UNSEEN = 1e-6  # formatted numbers ignore a relative excess of this size
 
 
 def round_up(number: float) -> float:
-    """Return an upper bound on the true value of a short formula with the positive result `number`."""
+    """Return an upper bound on the true value of a short formula whose computed value is the positive `number`."""
     return number * (1 + ROUNDING)
 
 
 def round_down(number: float) -> float:
-    """Return a lower bound on the true value of a short formula with the positive result `number`."""
+    """Return a lower bound on the true value of a short formula whose computed value is the positive `number`."""
     return number * (1 - ROUNDING)
 
 
 def with_slack(noise: float) -> float:
-    """Return a slightly larger scale of noise, which meets its budget after rounding."""
+    """Return a slightly larger scale of noise, which meets its budget in spite of rounding."""
     return noise * (1 + SPARE)
 
 
@@ -39,7 +39,7 @@ def above(number: Fraction | int) -> float:
 
 
 def total(terms: Iterable[tuple[float, int]]) -> float:
-    """Return the sum of numbers, each with a multiplicity, rounded up once."""
+    """Return the sum of ``number * times`` over pairs (number, times), computed exactly and rounded up once."""
     terms = list(terms)
     if not all(math.isfinite(x) for x, _ in terms):
         return math.inf
@@ -47,7 +47,7 @@ def total(terms: Iterable[tuple[float, int]]) -> float:
 
 
 def written(number: float, digits: int = 4) -> str:
-    """Write a proven number with this many digits, rounded up; a relative excess of 1e-6 is ignored as rounding.
+    """Format a proven number with so many digits, rounded up; a relative excess of 1e-6 is ignored as rounding error.
 
     >>> written(1.0000000001), written(1.0001), written(4.37718), written(1e-5)
     ('1', '1.001', '4.378', '1e-05')
@@ -60,7 +60,7 @@ def written(number: float, digits: int = 4) -> str:
 
 
 def written_below(number: float, digits: int = 4) -> str:
-    """Write a lower bound with this many digits, rounded down; a relative lack of 1e-6 is ignored as rounding.
+    """Format a lower bound with so many digits, rounded down; a relative deficit of 1e-6 is ignored as rounding error.
 
     >>> written_below(0.97465), written_below(0.99999999), written_below(10.0), written_below(9.9996)
     ('0.9746', '1', '10', '9.999')

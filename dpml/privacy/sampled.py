@@ -1,6 +1,6 @@
-"""Gaussian noise on sums over random samples of the units: a proven eps, and a lower bound on the true eps.
+"""Compute the eps of Gaussian noise on sums over random samples of rows or parties: proven, and a lower bound.
 
-docs/privacy.md ("Sampled rounds") proves the dominating pairs of one round. `pld` composes rounds.
+docs/privacy.md ("Sampled rounds") proves which two distributions dominate one round. `pld` composes the rounds.
 """
 
 import math
@@ -20,22 +20,22 @@ Sampling = Literal["none", "poisson", "fixed"]
 Mixture = tuple[tuple[float, float], ...]
 NONE: Mixture = ((1.0, 0.0),)
 
-_POINTS = 6000  # points of a grid
-_LOST = 1e-7  # the share of delta that the ends of all grids may add
-_COUNTS = 4000  # an attack considers at most so many values of the number of rounds with the unit
+_POINTS = 6000  # points of a grid of losses
+_LOST = 1e-7  # the share of delta that may be added beyond the ends of all grids
+_COUNTS = 4000  # the largest number of values of "rounds with the unit in the sum" that an attack considers
 
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """What an observer learns about one unit in all rounds.
+    """The noisy sums from which an observer may learn about one unit (a row or a party).
 
     Args:
         noise: The noise_std, relative to the largest norm of a unit's contribution; positive.
         rounds: The number of rounds.
         neighbours: `replace` a unit's contribution by any other, `add_remove` it, or `zero_out` (set it to zero).
-        sampling: How units are sampled, which is not observed. `fixed` size is not defined for `add_remove`.
-        rate: The probability that a unit is in a sum, if its client takes part.
-        present: The probability that its client takes part in a round, which is observed.
+        sampling: How the units of a sum are sampled, unseen by the observer; `fixed` (size) excludes `add_remove`.
+        rate: The probability that a unit is in a sum of a round in which its client takes part.
+        present: The probability that the unit's client takes part in a round; the observer sees whether it does.
         steps: The number of sums per round, each over its own sample.
     """
 
@@ -48,16 +48,15 @@ class SampledGaussian:
     steps: int = 1
 
     @property
-    def moved(self) -> float:
-        """The sensitivity of a sum that contains the unit, divided by the noise_std."""
+    def ratio(self) -> float:
         return (2 if self.neighbours == "replace" or self.sampling == "fixed" else 1) / self.noise
 
     @property
     def mu(self) -> float | None:
-        """The mu of all rounds together; None if they are not a Gaussian release."""
+        """The mu of all rounds together; None if they are not one Gaussian release, because of sampling."""
         if self.sampling != "none" or self.present < 1:
             return None
-        return round_up(self.moved * math.sqrt(self.rounds * self.steps))
+        return round_up(self.ratio * math.sqrt(self.rounds * self.steps))
 
     def eps(self, delta: float) -> float:
         """Return an eps that is proven at `delta` in (0, 1)."""
@@ -66,10 +65,10 @@ class SampledGaussian:
         return _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
-        """Return the eps that the best threshold on the sum of all rounds reaches: a lower bound for the final model.
+        """Return a lower bound on the final model's true eps: the eps of a threshold test on the sum of all rounds.
 
-        It is the eps of the final model if losses are linear and steps equal. For one round, or without sampling, the
-        threshold is the best attack. None if a client's participation is observed, or for several sums of fixed size.
+        If losses are linear and steps equal, the final model is such a sum. For one round, and without sampling, no
+        test is better. None if a client's participation is seen, and for several sums of fixed size.
         """
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta) * (1 - 1e-9)
@@ -99,8 +98,8 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return the losses of one sum: one, or two if the two directions between neighbours differ."""
-    m, q = seen.moved, seen.rate
+    """Return the privacy losses of one sum: one distribution, or two if the two orders of neighbours differ."""
+    m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]
     m = round_up(m)
@@ -117,11 +116,11 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
 
 
 def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
-    """Return ascending eps, and delta, of two mixtures of N(a, 1), given as (weight, a), with a monotone ratio."""
+    """Return ascending eps and their delta for two mixtures of N(a, 1), (weight, a), with a monotone ratio."""
     far = reach + max(abs(a) for _, a in (*first, *second))
     z = np.linspace(-far, far, _POINTS)
     eps = _log_ratio(first, z) - _log_ratio(second, z)
-    above = 1 if eps[0] < eps[-1] else -1  # the side of z on which the loss is larger
+    above = 1 if eps[0] < eps[-1] else -1  # 1 if the loss grows with z
     z, eps = z[::above], eps[::above]
     p, q = (np.sum([w * ndtr(above * (a - z)) for w, a in mixture], axis=0) for mixture in (first, second))
     return _safe(eps, p, q, z)
@@ -138,7 +137,7 @@ def _total_variation(m: float, q: float) -> float:
 
 
 def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Array]:
-    """Return well separated points of a curve ``first - e^eps second``, rounded up by more than their errors."""
+    """Return well separated points of ``delta = first - e^eps second``, rounded up by more than the rounding errors."""
     with np.errstate(over="ignore", invalid="ignore"):
         other = np.where(second > 0, np.exp(eps + np.log(np.maximum(second, 5e-324))), 0.0)
     delta = np.maximum(first - other, 0.0) + (16 + 4 * z * z) * 2.0**-52 * (first + other)
@@ -147,20 +146,20 @@ def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Arr
 
 
 def _sometimes(losses: pld.Losses, present: float) -> pld.Losses:
-    """Return the losses of a round in which the client takes part with this probability, which is observed."""
+    """Return the privacy losses of a round in which the client takes part with probability `present`, visibly."""
     at = int(np.searchsorted(losses.at, 0.0))
     mass = np.insert(losses.mass * present, at, (1 - present) * (1 + 2.0**-50))
     return pld.Losses(np.insert(losses.at, at, 0.0), mass, losses.infinite * present)
 
 
 def _threshold(seen: SampledGaussian, delta: float) -> float | None:
-    """Return the largest ``log((P - delta) / Q)`` over tails P and Q of both neighbours' sums, in both directions."""
+    """Return the largest ``log((P - delta) / Q)`` over the tail probabilities P and Q of two neighbours' sums."""
     from scipy.stats import binom  # slow to load
 
     rounds = seen.rounds * seen.steps
     if seen.sampling == "fixed" and rounds > 1:
         return None  # the contributions of other units differ between rounds
-    q, m = seen.rate, seen.moved / (2 if seen.neighbours == "replace" and seen.sampling == "poisson" else 1)
+    q, m = seen.rate, seen.ratio / (2 if seen.neighbours == "replace" and seen.sampling == "poisson" else 1)
     low, high = (int(binom.ppf(p, rounds, q)) for p in (delta * 1e-4, 1 - delta * 1e-4))
     if high - low > _COUNTS:
         return None

@@ -1,9 +1,9 @@
-"""Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about any of them.
+"""Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about them.
 
 This is the protocol of Bonawitz et al. 2017 (CCS, Fig. 4), with signatures and the consistency round, which protect
-against a malicious server; with a sparse `Topology` it is the variant of Bell et al. 2020. The rounds, and what is
-protected and why: docs/secure_aggregation.md. Flower's own protocol signs no message, binds no keys to a session and
-draws its masks from 32 bits. The cryptographic primitives are those of the library `cryptography`.
+against a malicious server; with a sparse `Topology` it is the variant of Bell et al. 2020. docs/secure_aggregation.md
+describes the rounds, the guarantees and their assumptions. Flower's own protocol signs no message, binds no keys to a
+session and draws its masks from 32 bits. The cryptographic primitives are those of the library `cryptography`.
 """
 
 from dataclasses import dataclass
@@ -29,10 +29,10 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum (d,) of the survivors' vectors, and the traffic in bytes.
+    """The sum (d,) of the vectors of the `survivors`, the parties that did not drop out, and the traffic in bytes.
 
-    Integer sums are exact modulo 2^64, in [-2^63, 2^63). In a sum of real numbers, each entry has an error below
-    `error`, plus the rounding of the sum to a float (relative 2^-53).
+    Integer sums are exact modulo 2^64, in [-2^63, 2^63). Each entry of a sum of real numbers has an error below
+    `error`, plus the rounding to a float (relative 2^-53).
     """
 
     total: NDArray[Any]
@@ -49,15 +49,15 @@ def secure_sum(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """Run secure aggregation on one vector from each party and return the sum.
+    """Return the sum of real vectors, one from each party, by secure aggregation.
 
     Args:
         vectors: The parties' vectors, (M, d).
         bound: A public bound on the size of every entry, not computed from the data.
-        rng: Only for the rounding to fixed point; keys and masks come from the operating system.
-        transport: Carries the messages, such as `in_process`.
+        rng: Rounds numbers to fixed point. Keys and masks come from the operating system's random numbers.
+        transport: A function that carries the messages, such as `in_process`.
         dropouts: The parties that drop out, and the first message that each does not send.
-        topology: Which parties share masks; None: all pairs, or for many parties a sparse ring.
+        topology: Which pairs of parties share masks; None: all, or for many parties neighbours on a ring.
     """
     codec = FixedPoint.fit(len(vectors), bound)
     encoded = codec.encode(vectors, rng).view(np.int64)
@@ -71,7 +71,7 @@ def secure_sum_integers(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """Run secure aggregation on one vector of integers from each party and return the sum, without rounding.
+    """Return the exact sum of integer vectors, one from each party, by secure aggregation.
 
     Args:
         vectors: The parties' vectors, (M, d). Sums outside [-2^63, 2^63) wrap around.

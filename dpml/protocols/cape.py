@@ -1,9 +1,9 @@
-"""CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with a trusted curator's noise, but no curator.
+"""CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with as little noise as a curator would add.
 
 Site k holds a share ``f_k`` (d,) of the sum. Let tau be the noise_std of the sum. Site k draws ``ehat_k ~ N(0, s^2)``
 and ``g_k ~ N(0, 1/M)``, sends ``m_k = f_k + tau (ehat_k + g_k)`` openly, and puts ``ehat_k`` into a secure sum. The
-aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. The guarantee with drop-outs and rounding, and the
-paper's order of messages: docs/secure_aggregation.md ("CAPE through it").
+aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. docs/secure_aggregation.md ("CAPE through it") has
+the guarantee with drop-outs and rounding, and the paper's order of messages.
 """
 
 import math
@@ -16,13 +16,13 @@ from dpml.arrays import Array, Index
 from dpml.protocols import FixedPoint, Session, Topology, in_process
 from dpml.protocols.transports import Dropouts, Transport
 
-# the codec refuses |ehat_k| beyond this many standard deviations: once in 10^57 numbers
+# |ehat_k| beyond this many standard deviations is refused, which happens once in 10^57 numbers
 _MOST_STDS = 16.0
 
 
 @dataclass(frozen=True)
 class Cape:
-    """The result of a sum by CAPE.
+    """The noisy sum that CAPE releases, and what its participants send.
 
     Attributes:
         total: The noisy sum over the n surviving sites, (budgets, draws, d).
@@ -38,7 +38,7 @@ class Cape:
 
 
 def codec_of(parties: int, spread: float) -> FixedPoint:
-    """Return the codec that puts ``ehat_k`` of noise_std `spread` into the ring."""
+    """Return the codec that encodes ``ehat_k`` of noise_std `spread` for a secure sum."""
     return FixedPoint.fit(parties, _MOST_STDS * spread)
 
 
@@ -52,13 +52,13 @@ def cape_sum(  # noqa: PLR0913 - the sum, its noise, and who carries it
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> Cape:
-    """Return the sum of the sites' shares with CAPE's noise, by secure aggregation.
+    """Return the noisy sum of the sites' shares by CAPE.
 
     Args:
         shares: The sites' shares of the sum, (M, d).
-        scales: The noise_std tau of the sum in every coordinate, (budgets, d). All budgets share the noise directions.
-        drawn: Standard Gaussian noise, (draws, M, d) each: ``ehat / s`` and ``sqrt(M) g``.
-        spread: The noise_std s of the zero-sum noise in units of tau.
+        scales: The noise_std tau of the sum in every coordinate, (budgets, d).
+        drawn: ``ehat / s`` and ``sqrt(M) g``, standard Gaussian noise (draws, M, d) that all budgets share.
+        spread: The noise_std s of ``ehat``, relative to tau.
         rounding: The generator that rounds ``ehat`` to the codec's grid; it need not be secret.
         transport, dropouts, topology: As in `dpml.protocols.secure_sum`.
     """

@@ -1,4 +1,4 @@
-"""Real vectors as elements of the ring of integers modulo 2^64, in which sums are exact and masks uniform."""
+"""Encode real vectors as integers modulo 2^64, whose sums are exact and whose masks can be uniform."""
 
 import math
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ Ring = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Encode numbers of size at most `bound` as multiples of 2^-`bits`, so that a sum over `parties` cannot overflow.
+    """Encode numbers of size at most `bound` as multiples of 2^-`bits`; a sum over `parties` does not overflow.
 
-    `encode` rounds each entry at random to one of its two neighbouring multiples, with the right mean (up to 2^-52 of a
-    step, the precision of the random numbers). Each entry has an error below 2^-bits, and the sum below parties 2^-bits
-    (`error`). Sums in the ring are exact; `decode` rounds sums of more than 53 bits to floats (relative 2^-53).
+    `encode` rounds each entry at random to one of its two neighbouring multiples, without bias (up to 2^-52 of a step).
+    Each entry has an error below 2^-bits, and a sum below parties 2^-bits (`error`). Sums of encoded numbers are exact;
+    `decode` rounds sums of more than 53 bits to floats (relative 2^-53).
 
     >>> codec = FixedPoint.fit(parties=1000, bound=1.0)
     >>> codec.bits, codec.error < 1e-12
@@ -39,8 +39,8 @@ class FixedPoint:
 
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
-        """Return the finest codec for this number of parties and this bound."""
-        # parties (ceil(bound 2^bits) + 1) < 2^63 follows from bound 2^bits <= 2^63/parties - 2, tried from above
+        """Return the encoding with the most bits for this number of parties and this bound."""
+        # begin slightly above the largest `bits` with bound 2^bits <= 2^63/parties - 2
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:
             bits -= 1
@@ -48,11 +48,11 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the error of every entry of a decoded sum of all parties, without the float's own rounding."""
+        """A bound on the error of every entry of a decoded sum of all parties, before it is rounded to a float."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:
-        """Return `values` (any shape) in the ring, rounded at random; `rng` need not be secret."""
+        """Return `values` (any shape) as integers modulo 2^64, rounded at random; `rng` need not be secret."""
         if not np.abs(values).max(initial=0.0) <= self.bound:  # also true for NaN
             raise ProtocolError(
                 f"a value is NaN or outside the range of the codec, [-{self.bound:g}, {self.bound:g}]: "
@@ -64,5 +64,5 @@ class FixedPoint:
         return whole.astype(np.int64).view(np.uint64)
 
     def decode(self, total: Ring) -> Array:
-        """Return the numbers encoded by a ring element, or by a sum of up to `parties` of them."""
+        """Return the numbers that integers modulo 2^64 encode, or the sum of up to `parties` of such integers."""
         return np.ldexp(total.view(np.int64).astype(np.float64), -self.bits)

@@ -1,4 +1,4 @@
-"""The measured cost of secure aggregation: bytes of the real messages, and seconds."""
+"""Measure what secure aggregation costs: bytes of the messages, and seconds."""
 
 import math
 import time
@@ -9,12 +9,12 @@ from dpml.errors import UserError
 from dpml.protocols import FixedPoint, Session, Stage, in_process
 from dpml.protocols.transports import Traffic
 
-_MOST_PARTIES = 2_000  # these take a minute and 0.6 GB in one process
+_MOST_PARTIES = 2_000  # so many parties take a minute and 0.6 GB in one process
 _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few copies of them
 
 
 def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
-    """Run secure aggregation on random vectors, a share `drop` of drop-outs before MASKED; return lines to print."""
+    """Run secure aggregation of M random vectors (d,), and return bytes, seconds and errors by their names."""
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
             f"all parties run in one process: M must be from 2 to {_MOST_PARTIES:,}, d from 1 to {_MOST:,}/M, and "
@@ -25,7 +25,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     values = rng.uniform(-1, 1, (M, d))
     codec = FixedPoint.fit(M, bound=1.0)
     inputs = codec.encode(values, rng)
-    dropped = rng.choice(M, math.floor(drop * M * (1 + 1e-12)), replace=False)  # .29 of 100 are 29
+    dropped = rng.choice(M, math.floor(drop * M * (1 + 1e-12)), replace=False)  # 0.29 * 100 must give 29
     dropouts = {int(k): Stage.MASKED for k in dropped}
     start = time.process_time()
     outcome = in_process(session, inputs, None, dropouts)
@@ -46,7 +46,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
 
 
 def float_difference(codec: FixedPoint, count: int) -> float:
-    """Bound the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
+    """Return a bound on the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
 
     Decoding is off by at most ``error (1 + u) + u |S|`` for the exact sum S and u = 2^-53, and additions of floats by
     Higham's bound (Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 4.4).
@@ -57,5 +57,5 @@ def float_difference(codec: FixedPoint, count: int) -> float:
 
 
 def site_bytes(traffic: Traffic) -> float:
-    """Return the mean over sites of the bytes that a site sent and received."""
+    """Return how many bytes a site sent and received on average."""
     return float((traffic.sent + traffic.received).mean())

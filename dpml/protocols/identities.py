@@ -1,8 +1,8 @@
-"""Authentication of messages: Ed25519 signatures of the parties over session, round and message.
+"""Sign and verify the parties' messages with Ed25519, over session, round and message.
 
-Every party has its own signing key, and all others know the verification key before the run (`Session.identities`). A
-signature is over ``"dpml secagg 4 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The
-kind is the round, and the context identifies the session and all public facts about it, with the keys of this run.
+Before the run, all parties know each party's verification key (`Session.identities`). A signature is over ``"dpml
+secagg 4 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The kind is the round; the
+context identifies the session, its public parameters and the keys of this run.
 """
 
 import hashlib
@@ -18,13 +18,13 @@ from dpml.protocols.session import PROTOCOL, Session
 
 
 def enrol(session: Session) -> tuple[Session, tuple[Ed25519PrivateKey, ...]]:
-    """Return the session with a new identity for each party, and the signing keys, each for one party only."""
+    """Return the session with a new verification key for each party, and the signing keys, one for each party."""
     signers = tuple(Ed25519PrivateKey.generate() for _ in range(session.parties))
     return replace(session, identities=tuple(s.public_key().public_bytes_raw() for s in signers)), signers
 
 
 def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, body: bytes) -> bytes:
-    """Return a party's complete message, signed."""
+    """Return a party's complete message with its signature."""
     signature = signer.sign(_content(session.context, kind, party, body))
     return messages.pack(kind, session.name, party, body, signature)
 
@@ -36,11 +36,7 @@ def check(session: Session, kind: Kind, party: int, body: bytes, signature: byte
 
 
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
-    """Return the parties whose signatures on this list of survivors are in the message SIGNATURES.
-
-    Raises:
-        RefusedError: a signature is not valid, or a party occurs twice.
-    """
+    """Return the parties whose signatures under this list of survivors are in the message SIGNATURES."""
     entries = messages.unpack_signatures(signatures)
     present = messages.unpack_survivors(survivors, session.parties)
     ids = frozenset(party for party, _ in entries)

@@ -1,8 +1,7 @@
-"""Keys and masks: a party adds masks to its vector, and the server removes them from the sum.
+"""Derive keys and masks: a party adds masks to its vector, and the server removes them from the sum.
 
-Each key serves one purpose, in one session, in one direction between two parties and their public keys. Without this
-binding a party could announce a variant of another party's key and cancel its masks (docs/secure_aggregation.md, "Why
-it holds").
+Each key is bound to one purpose, one session, and one direction between two parties and their public keys. Otherwise a
+party could announce a variant of another party's key and cancel its masks (docs/secure_aggregation.md, "Why it holds").
 """
 
 import struct
@@ -21,35 +20,35 @@ from dpml.protocols.messages import KEY_BYTES, RefusedError
 from dpml.protocols.session import PROTOCOL, Session
 
 _PRIME = 2**255 - 19
-_BLOCK = 1 << 15  # words of a key stream at once: 256 KiB, which stays in cache
-_NONCE = bytes(16)  # and the counter
+_BLOCK = 1 << 15  # words of a key stream that are drawn at once: 256 KiB, which stay in the CPU cache
+_NONCE = bytes(16)  # nonce and counter
 _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
 class End(NamedTuple):
-    """A party and its public key, as one of the two ends that a key is bound to."""
+    """A party and its public key, to which a derived key is bound."""
 
     party: int
     key: bytes
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
-    """Return the key of the single message that the sender seals for the receiver."""
+    """Return the key that encrypts the single message from the sender to the receiver."""
     return _key(secret, session, b"seal", sender, receiver)
 
 
 def pair_mask_key(secret: bytes, session: Session, one: End, other: End) -> bytes:
-    """Return the key of the mask that the lower-numbered of two parties adds and the higher-numbered one subtracts."""
+    """Return the key of the mask that the lower-numbered of two parties adds and the other subtracts."""
     return _key(secret, session, b"pair mask", *sorted((one, other)))
 
 
 def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
-    """Return the key of the mask derived from a party's own seed."""
+    """Return the key of the mask that a party derives from its own seed."""
     return _key(seed, session, b"self mask", own, own)
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
-    """Return a commitment of a party to its seed; inverting it is as hard as guessing the seed's 256 bits."""
+    """Return a party's commitment to its seed. Inverting the commitment is as hard as guessing the seed's 256 bits."""
     return _key(seed, session, b"commitment", own, own)
 
 
@@ -59,9 +58,9 @@ def _key(secret: bytes, session: Session, purpose: bytes, sender: End, receiver:
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
-    """Return the secret that we share with a party. Derive keys from it; never use it as a key.
+    """Return the secret shared with another party. Derive keys from it, but never use it as a key.
 
-    A variant of the party's key by a point of small order gives the same secret.
+    The other's key plus a point of small order gives the same secret.
 
     Raises:
         RefusedError: the key is not canonical, or of small order.
@@ -69,7 +68,7 @@ def agree(own: X25519PrivateKey, other: End) -> bytes:
     require_canonical(other)
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(other.key))
-    except ValueError:  # the secret would be 0 for any key of ours
+    except ValueError:  # the secret would be 0 for every private key
         raise RefusedError(f"the public key of party {other.party} is not valid: it is of small order.") from None
 
 
@@ -80,17 +79,17 @@ def require_canonical(other: End) -> None:
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
-    """Add, in place, the mask that a party shares with another, from the secret they agree on."""
+    """Add, in place, the mask that two parties share, derived from the secret that they agreed on."""
     add_stream(total, pair_mask_key(secret, session, own, other), np.add if own.party < other.party else np.subtract)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
-    """Add, in place, the mask derived from a party's own seed."""
+    """Add, in place, the mask that a party derives from its own seed."""
     add_stream(total, self_mask_key(seed, session, own))
 
 
 def add_stream(total: Ring, key: bytes, combine: np.ufunc = np.add) -> None:
-    """Add the key stream of ChaCha20 to ring elements in place, or subtract it. A key is used for this mask only."""
+    """Add the key stream of ChaCha20 to integers modulo 2^64 in place, or subtract it. Use a key only once."""
     stream = Cipher(ChaCha20(key, _NONCE), mode=None).encryptor()
     for some in blocks(len(total), most=_BLOCK):
         words = np.frombuffer(stream.update(bytes(8 * (some.stop - some.start))), "<u8")

@@ -1,4 +1,4 @@
-"""The messages of secure aggregation as bytes: parsing is strict, so damaged messages are refused and not summed.
+"""Encode the messages of secure aggregation as bytes, and decode them; damaged messages are refused.
 
 Every message is ``version (1) | kind (1) | session (16) | party (4) | body | signature (64, if a party sent it) |
 checksum (8)``, little-endian. `party` is the sender, or the receiver of a message from the server. The checksum detects
@@ -18,7 +18,7 @@ from dpml.errors import UserError
 from dpml.protocols.shamir import LIMBS
 
 VERSION = 4
-"""Version of the messages and of the key schedule: increment it when either changes."""
+"""Version of the messages and of the key derivation: increment it when either changes."""
 SESSION_BYTES = 16
 HASH_BYTES = 32
 KEY_BYTES = 32
@@ -31,11 +31,11 @@ _CHECKSUM_BYTES = 8
 
 
 class ProtocolError(UserError):
-    """A run cannot start, or ends without a sum."""
+    """Raised if a run cannot start, or ends without a sum."""
 
 
 class RefusedError(ProtocolError):
-    """A message is refused: the receiver's state does not change, and the sender counts as dropped out."""
+    """Raised if a message is refused. The receiver's state does not change, and the sender counts as dropped out."""
 
 
 class Kind(IntEnum):
@@ -44,16 +44,16 @@ class Kind(IntEnum):
     KEYS = 1  # party: its two public keys
     NEIGHBOURS = 2  # server: the party's path to the roster, and its neighbours' public keys
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
-    INBOX = 4  # server: the sealed shares that neighbours made for the party
-    MASKED = 5  # party: its masked vector, its open numbers, and the senders of shares that it cannot decrypt
+    INBOX = 4  # server: the sealed shares from the party's neighbours
+    MASKED = 5  # party: its masked vector, openly sent numbers, and the senders of shares that it cannot decrypt
     SURVIVORS = 6  # server: which parties are in the sum
-    CONSISTENCY = 7  # party: the same list, signed
-    SIGNATURES = 8  # server: the signatures under that list
-    UNMASK = 9  # party: shares of the survivors' self-mask seeds and of the others' mask keys
+    CONSISTENCY = 7  # party: the list of survivors, signed
+    SIGNATURES = 8  # server: the signatures under the list of survivors
+    UNMASK = 9  # party: shares of the survivors' self-mask seeds, and of the other parties' mask keys
 
 
 FROM_PARTIES = frozenset({Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.CONSISTENCY, Kind.UNMASK})
-"""The kinds that carry a signature."""
+"""The kinds of message that carry a signature."""
 
 Key = tuple[int, bytes, bytes, bytes]
 Sealed = tuple[int, bytes]
@@ -71,17 +71,13 @@ class Message(NamedTuple):
 
 
 def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes = b"") -> bytes:
-    """Return a complete message."""
+    """Return a complete message as bytes."""
     message = _HEAD.pack(VERSION, kind, session, party) + body + signature
     return message + _checksum(message)
 
 
 def unpack(message: bytes, session: bytes) -> Message:
-    """Return the content of a message of this session.
-
-    Raises:
-        RefusedError: The message is damaged, or of another version or session.
-    """
+    """Return the content of a message of this session; raise RefusedError if it is damaged or of another session."""
     if len(message) < _HEAD.size + _CHECKSUM_BYTES:
         raise RefusedError(f"a message of {len(message)} bytes is too short.")
     content = message[:-_CHECKSUM_BYTES]
@@ -105,7 +101,7 @@ def unpack(message: bytes, session: bytes) -> Message:
 
 
 def name(kind: Kind | None) -> str:
-    """Return the name of a message's kind, or "none" if no message is due."""
+    """Return the name of a kind of message, or "none" if no message is due."""
     return "none" if kind is None else kind.name
 
 
@@ -124,23 +120,23 @@ _COUNT = struct.Struct("<I")
 
 
 def pack_keys(sealing: bytes, masking: bytes) -> bytes:
-    """Return the body of KEYS."""
+    """Return the body of the message KEYS."""
     return sealing + masking
 
 
 def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
-    """Return the two public keys of KEYS."""
+    """Return a party's two public keys from the body of KEYS."""
     _require_length(Kind.KEYS, body, 2 * KEY_BYTES)
     return body[:KEY_BYTES], body[KEY_BYTES:]
 
 
 def pack_neighbours(path: bytes, keys: Iterable[Key]) -> bytes:
-    """Return the body of NEIGHBOURS."""
+    """Return the body of the message NEIGHBOURS."""
     return path + b"".join(_KEY.pack(*key) for key in keys)
 
 
 def unpack_neighbours(body: bytes, parties: int) -> tuple[bytes, list[Key]]:
-    """Return the path to the roster, and each neighbour's number, sealing key, masking key and signature of KEYS."""
+    """Return the path to the roster's root, and each neighbour's number, sealing key, masking key and signature."""
     end = HASH_BYTES * depth(parties)
     if len(body) < end:
         raise RefusedError(f"a message NEIGHBOURS is too short for a path to the roster: {len(body)} bytes.")
@@ -148,29 +144,29 @@ def unpack_neighbours(body: bytes, parties: int) -> tuple[bytes, list[Key]]:
 
 
 def pack_shares(commitment: bytes, sealed: Iterable[Sealed]) -> bytes:
-    """Return the body of SHARES."""
+    """Return the body of the message SHARES."""
     return commitment + pack_inbox(sealed)
 
 
 def unpack_shares(body: bytes) -> tuple[bytes, list[Sealed]]:
-    """Return the commitment of SHARES, and the sealed shares with their receivers."""
+    """Return the party's commitment, and the sealed shares with their receivers."""
     if len(body) < KEY_BYTES:
         raise RefusedError(f"a message SHARES is too short for a commitment: {len(body)} bytes.")
     return body[:KEY_BYTES], list(_entries(Kind.SHARES, _SEALED, body[KEY_BYTES:]))
 
 
 def pack_inbox(sealed: Iterable[Sealed]) -> bytes:
-    """Return the body of INBOX."""
+    """Return the body of the message INBOX."""
     return b"".join(_SEALED.pack(*entry) for entry in sealed)
 
 
 def unpack_inbox(body: bytes) -> list[Sealed]:
-    """Return the sealed shares of INBOX with their senders."""
+    """Return the sealed shares with their senders."""
     return list(_entries(Kind.INBOX, _SEALED, body))
 
 
 def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_out: Iterable[int] = ()) -> bytes:
-    """Return the body of MASKED."""
+    """Return the body of the message MASKED."""
     numbers = vector.astype("<u8", copy=False).tobytes() + beside.astype("<f8", copy=False).tobytes()
     return numbers + np.array(sorted(left_out), "<u4").tobytes()
 
@@ -178,7 +174,7 @@ def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_ou
 def unpack_masked(
     body: bytes, length: int, beside: int, parties: int = 0
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], list[int]]:
-    """Return the masked vector of MASKED and the open numbers, as views of the body, and the parties left out."""
+    """Return the masked vector, the openly sent numbers (both share the memory of `body`), and the parties left out."""
     end = 8 * (length + beside)
     more = len(body) - end
     if not 0 <= more <= 4 * parties or more % 4:
@@ -190,14 +186,14 @@ def unpack_masked(
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
-    """Return the body of SURVIVORS, and of CONSISTENCY: a bit for each party, the first in the lowest bit."""
+    """Return the body of SURVIVORS and CONSISTENCY: a bit for each party, the first party in the lowest bit."""
     here = np.zeros(parties, dtype=np.bool_)
     here[list(ids)] = True
     return np.packbits(here, bitorder="little").tobytes()
 
 
 def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
-    """Return the parties of SURVIVORS."""
+    """Return the numbers of the surviving parties from the body of SURVIVORS."""
     _require_length(Kind.SURVIVORS, body, -(-parties // 8))
     bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
     if bits[parties:].any():
@@ -206,22 +202,22 @@ def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
 
 
 def pack_signatures(signatures: Iterable[Signature]) -> bytes:
-    """Return the body of SIGNATURES."""
+    """Return the body of the message SIGNATURES."""
     return b"".join(_SIGNATURE.pack(*entry) for entry in signatures)
 
 
 def unpack_signatures(body: bytes) -> list[Signature]:
-    """Return the party and the signature of each entry of SIGNATURES."""
+    """Return (party, signature) for each entry in the body of SIGNATURES."""
     return list(_entries(Kind.SIGNATURES, _SIGNATURE, body))
 
 
 def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
-    """Return the body of UNMASK."""
+    """Return the body of the message UNMASK."""
     return _COUNT.pack(len(self_masks)) + b"".join(_SHARE.pack(*entry) for entry in (*self_masks, *mask_keys))
 
 
 def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
-    """Return the shares of survivors' self-mask seeds and of the others' mask keys, each with its party."""
+    """Return the shares of survivors' self-mask seeds and of the others' mask keys, each with its owner."""
     if len(body) < _COUNT.size:
         raise RefusedError(f"a message UNMASK of {len(body)} bytes has a wrong length.")
     (count,) = _COUNT.unpack_from(body)
@@ -244,19 +240,19 @@ def _require_length(kind: Kind, body: bytes, length: int) -> None:
         raise RefusedError(f"a message {kind.name} has a wrong length: {len(body)} bytes where {length} are due.")
 
 
-# ---- the roster: a Merkle tree of the fresh keys of all parties, to which all later keys and signatures are bound
+# ---- the roster
 
 
 _ABSENT = bytes(HASH_BYTES)
 
 
 def depth(parties: int) -> int:
-    """Return how many hashes a party needs to compute the roster from its own keys."""
+    """Return how many hashes a party needs to compute the root from its own keys."""
     return (parties - 1).bit_length()
 
 
 def root(party: int, keys: bytes, path: bytes) -> bytes:
-    """Return the roster with a party's keys in its place, from the sibling hashes on the path to the root."""
+    """Return the root of the roster that has a party's keys in its place and the sibling hashes `path`."""
     node, place = _leaf(party, keys), party
     for start in range(0, len(path), HASH_BYTES):
         sibling = path[start : start + HASH_BYTES]
@@ -266,7 +262,7 @@ def root(party: int, keys: bytes, path: bytes) -> bytes:
 
 
 class Roster:
-    """The Merkle tree of all `keys`, the parties' messages KEYS."""
+    """The Merkle tree of all parties' fresh public keys, whose root is part of all later keys and signatures."""
 
     def __init__(self, parties: int, keys: Mapping[int, bytes]) -> None:
         leaves = [_leaf(k, keys[k]) if k in keys else _ABSENT for k in range(parties)]
@@ -280,7 +276,7 @@ class Roster:
         return self._levels[-1][0]
 
     def path(self, party: int) -> bytes:
-        """Return the sibling hashes with which a party computes the root."""
+        """Return the sibling hashes from which a party computes the root."""
         return b"".join(level[(party >> height) ^ 1] for height, level in enumerate(self._levels[:-1]))
 
 

@@ -19,14 +19,14 @@ from dpml.protocols.session import Session, seat
 _NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
 
 Contribution = Callable[[], tuple[Ring, Array]]
-"""A function that returns a party's vector and its open numbers, called when they are due."""
+"""A function that returns a party's vector and its openly sent numbers; it is called when they are due."""
 
 
 class Party:
-    """One party as a state machine: `start` returns its first message, `receive` the answer to each server message.
+    """One party as a state machine: `start` returns its first message, `receive` the answer to a message of the server.
 
-    A message is refused if it is not the one that is due, or if its content is invalid; the party's state then does not
-    change. If `vector` is a `Contribution`, it is called once, when the vector is due.
+    A message that is not due, or has invalid content, is refused, and the party's state does not change. If `vector` is
+    a `Contribution`, it is called once, when the vector is due.
     """
 
     def __init__(
@@ -49,24 +49,19 @@ class Party:
         else:
             content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
             self._contribution = lambda: content
-        self._neighbours: dict[int, bytes] = {}  # public mask keys, in the end of parties that shared secrets
-        self._seals: dict[int, bytes] = {}  # the keys that open the shares we receive
-        self._held: dict[int, bytes] = {}  # both shares of each neighbour's secrets, and our own
-        self._survivors = b""  # the list that we signed
+        self._neighbours: dict[int, bytes] = {}  # public mask keys, finally only of parties whose shares arrived
+        self._seals: dict[int, bytes] = {}  # the keys that decrypt the shares of other parties
+        self._held: dict[int, bytes] = {}  # both shares of each party's two secrets, also of its own
+        self._survivors = b""  # the list of survivors that this party signed
 
     def start(self) -> bytes:
-        """Return the message KEYS."""
         if self._due is not Kind.KEYS:
             raise ProtocolError(f"party {self.party} has started already: its keys are for one run.")
         self._due = Kind.NEIGHBOURS
         return self._pack(Kind.KEYS, self._public())
 
     def receive(self, message: bytes) -> bytes:
-        """Return the answer to a message of the server.
-
-        Raises:
-            RefusedError: the message is invalid; the error gives the reason.
-        """
+        """Return the answer to a message of the server; raise RefusedError if the message is invalid."""
         kind, receiver, body, _ = messages.unpack(message, self.session.name)
         if receiver != self.party:
             raise RefusedError(f"a message for party {receiver} came to party {self.party}.")
@@ -92,7 +87,7 @@ class Party:
         holders = shamir.holders_of([end.party for end in (*seals, self._seal_end)])
         shares = shamir.share(secrets, holders, session.topology.threshold).astype("<u4")
         sealed, to_open = [], {}
-        for end, share in zip(seals, shares, strict=False):  # the last share is our own
+        for end, share in zip(seals, shares, strict=False):  # the last share is the party's own
             secret = masks.agree(self._sealing, end)
             key = masks.seal_key(secret, session, self._seal_end, end)
             to_open[end.party] = masks.seal_key(secret, session, end, self._seal_end)
@@ -105,7 +100,7 @@ class Party:
         return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
 
     def _check_neighbours(self, keys: list[messages.Key]) -> tuple[list[End], dict[int, bytes]]:
-        """Check the neighbours' signed keys; return their sealing keys and their mask keys."""
+        """Check the neighbours' signed keys; return their sealing keys, and their mask keys by party."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
         public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]
@@ -162,7 +157,7 @@ class Party:
                 f"party {self.party} got {len(signers)} signatures of the survivors' list, fewer than {quorum}."
             )
         survivors, end = messages.unpack_survivors(self._survivors, self.session.parties), messages.SHARE_BYTES
-        shares = sorted(self._held.items())  # disclose one of the two of each party, then delete both
+        shares = sorted(self._held.items())  # disclose one of the two shares of each party's secrets, then delete both
         self_masks = [(who, both[:end]) for who, both in shares if who in survivors]
         mask_keys = [(who, both[end:]) for who, both in shares if who not in survivors]
         self._due = None
@@ -182,7 +177,7 @@ class Party:
         return messages.pack_keys(self._seal_end.key, self._mask_end.key)
 
     def _seats(self) -> frozenset[int]:
-        """Return the parties that may be our neighbours, a public list that the server cannot choose."""
+        """Return the parties that may be this party's neighbours, a public list that the server cannot choose."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

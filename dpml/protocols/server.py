@@ -14,59 +14,58 @@ from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError, Roster
 from dpml.protocols.session import Session, Stage, seat
 
-_MOST_TRIES = 5000  # sets of shares tried for one secret
+_MOST_TRIES = 5000  # sets of shares that are tried for one secret
 _SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
 
 
 class Server:
-    """The server as a state machine: `receive` takes the parties' messages, `advance` ends a stage and answers.
+    """The server as a state machine: `receive` takes the parties' messages, `advance` ends a stage and returns answers.
 
-    After the last stage `total` is the sum in the ring over the `survivors`.
+    After the last stage, `total` is the sum modulo 2^64 over the `survivors`.
     """
 
     def __init__(self, session: Session) -> None:
         self.session, self.stage = session, Stage.KEYS
         self._seats = seat(session.parties, session.topology.degree, session.name)
         self._waiting = set(range(session.parties))
-        self._keys: dict[int, tuple[bytes, bytes, bytes]] = {}  # sealing, masking, and their signature
-        self._public: set[bytes] = set()  # all public keys
+        self._keys: dict[int, tuple[bytes, bytes, bytes]] = {}  # sealing key, masking key, their signature
+        self._public: set[bytes] = set()  # the public keys of all parties
         self._probe = X25519PrivateKey.generate()  # detects keys with which no key agreement is possible
         self._commitments: dict[int, bytes] = {}
         self._inbox: dict[int, bytearray] = {}  # the sealed shares for each party, as INBOX has them
-        self._survivors = b""  # the list of survivors
+        self._survivors = b""  # the list of survivors as bytes
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
         self._left_out: dict[int, frozenset[int]] = {}  # for each party: the senders whose shares it cannot decrypt
         self._vectors: dict[int, Ring] = {}  # kept until the survivors are known, on a complete graph
-        self.liars: dict[int, str] = {}  # parties that were left out, or whose shares were left out, and the reason
+        self.liars: dict[int, str] = {}  # parties that were left out or sent wrong shares, and the reason
         self._signatures: dict[int, bytes] = {}  # signatures on the list of survivors
         self._shares: dict[int, bytearray] = {}  # shares of one secret of each party: (holder, share), packed
         self._answered: set[int] = set()
 
     @property
     def waiting(self) -> frozenset[int]:
-        """The parties whose message of this stage has not come yet."""
+        """The parties whose message of this stage has not arrived yet."""
         return frozenset(self._waiting)
 
     @property
     def survivors(self) -> Index:
-        """The parties that are in the sum, ascending."""
+        """The parties that are in the sum, in ascending order."""
         return np.array(sorted(self._beside), dtype=np.intp)
 
     @property
     def beside(self) -> Array:
-        """The open numbers that the survivors sent with their masked vectors, in their order: (survivors, beside)."""
+        """The numbers that the survivors sent openly with their masked vectors: (survivors, beside)."""
         return np.stack([self._beside[party] for party in self.survivors])
 
     @property
     def total(self) -> Ring:
-        """The sum, (length,)."""
         if self.stage is not Stage.DONE:
             raise ProtocolError(f"there is no sum yet: the server waits for {self.stage.name}.")
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Take a party's message and return its sender. `expected` is the sender by the channel, if that is known.
+        """Accept a party's message and return its sender, which must be `expected` if the connection identifies it.
 
         Raises:
             RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.
@@ -99,10 +98,7 @@ class Server:
         return sender
 
     def advance(self) -> dict[int, bytes]:
-        """End the stage and return the answers to the parties that have sent; the others drop out.
-
-        There are no answers after the last stage.
-        """
+        """End the stage; return the answers to the parties that sent their message. The others drop out."""
         if self.stage is Stage.MASKED:
             self._leave_out()
         present = sorted(self._answered)
@@ -122,7 +118,6 @@ class Server:
         return {who: messages.pack(kind, self.session.name, who, body(who)) for who in present}
 
     def _answer(self) -> tuple[Kind, Callable[[int], bytes]]:
-        """Return the kind of this stage's answers, and a function for the body to each party."""
         match self.stage:
             case Stage.KEYS:
                 public = {who: messages.pack_keys(*keys[:2]) for who, keys in self._keys.items()}
@@ -136,7 +131,7 @@ class Server:
                 self._survivors = messages.pack_survivors(self._beside, self.session.parties)
                 return Kind.SURVIVORS, lambda _: self._survivors
         signed = messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
-        return Kind.SIGNATURES, lambda _: signed  # a party requires this many
+        return Kind.SIGNATURES, lambda _: signed  # a party requires `quorum` signatures
 
     # Incoming messages.
 
@@ -170,7 +165,7 @@ class Server:
             raise RefusedError(f"party {content.party} reports that shares do not open, first those of {left_out[0]}.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
-        self._beside[content.party] = beside.copy()  # a view would keep the whole message
+        self._beside[content.party] = beside.copy()  # without a copy, the whole message would stay in memory
         self._left_out[content.party] = frozenset(left_out)
         if self._complete:
             self._vectors[content.party] = vector.copy()
@@ -182,7 +177,7 @@ class Server:
         return self.session.topology.degree == self.session.parties - 1
 
     def _leave_out(self) -> None:
-        """Sum the vectors without a small set of parties, so that all others share masks, no matter who lied."""
+        """Leave out a few parties, so that the others can read each other's shares, and sum the others' vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():
@@ -237,7 +232,7 @@ class Server:
     # The last stage.
 
     def _unmask(self) -> None:
-        """Remove the self masks of the survivors, and the pair masks that they share with drop-outs."""
+        """Subtract the self masks of the survivors, and the masks that survivors share with drop-outs."""
         total = np.zeros_like(self._total)
         for party in sorted(self._commitments):
             own = self._mask_end(party)
@@ -267,9 +262,9 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
-        """Return a party's secret from `threshold` shares, first those of holders who have not lied.
+        """Return a party's secret from `threshold` shares that give a secret which `fits`.
 
-        If they do not fit, other sets of shares are tried, and the holders of wrong shares are named.
+        Shares of holders who have not lied are tried first. The holders of wrong shares are recorded in `liars`.
         """
         shares, threshold = np.frombuffer(self._shares.get(party, b""), _SHARE), self.session.topology.threshold
         if len(shares) < threshold:
@@ -297,7 +292,7 @@ class Server:
 
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Yield each subset of `size` of `count` places once, beginning with those that omit few of the first places."""
+    """Yield each set of `size` of `count` numbers once; the first sets omit few of the smallest numbers."""
     for more in range(count - size + 1):
         for out in combinations(range(size + more), more):
             if not more or out[-1] < size + more - 1:  # other subsets were yielded before
@@ -305,7 +300,6 @@ def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
 
 
 def _secret(shares: Any) -> bytes | None:
-    """Return the secret of these shares, or None if they are not shares of one secret."""
     try:
         holders = shamir.holders_of(shares["holder"])
         return shamir.join(shamir.reconstruct(holders, shares["share"].astype(np.uint64)))

@@ -1,8 +1,8 @@
-"""The public parameters of a run of secure aggregation, its stages, and which parties share masks.
+"""Define the public parameters of a run of secure aggregation, its stages, and which parties share masks.
 
-The mask-sharing graph is complete, or the ring of Bell, Bonawitz, Gascon, Lepoint & Raykova 2020 (CCS), on which every
-party has the k/2 nearest neighbours on either side. k and the threshold t are the least for which a union bound over
-three failures holds: docs/secure_aggregation.md ("What the ring needs").
+All pairs of parties share masks, or each party and its k/2 nearest neighbours on either side of a ring (Bell, Bonawitz,
+Gascon, Lepoint & Raykova 2020, CCS). k and the threshold t are the least for which the probabilities of three failures
+are small enough: docs/secure_aggregation.md ("What the ring needs").
 """
 
 import hashlib
@@ -23,16 +23,16 @@ PROTOCOL = b"dpml secagg %d" % VERSION
 
 _LONGEST = 1 << 28  # entries of 8 bytes: a message of 2 GiB
 SECURITY = 2.0**-40
-"""The allowed probability of the first two failures, in which privacy would be lost."""
+"""The allowed probability that a ring violates privacy (the first two failures)."""
 FAILURE = 2.0**-30
-"""The allowed probability of the third failure, a run without a sum."""
+"""The allowed probability that a run on a ring ends without a sum (the third failure)."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """The degree k (M - 1: complete), the threshold t, and the least number of survivors for which they were chosen.
+    """Which parties share masks: each with `degree` others, of which `threshold` can reconstruct a secret.
 
-    `colluders` is the number of colluding parties that the bounds allow for.
+    A run with fewer than `quorum` survivors has no sum. Up to `colluders` parties may collude with the server.
     """
 
     degree: int
@@ -42,10 +42,10 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """Return the least quorum that only one list of survivors can reach, even with a malicious server: > (M + C)/2.
+    """Return the least number of signatures, above (M + C)/2, that only one list of survivors can get.
 
-    Honest parties sign one list, but colluders any number. Two lists with q signatures would each need q - C different
-    honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6: 2t > M + C).
+    Honest parties sign one list, but C colluders of a malicious server sign any number. Two lists with q signatures
+    would each need q - C different honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6).
     """
     return (parties + colluders) // 2 + 1
 
@@ -55,10 +55,10 @@ def _default_colluders(parties: int) -> int:
 
 
 def complete(parties: int, threshold: int | None = None) -> Topology:
-    """Return the complete graph (Bonawitz et al. 2017), which never fails and needs quadratic work at the server.
+    """Return the topology in which all pairs share masks (Bonawitz et al. 2017); the server's work is quadratic in M.
 
-    Any `threshold` parties can end the run. It protects against a malicious server and ``2 threshold - M - 1``
-    colluders; the default is the least threshold for fewer than a third, which is two thirds of all, rounded up.
+    Any `threshold` parties suffice for a sum. It protects against a malicious server with ``2 threshold - M - 1``
+    colluders; the default is the least threshold for fewer than M/3 colluders, two thirds of M, rounded up.
     """
     t = least_quorum(parties, _default_colluders(parties)) if threshold is None else threshold
     if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
@@ -78,23 +78,23 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree for fewer than a share `colluders` of colluders and `dropouts` of drop-outs.
+    """Return the ring of least degree if less than these shares of the parties collude and drop out.
 
-    None when even M - 1 neighbours do not satisfy the bounds, or when the bounds need the complete graph.
+    None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
     C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
     for degree in range(2, parties - 1, 2):
-        # the seats on one side of a party are all among the lost ones
+        # first failure: all neighbours on one side of a party collude or drop out
         cut = parties * math.prod(max(C + D - i, 0) / (parties - i) for i in range(degree // 2))
         if cut > security:
             continue
-        # P(at least i), summed from the small end so that tails keep their precision
+        # P(at least i colluding neighbours), summed from the small end so that tails keep their precision
         caught = (parties - C) * np.cumsum(_hypergeometric(parties - 1, C, degree)[::-1])[::-1]
         allowed = np.flatnonzero(cut + caught <= security)
         if not allowed.size:
             continue
         t = max(2, int(allowed[0]))
-        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k remain)
+        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k neighbours remain)
         itself = np.cumsum(_hypergeometric(parties - 1, parties - D - 1, degree))
         if D * others[t - 1] + (parties - D) * itself[t - 2] <= failure:
             return Topology(degree, t, parties - D, C)
@@ -102,7 +102,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return the complete graph, unless a ring needs at most half its degree; it is secure against `colluders`."""
+    """Return the topology that protects against so many colluders: complete, or a ring if that halves the masks."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
@@ -110,7 +110,7 @@ def choose(parties: int, colluders: int = 0) -> Topology:
 
 
 def seated(parties: int, degree: int, name: bytes) -> list[int]:
-    """Return the parties in their public order on the ring of the session `name`, or by number if all are neighbours.
+    """Return the parties in their public order on the ring of the session `name`; by number if all are neighbours.
 
     The order is that of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
     """
@@ -122,7 +122,7 @@ def seated(parties: int, degree: int, name: bytes) -> list[int]:
 
 @lru_cache(maxsize=4)
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """Return the neighbours of every party, in ascending order: the nearest on either side, as they are `seated`."""
+    """Return the neighbours of every party, in ascending order: the nearest on either side of the ring (`seated`)."""
     ring = seated(parties, degree, name)
     if degree == parties - 1:
         return tuple((*ring[:k], *ring[k + 1 :]) for k in ring)
@@ -150,16 +150,16 @@ def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
 
 @dataclass(frozen=True)
 class Session:
-    """The public parameters that all parties know before a run.
+    """The public parameters of a run, which all parties know in advance.
 
     Attributes:
         parties: the number of parties M.
         length: entries of a vector.
         topology: which parties share masks, and the threshold.
-        beside: the number of floats that a party sends openly with its masked vector, used only if it is in the sum.
-        name: 16 bytes; on a ring they determine the seats, so nobody can choose them or use them again.
-        identities: the Ed25519 verification key of every party; none until the parties are enrolled.
-        roster: the hash of all fresh keys of a run (`dpml.protocols.messages`); none until they are known.
+        beside: the number of floats that a party sends openly with its masked vector.
+        name: 16 random bytes, never used before, which determine the parties' places on a ring.
+        identities: the Ed25519 verification key of every party; () until the parties are enrolled.
+        roster: the hash of all fresh keys of a run (`dpml.protocols.messages`); empty until they are known.
     """
 
     parties: int
@@ -197,26 +197,26 @@ class Session:
 
     @cached_property
     def context(self) -> bytes:
-        """The value that every key and signature of the session is bound to: SHA-256 of all public parameters.
+        """The SHA-256 of all public parameters, to which every key and signature of the session is bound.
 
-        ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each,
-        little-endian) | roster | identities``. The roster is empty in KEYS, and that of the run from then on.
+        ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each, little-endian)
+        | roster | identities``. In the message KEYS the roster is empty.
         """
         numbers = struct.pack("<7Q", self.parties, self.length, self.beside, *astuple(self.topology))
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session bound to the keys of one run."""
+        """Return the session of one run, whose `roster` is part of all later keys and signatures."""
         return replace(self, roster=roster)
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
-        """Return a new session; the default topology depends on the number of parties."""
+        """Return a new session, by default with the topology of `choose`."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
 
 
 class Stage(IntEnum):
-    """The message that the server is waiting for."""
+    """The kind of message that the server waits for."""
 
     KEYS = 0
     SHARES = 1

@@ -1,4 +1,4 @@
-"""Shamir's secret sharing (1979) of byte strings, over the prime field of 2^31 - 1 elements, in NumPy.
+"""Split byte strings by Shamir's secret sharing (1979), over the prime field of 2^31 - 1 elements.
 
 A secret of 32 bytes is nine limbs of 30 bits, each the value at 0 of a random polynomial of degree t - 1; the share of
 holder x (a number in 1, 2, ..., 2^31 - 2) is the polynomials' values at x. Any t shares determine the secret; t - 1
@@ -23,16 +23,16 @@ _LIMB_BITS = 30  # below the prime, so that every limb is a field element
 
 
 def split(secret: bytes) -> Field:
-    """Return the limbs of a secret, least significant first: (LIMBS,)."""
+    """Return a secret as field elements (limbs) of 30 bits, least significant first: (LIMBS,)."""
     number = int.from_bytes(secret, "little")
     return np.array([number >> _LIMB_BITS * i & (1 << _LIMB_BITS) - 1 for i in range(LIMBS)], dtype=np.uint64)
 
 
 def join(limbs: Field) -> bytes:
-    """Return the secret with these limbs.
+    """Return the secret that consists of these limbs.
 
     Raises:
-        ValueError: no secret has these limbs; they come from shares that do not belong together.
+        ValueError: no secret has these limbs, so they come from shares of different secrets.
     """
     number = sum(int(limb) << _LIMB_BITS * i for i, limb in enumerate(limbs))
     if max(limbs) >> np.uint64(_LIMB_BITS) or number >> 8 * SECRET_BYTES:
@@ -47,17 +47,17 @@ def share(secrets: Field, holders: Field, threshold: int) -> Field:
 
 
 def reconstruct(holders: Field, shares: Field) -> Field:
-    """Return the shared elements, (k,), from shares (t, k) of the holders (t,), t being the threshold."""
+    """Return the secrets (k,) from shares (t, k) of the holders (t,), t being the threshold."""
     return _matmul(_weights_at_zero(holders.tobytes())[None], shares)[0]
 
 
 def holders_of(parties: Sequence[int] | NDArray[np.uint32]) -> Field:
-    """Return the points of the shares of parties, numbered from 0; the secret is at 0."""
+    """Return the points at which the polynomials are evaluated for these parties; the secret is the value at 0."""
     return np.array(parties, dtype=np.uint64) + np.uint64(1)
 
 
 def _uniform(shape: tuple[int, int], entropy: Callable[[int], bytes] = os.urandom) -> Field:
-    """Draw uniform field elements: 31 random bits, drawn again for the one value that is not an element."""
+    """Draw uniform field elements."""
     size = shape[0] * shape[1]
     elements = np.frombuffer(entropy(4 * size), dtype="<u4") & PRIME
     while np.any(again := elements == PRIME):
@@ -66,7 +66,6 @@ def _uniform(shape: tuple[int, int], entropy: Callable[[int], bytes] = os.urando
 
 
 def _powers(x: Field, count: int) -> Field:
-    """Return x^0 ... x^(count - 1), (n, count)."""
     powers = np.ones((len(x), count), dtype=np.uint64)
     for k in range(1, count):
         powers[:, k] = powers[:, k - 1] * x % PRIME
@@ -74,7 +73,7 @@ def _powers(x: Field, count: int) -> Field:
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """Return AB modulo the prime, 11 bits of B at a time: sums of 2^11 products, below 2^53, are exact in floats."""
+    """Return AB modulo the prime, with B in parts of 11 bits, so that sums of 2^11 products are exact in floats."""
     parts = np.concatenate([B >> shift & 0x7FF for shift in (0, 11, 22)], axis=1).astype(np.float64)
     products = (A[:, some].astype(np.float64) @ parts[some] for some in blocks(len(B), most=1 << 11))
     low, middle, high = np.split(sum(part.astype(np.uint64) % PRIME for part in products) % PRIME, 3, axis=1)
@@ -92,7 +91,6 @@ def _weights_at_zero(holders: bytes) -> Field:
 
 
 def _product(factors: Field) -> Field:
-    """Return the products of the rows."""
     product = np.ones(len(factors), dtype=np.uint64)
     for column in factors.T:
         product = product * column % PRIME

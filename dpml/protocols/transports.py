@@ -1,4 +1,4 @@
-"""The transport of a session's messages within one process, and the outcome of a session."""
+"""Carry the messages of a session within one process, and define the outcome of a session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,20 +16,19 @@ from dpml.protocols.session import Session, Stage
 
 @dataclass(frozen=True)
 class Traffic:
-    """The bytes of messages between the server and every party: `sent` and `received` by the party, (M,)."""
+    """The bytes of messages that every party `sent` to and `received` from the server, (M,)."""
 
     sent: Index
     received: Index
 
     @property
     def server(self) -> int:
-        """All bytes that the server sent and received."""
         return int(self.sent.sum() + self.received.sum())
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sum (length,) over n survivors, in the ring; their open numbers (n, beside); refused messages; traffic."""
+    """The sum (length,) modulo 2^64 over n survivors, their openly sent numbers `beside` (n, beside), and traffic."""
 
     total: Ring
     survivors: Index
@@ -43,7 +42,7 @@ Dropouts = Mapping[int, Stage]
 
 
 Transport = Callable[[Session, Ring, Array | None, Dropouts | None], Outcome]
-"""A way to carry the messages of a session, with inputs (M, length) and open numbers (M, beside).
+"""A function that runs a session, given the parties' vectors (M, length) and openly sent numbers (M, beside).
 
 It first enrols the parties, with new signing keys.
 """
@@ -52,7 +51,7 @@ It first enrols the parties, with new signing keys.
 def in_process(
     session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
 ) -> Outcome:
-    """Run a session with all parties in this process. Every message is encoded to bytes and decoded."""
+    """Run a session with all parties in this process; every message is encoded as bytes and decoded."""
     silent = dropouts or {}
     session, signers = enrol(session)
     server = Server(session)
@@ -79,7 +78,7 @@ def in_process(
 
 
 def advance(server: Server, refused: Sequence[str]) -> Mapping[int, bytes]:
-    """Call `Server.advance`; if it ends the run, the error also gives the first refused message."""
+    """Call `Server.advance`. If the run ends without a sum, the error also gives the first refused message."""
     try:
         return server.advance()
     except ProtocolError as error:

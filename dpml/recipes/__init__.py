@@ -1,4 +1,4 @@
-"""Training recipes: plain data, in dpml's own keys or those of other frameworks, and the privacy they guarantee."""
+"""Check the privacy of other frameworks' training runs, described as plain data (recipes)."""
 
 from dpml.recipes.frameworks import recipe_of
 from dpml.recipes.judge import Judged, certificate_of, judge, sentence

@@ -1,8 +1,7 @@
-"""Read recipes from files and KEY=VALUE words: in dpml's keys, or as arguments of Flower's and Opacus's classes.
+"""Read training recipes from files and KEY=VALUE words, in dpml's keys or as arguments of classes of Flower or Opacus.
 
 The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.28), and
-of Opacus's PrivacyEngine.make_private (1.5). The configuration files of Flower and Opacus have no keys for privacy, so
-a recipe has the arguments under the name of the class.
+of Opacus's PrivacyEngine.make_private (1.5).
 """
 
 import math
@@ -23,9 +22,9 @@ _FLOWER = {
     "DifferentialPrivacyServerSideFixedClipping": _CENTRAL,
     "DifferentialPrivacyClientSideFixedClipping": _CENTRAL,
 }
-_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # and with defaults:
+_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # those without defaults
 _OPACUS_ALSO = ("poisson_sampling", "clipping", "drop_last")
-_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # of Opacus
+_ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}  # for Opacus
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
@@ -54,7 +53,7 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
 
 
 def is_word(text: str) -> bool:
-    """Return whether a word of the command line is KEY=VALUE, not a file."""
+    """Return whether a word of the command line is KEY=VALUE, and not the name of a file."""
     return re.match(r"[A-Za-z_]+=", text) is not None
 
 
@@ -73,7 +72,7 @@ def _positive(where: str, said: Any) -> float:
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
-    """Return the recipe; raise UserError if it differs from a value that the framework implies (`said`)."""
+    """Return the recipe; raise UserError if a value differs from the one that the framework implies (`said`)."""
     due = typed({"rounds": 1, "delta": recipe.delta, **said})
     for key in said:
         means = getattr(due, key)
@@ -88,7 +87,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
-    own = {"unit": "client", "weight": None} | own  # FedAvg weights a client by its number of records
+    own = {"unit": "client", "weight": None} | own  # FedAvg weights clients by their numbers of records
     if name == "LocalDpMod":
         if given["delta"] >= 1:
             raise UserError(f"{where}.delta must lie below 1.")
@@ -98,24 +97,24 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         if "claimed_eps" not in own and recipe.delta == given["delta"]:  # the claim is for this delta only
             recipe = replace(recipe, claimed_eps=given["epsilon"])
         return _of_clients(recipe)
-    told = given["num_sampled_clients"]
+    sampled = given["num_sampled_clients"]
     common = {"clip": given["clipping_norm"], "noise_multiplier": given["noise_multiplier"], "noise_by": "server"}
-    recipe = _agreeing(where, typed(common | {"clients": told} | own), common)
-    share = told / recipe.clients
+    recipe = _agreeing(where, typed(common | {"clients": sampled} | own), common)
+    share = sampled / recipe.clients
     if share < 1 and recipe.client_sampling == "none":  # FedAvg draws this many clients uniformly
         recipe = typed(common | own | {"client_sampling": "fixed", "client_rate": share})
     recipe = _of_clients(recipe)
     # Flower scales the noise for `num_sampled_clients`, but averages over the clients that answer
     if recipe.neighbours == "add_remove" or recipe.client_sampling in ("poisson", "shuffled"):
-        why = "not proven: the mean is of as many clients as come: use neighbours=replace, client_sampling=fixed"
+        why = "not proven: the number of clients in a mean varies: use neighbours=replace and client_sampling=fixed"
         return replace(recipe, unproven=recipe.unproven or why)
-    weight = recipe.weight and recipe.weight * told / (recipe.in_round - recipe.dropouts)
+    weight = recipe.weight and recipe.weight * sampled / (recipe.in_round - recipe.dropouts)
     return replace(recipe, weight=weight)
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Return the recipe, unproven for records: Flower clips a client's update, which one record can change fully."""
-    why = "not proven: clip is of a client's whole update, not of a record's part: use unit=client"
+    """Return the recipe; nothing is proven for records, because Flower clips the update of a whole client."""
+    why = "not proven: clip is for a client's whole update, not for a record's contribution: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 
 

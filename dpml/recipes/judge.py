@@ -1,6 +1,6 @@
-"""Judge a recipe in every view: the eps that is claimed, the eps that is proven, and the eps that an attack reaches.
+"""Compute the claimed, proven and attacked eps of a training recipe against every observer.
 
-docs/privacy.md ("Views of a training recipe") says which noise counts in a view, and when sampling amplifies.
+docs/privacy.md ("Views of a training recipe") says which noise protects against whom, and when sampling amplifies.
 """
 
 import json
@@ -16,7 +16,7 @@ from dpml.privacy.sampled import SampledGaussian, Sampling
 from dpml.recipes.recipe import TrainingRecipe
 from dpml.release.verify import CERTIFICATE
 
-_LEAST = 1e-8  # the least noise per clip; with less, privacy losses overflow
+_LEAST = 1e-8  # the least noise per clip for which privacy losses do not overflow
 SEES = {
     "release": "whoever sees the final model",
     "aggregate": "whoever sees every round's model",
@@ -29,7 +29,7 @@ _NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zer
 
 @dataclass(frozen=True)
 class Judged:
-    """The privacy of one view of a recipe.
+    """The privacy of a training recipe against one observer (`view`).
 
     Attributes:
         view, unit: the view, and the protected unit.
@@ -38,7 +38,7 @@ class Judged:
         proven: the eps that is proven if the training follows the recipe; inf: nothing is proven.
         attacked: an eps that an attack reaches; None: no attack is computed.
         source: the proof, or the reason why nothing is proven.
-        pair: the noisy sums that the view sees.
+        pair: the noisy sums that the observer sees.
     """
 
     view: View
@@ -52,7 +52,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """The verdict on the claim: holds, false, or not proven; a dash without a claim."""
+        """The verdict on the claimed eps: holds, false, or not proven; a dash if nothing is claimed."""
         if self.claimed is None:
             return "-"
         if self.proven <= self.claimed:
@@ -61,14 +61,13 @@ class Judged:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The values for JSON."""
         return {key: value for key, value in vars(self).items() if key != "pair"} | {"verdict": self.verdict}
 
 
 def judge(recipe: TrainingRecipe) -> list[Judged]:
-    """Judge every view of a recipe, from the one that sees least to the one that sees most."""
+    """Return the privacy of a recipe against every observer, in ascending order of what they see."""
     views: list[View] = ["release", "aggregate"]
-    if recipe.clients > 1 or recipe.noise_by != "server":  # else one curator has all records
+    if recipe.clients > 1 or recipe.noise_by != "server":  # otherwise one curator has all records
         views += [] if recipe.secure_sum else ["client"]
         views += ["transcript", "colluders"] if recipe.colluders else ["transcript"]
     return [_judged(recipe, view) for view in views]
@@ -80,7 +79,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
         return Judged(view, unit, delta, claimed, math.inf, None, recipe.unproven)
     noise = _noise(recipe, view)
     if noise == 0:
-        why = "noise_by=server: what it gets has none" if recipe.noise else "there is no noise"
+        why = "with noise_by=server, messages have no noise" if recipe.noise else "there is no noise"
         return Judged(view, unit, delta, claimed, math.inf, math.inf, why)
     why_not = _open(recipe, view) or (f"noise {noise:g} per clip is too little to count" if noise < _LEAST else None)
     if why_not:
@@ -97,7 +96,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return the noise per clip that is certain to be added and that the view does not know."""
+    """Return the noise per clip that is certain to be added and that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
@@ -108,7 +107,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Return whether only the noise of the unit's own client counts in a sum."""
+    """Return whether only the noise of the protected unit's own client is certain to be in a sum."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
@@ -118,24 +117,22 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
     hidden = recipe.noise_by == "server"
     way = recipe.row_sampling if recipe.unit == "record" else recipe.client_sampling
     if recipe.tuning == "private":
-        return "private data chose settings in runs that are not counted (tuning)"
+        return "the settings were chosen on private data, which is not accounted for (tuning=private)"
     if recipe.noise_by == "shared" and recipe.client_sampling == "poisson":
-        return "how many clients share the noise is random (noise_by=shared, client_sampling=poisson)"
+        return "the number of clients that share the noise is random (noise_by=shared, client_sampling=poisson)"
     if hidden and recipe.weight is None:
-        return "how the server weighs clients is not known: give weight, 1 where all have as many records"
+        return "the weights of the clients are unknown: set weight, which is 1 if all clients have as many records"
     if came and recipe.weight != 1:
-        return "shares of a mean change for all when one comes or goes (weight): use neighbours=replace or zero_out"
+        return "an added unit changes the weights of all others (weight): use neighbours=replace or zero_out"
     uneven = recipe.most_in_round != recipe.in_round or recipe.clients % recipe.in_round
     if not hidden and recipe.client_sampling == "shuffled" and uneven:
-        return "the last clients of an epoch are fewer, with less noise: use a client_rate of equal batches"
+        return "the last batch of an epoch has fewer clients and less noise: use a client_rate with equal batches"
     if recipe.unit == "record" and recipe.local_steps > 1 and hidden and recipe.clients > 1:
-        return (
-            "a record moves later local steps by more than clip; clip updates (unit=client) or add noise in each step"
-        )
+        return "a record changes later local steps, too, by more than clip: use unit=client or noise_by=clients"
     if came and way in ("fixed", "shuffled"):
-        return f"with {way} batches all records' chances change when one comes or goes: use neighbours=replace"
+        return f"with {way} batches, an added unit changes how all others are sampled: use neighbours=replace"
     if came and recipe.unit == "client" and not hidden:
-        return "a client that goes takes its noise along, and who is there is seen: use neighbours=zero_out"
+        return "a removed client removes its noise, too, and it is seen who takes part: use neighbours=zero_out"
     return None
 
 
@@ -165,26 +162,26 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
         elif recipe.row_sampling != "none":
             sampling = recipe.row_sampling
     if rate == 1:
-        sampling = "none"  # all of them, always
+        sampling = "none"  # all units are in every sum
     if sampling == "none" and present == 1:
         rounds, steps = rounds * steps, 1
     return SampledGaussian(noise, rounds, recipe.neighbours, sampling, rate, present, steps)
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """Return the share of clients in a round; for a fixed number of clients, this number is rounded up."""
+    """Return the share of clients in a round. If the number of clients is fixed, it is rounded up."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return the largest number of batches that contain one unit, which is in one batch of every epoch."""
+    """Return the largest number of batches with a given unit, which is in one batch of every epoch."""
     return math.ceil(batches / math.floor(1 / rate * (1 + 1e-12)))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Return whether the recipe itself can produce the worst-case pair, so that a test of it attacks the view.
+    """Return whether some data attain the worst case of the proof, so that attacks on it are attacks on the recipe.
 
     A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """
@@ -195,12 +192,12 @@ def _attained(recipe: TrainingRecipe, view: View) -> bool:
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:
-    """Return the claimed eps, or the eps of the formula; None if nothing is claimed."""
+    """Return the claimed eps, or the eps of the claimed formula; None if nothing is claimed."""
     if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
         return recipe.claimed_eps
-    moved = 2 if recipe.neighbours == "replace" else 1
+    sensitivity = 2 if recipe.neighbours == "replace" else 1
     rounds = recipe.rounds * recipe.local_steps
-    each = moved / recipe.noise * math.sqrt(2 * math.log(1.25 / recipe.delta))
+    each = sensitivity / recipe.noise * math.sqrt(2 * math.log(1.25 / recipe.delta))
     if recipe.formula == "clt":
         rate = recipe.row_rate if recipe.unit == "record" else recipe.client_rate
         if recipe.noise**2 * 600 < 1:
@@ -210,7 +207,7 @@ def claimed_eps(recipe: TrainingRecipe) -> float | None:
 
 
 def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return one sentence for a paper's section on privacy."""
+    """Return one sentence that states the guarantees, for a paper's section on privacy."""
     by_eps: dict[str, list[str]] = {}
     for each in found:
         key = "" if math.isinf(each.proven) else written(each.proven)
@@ -227,13 +224,13 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return the file content of a certificate for `dpml verify`, of all views that are Gaussian releases."""
+    """Return the content of a certificate for `dpml verify`, for observers of Gaussian releases without sampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:
             pair = each.pair
-            moved = replace(pair, noise=1.0).moved
-            message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": moved}
+            sensitivity = replace(pair, noise=1.0).ratio
+            message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
         raise UserError("no view can have a certificate, because none is a Gaussian release without sampling.")

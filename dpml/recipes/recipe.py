@@ -1,4 +1,4 @@
-"""A training recipe as plain values: clipping, noise, sampling, colluders and claims."""
+"""Describe a training run with noise as plain values: clipping, noise, sampling, colluders and claims."""
 
 import math
 from collections.abc import Mapping
@@ -16,8 +16,8 @@ By = Literal["server", "clients", "shared"]
 Tuned = Literal["none", "public", "private"]
 Formula = Literal["textbook", "textbook_sum", "clt"]
 
-MOST = 10**7  # rounds, clients
-_LOUDEST = 1e6  # beyond it, privacy losses vanish in floating-point numbers
+MOST = 10**7  # the largest number of rounds or clients
+_LOUDEST = 1e6  # with more noise, privacy losses vanish in floating-point numbers
 _WORDS = {"true": True, "false": False, "null": None}
 Count = Annotated[int, between(1, MOST)]
 Rate = Annotated[float, between(1e-6, 1)]
@@ -25,7 +25,7 @@ Rate = Annotated[float, between(1e-6, 1)]
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """How a model is trained with Gaussian noise on sums of clipped parts.
+    """A description of a training with Gaussian noise on sums of clipped contributions.
 
     Args:
         rounds: the number of released sums; each has at most one update of a client.
@@ -33,17 +33,17 @@ class TrainingRecipe:
         unit: the protected unit: one `record`, or all records of one `client`.
         neighbours: one unit is replaced (`replace`), added or removed (`add_remove`), or contributes 0 (`zero_out`).
         clip: the largest L2 norm of a unit's contribution to a sum.
-        noise_multiplier: the standard deviation of the noise, divided by `clip`: of the sum's noise, or with
-            noise_by=clients of the noise in every message.
-        std: the standard deviation itself, instead of the multiplier.
-        weight: the largest weight of a unit in a weighted sum whose noise is meant for weights of 1; None: unknown. If
-            clients add noise, messages are weighted together with their noise.
+        noise_multiplier: the standard deviation of the noise in the sum, divided by `clip`; with noise_by=clients, of
+            the noise in every message.
+        std: the standard deviation of this noise, instead of the multiplier.
+        weight: the largest weight of a unit in a weighted sum whose noise was chosen for weights of 1; None: unknown.
+            If clients add noise, the weights apply to their noise, too.
         noise_by: the `server` adds all noise to the sum, the `clients` each add their own, or it is `shared`: each of n
             clients adds 1/n of the variance.
         clients: the number of clients.
         client_sampling, client_rate: how the clients of a round are chosen, and their share.
         row_sampling, row_rate: how the records of a client's step are chosen, and their share.
-        local_steps: a client's steps in a round; each has its own noise if the unit is a record.
+        local_steps: the number of a client's steps in a round; each has its own noise if the unit is a record.
         secure_sum: whether the server sees only sums of messages.
         colluders: the number of clients that tell the server everything they know.
         dropouts: the number of clients in a round whose messages may be missing.
@@ -99,20 +99,20 @@ class TrainingRecipe:
 
     @property
     def in_round(self) -> int:
-        """The number of clients that are certain to be in a round, or its average if the number is random."""
+        """The least number of clients in a round, or the average number if it is random."""
         return max(1, math.floor(self.clients * self.client_rate * (1 + 1e-9)))
 
     @property
     def most_in_round(self) -> int:
-        """The largest number of clients in a round, if it is random only by rounding."""
+        """The largest number of clients in a round, unless clients are sampled independently."""
         return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
 
     @property
     def noise(self) -> float:
-        """The standard deviation of the noise, divided by a unit's largest contribution to the sum."""
+        """The standard deviation of the noise, divided by the largest contribution of a unit to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
         weight = self.weight or 1.0
-        # weights may be of noisy messages: one below 1 then reduces no contribution relative to the client's noise
+        # if clients add noise, a weight below 1 reduces contribution and noise alike
         return over / (weight if self.noise_by == "server" else max(weight, 1.0))
 
 
@@ -120,7 +120,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """Return the recipe with these keys and values, which may be text."""
+    """Return the recipe with these keys and values; values may be text."""
     refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:
@@ -129,7 +129,7 @@ def typed(content: Mapping[str, Any]) -> TrainingRecipe:
 
 
 def plain(value: Any) -> Any:
-    """Return the number or truth value that a text stands for: YAML 1.1 reads 1e-5 as text."""
+    """Return the number or truth value that a text means, because YAML 1.1 reads 1e-5 as text."""
     if isinstance(value, str):
         with suppress(ValueError):
             return _WORDS[value] if value in _WORDS else float(value)

@@ -1,1 +1,1 @@
-"""Releases of models: proofs, statements, certificates, the ledger of spent budgets, and the published file."""
+"""Publish models: guarantees, statements, certificates, and the ledger of spent budgets."""

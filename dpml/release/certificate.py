@@ -1,8 +1,8 @@
-"""Certificates: they describe each message of a release in numbers from which `verify.py` computes eps without dpml.
+"""Write certificates: numbers about a release's noise from which `verify.py` computes eps without dpml.
 
-`dpml.release.verify` defines the format. If the verifier does not know the messages of a release, the certificate
-contains the result of the proof (mu or eps) instead, marked as `stated`. If there is no such result either, it contains
-no message, and nothing can be verified.
+A certificate describes every message of the release (`dpml.release.verify` defines the format). If the verifier does
+not know the kind of message, the certificate contains the proven mu or eps instead, marked as `stated`. If there is
+none either, nothing can be verified.
 """
 
 from collections.abc import Sequence
@@ -31,8 +31,8 @@ def certificate(
     Args:
         algorithm: the released algorithm.
         budget: the budget for which noise was drawn.
-        problem: the public facts; its colluders include the `away` parties.
-        guarantees: the proven or declared guarantee of every view; all of them hold.
+        problem: the public numbers; its colluders include the `away` parties.
+        guarantees: the proven or declared guarantee against every observer.
         away: how many parties may be missing from a sum.
     """
     noise, messages = described(algorithm, budget, problem, guarantees)
@@ -52,16 +52,16 @@ def certificate(
 
 
 def views(guarantees: Sequence[Guarantee], messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the eps of every view; without described `messages`, each view has the message of its guarantee."""
+    """Return the eps against every observer; without `messages`, also a message that states the guarantee."""
     return {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees}
 
 
 def described(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
 ) -> tuple[dict[str, Any], list[Message]]:
-    """Return who drew the noise of a release, and its messages; no messages unless the guarantees follow from them.
+    """Return who drew the noise of a release, and its messages; no messages if the guarantees do not follow from them.
 
-    Only the exact classes of messages and noise that are known here are described: a derived class may weaken them.
+    Only known classes of messages and noise are described, but not derived classes, which may weaken a guarantee.
     """
     nothing = {"by": "curator"}, list[Message]()
     if not isinstance(algorithm, Program):
@@ -79,7 +79,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return the message that stands for a guarantee: its mu or its curve, marked as `stated`."""
+    """Return a message that states a guarantee by its mu or its curve; none if it has neither."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:
@@ -96,10 +96,10 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
-    """Return the description of a sum or an objective, or None if the verifier does not know its kind."""
+    """Return the description of a noisy sum or perturbed objective; None if the verifier does not know its kind."""
     if type(message) is PerturbedObjective:
         return _objective(message)
-    if type(message) is not Sum or message.law == "radial":  # its density is infinite at the model, so it hides nothing
+    if type(message) is not Sum or message.law == "radial":  # radial noise proves nothing in more than one dimension
         return None
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
@@ -108,12 +108,12 @@ def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Prog
         if len(message.units) > 1:  # a certificate has no joint sensitivity of several blocks
             law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
             return {"law": law, "times": times, "sensitivity": eps, "scale": 1, "stated": True}
-        moved = eps * (1 - 2.0**-46) * message.noise  # between the exact and the proven sensitivity
+        sensitivity = eps * (1 - 2.0**-46) * message.noise  # so that the verifier's eps is at most the proven one
         law = "l2 laplace" if message.law == "l2_laplace" else "laplace"
-        return {"law": law, "times": times, "sensitivity": moved, "scale": message.noise}
+        return {"law": law, "times": times, "sensitivity": sensitivity, "scale": message.noise}
     if algorithm.noise != "discrete":
-        moved = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
-        return {"law": "gaussian", **common, "sensitivity": moved, "deviation": message.noise}
+        sensitivity = round_up(message.sensitivity * (1 + algorithm.imprecision(problem, message.of)))
+        return {"law": "gaussian", **common, "sensitivity": sensitivity, "deviation": message.noise}
     of, drawing = message.of, problem if sharing.secure else replace(problem, M=1, sizes=(), colluders=0)
     grid = discrete.grid(message, drawing)
     rounding = of.rounding(message.block_widths(), grid.resolution, drawing)

@@ -1,11 +1,11 @@
-"""The facts of a release, from which its guarantees, statement, model file and ledger entry follow.
+"""Record how a release was made; its guarantees, statement, model file and ledger entry follow from these facts.
 
-The code that carries out a release makes its `Facts`. If some of them violate an assumption of the proof, the proven
-eps is infinite, with the reason. The guarantee that would hold without the violation is listed as *conditional*.
+If some of the `Facts` violate an assumption of the proof, the proven eps is infinite, with the reason. The guarantee
+that would hold without the violation is listed as *conditional*.
 
 Floating-point noise is proven for real numbers only: the last bits of a published number can reveal which of two
-neighbours it was computed from (Mironov 2012). Users must ask for such a release, and its guarantees have the basis
-`REAL` in the model, the statement and the ledger.
+neighbours it was computed from (Mironov 2012). Users must ask for such a release (`--floating`), and its guarantees
+have the basis `REAL`.
 """
 
 import math
@@ -39,22 +39,22 @@ Dealt = Literal["one place", "natural", "at random", "by labels"]
 
 @dataclass(frozen=True)
 class Facts:
-    """Everything that a guarantee depends on, in addition to the mathematics of its algorithm.
+    """How a release was made: everything on which its guarantees depend, in addition to the algorithm's proof.
 
     Attributes:
         algorithm: the algorithm's name.
-        problem: the public facts about the data: rows, parties, features, colluders.
-        given: the guarantee of every view by the algorithm's proof, if the facts below satisfy its assumptions.
-        randomness: noise from the operating system's random numbers, or from a generator with a seed.
-        ranges: ranges, categories and classes are stated by the publisher, or fitted to the rows.
+        problem: the public numbers of rows, parties, features and colluders.
+        given: the guarantees of the algorithm's proof, which hold if the facts below satisfy its assumptions.
+        randomness: whether noise is from the operating system's random numbers, or from a generator with a seed.
+        ranges: whether ranges, categories and classes are stated by the publisher, or fitted to the rows.
         labels: whether the set of classes was read from the records and is published.
         dealt: how rows were assigned to parties.
         missing: whether rows may have been left out because of their values.
         trust: a sentence about who saw rows; None: one place had all of them.
         certificate: the certificate (`certificate.certificate`); None: there is no noise.
-        tight: whether the noise is the least that is proven to suffice, not that of a paper.
-        author: the class outside dpml that declares the guarantees; None: they are proven.
-        floating: whether that class adds floating-point noise.
+        tight: whether the noise is the least that is proven to suffice, instead of that of a paper.
+        author: the class outside dpml that declares the guarantees; None: dpml proves them.
+        floating: whether the class `author` adds floating-point noise.
         noiseless: whether there is no noise: a baseline, or eps = inf.
     """
 
@@ -75,7 +75,6 @@ class Facts:
 
     @property
     def unit(self) -> Literal["sample", "party"]:
-        """The unit that is protected."""
         return self.given[0].unit
 
     @property
@@ -85,7 +84,7 @@ class Facts:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The reasons why nothing is proven, each as it follows the word "because"; empty if the proof holds."""
+        """The reasons why nothing is proven, as words that follow "because"; () if the proof holds."""
         reasons = {
             "the noise was made from a seed, and whoever has or guesses it can subtract the noise":
                 self.randomness == "seed",
@@ -101,7 +100,7 @@ class Facts:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The proven guarantee of every view, and the conditional one if the facts violate an assumption."""
+        """The guarantees. If a fact violates an assumption, they have eps = inf, and conditional ones follow."""
         if not self.open:
             return self.given
         why = "; ".join(self.open)
@@ -116,11 +115,11 @@ class Facts:
 
     @property
     def held(self) -> tuple[Guarantee, ...]:
-        """The proven or declared guarantee of every view."""
+        """The proven or declared guarantee against every observer."""
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
-        """Raise UserError unless every view has an eps of at most `eps` that is proven, or also that is `declared`."""
+        """Raise UserError unless every observer's eps is at most `eps` and proven (or declared, if `declared`)."""
         if self.open:
             raise UserError(f"nothing can be proven about this release, because {self.open[0]}.")
         if self.author and not declared:
@@ -148,18 +147,17 @@ class Facts:
 
     @property
     def delta(self) -> float:
-        """The largest delta of a view."""
         return max(guarantee.delta for guarantee in self.held)
 
     def require_small_delta(self) -> None:
-        """Raise UserError if delta is too large to protect a single record."""
+        """Raise UserError if delta is too large to protect a single row."""
         units = self.problem.M if self.unit == "party" else self.problem.N
         if message := large_delta(self.delta, self.problem.N, units):
             raise UserError(message)
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts of a release; `away` colluders are missing parties; `others` are further fields of `Facts`."""
+    """Return the facts of a release of which `away` parties may be missing; `others` are more fields of `Facts`."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
@@ -198,16 +196,16 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """Return the content of an algorithm's configuration file, which is in dpml or in a pack."""
+    """Return the content of an algorithm's configuration file, which is in dpml or in the folder of a paper."""
     files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
     content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
     return dict(content)
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm of a configuration `node`; its noise is exact if possible, unless the node sets it."""
+    """Return the algorithm of a configuration, with exact noise if it can have it and `node` sets no other."""
     if "noise" not in node:
-        with suppress(UserError):  # it has no exact noise; any other mistake is raised again below
+        with suppress(UserError):  # the algorithm has no exact noise; any other mistake is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
     return algorithm_of(node, loss, calibration)
 
@@ -230,9 +228,9 @@ HIGH = 10.0
 
 
 def statement(facts: Facts, rescaled: bool = False) -> tuple[str, ...]:
-    """Return the statement about a release; its first three sentences state the unit, the guarantee and the noise.
+    """Return sentences about a release; the first three state the unit, the guarantee and the noise.
 
-    If each row was `rescaled` to length 1, no weights are effects.
+    If each row was `rescaled` to length 1, the weights of `regression` are for prediction, too.
     """
     weakest = worst(facts.held)
     if facts.certificate and math.isfinite(weakest.eps):
@@ -244,7 +242,7 @@ def statement(facts: Facts, rescaled: bool = False) -> tuple[str, ...]:
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
-    """Return a sentence about the values that replace missing values (`ColumnBounds.gaps`), if there are any."""
+    """Return a sentence about the values that replace missing ones (`ColumnBounds.gaps`), or ()."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
     if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
         said = "Preprocessing: what stands for missing values is stated with the columns."
@@ -271,8 +269,8 @@ def _warnings(facts: Facts) -> list[str]:
     found, eps = [], worst(facts.held).eps
     if HIGH < eps < math.inf:
         found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
-    if facts.delta * facts.problem.N >= 1:  # publishing one random record has such a delta
-        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # it publishes one random party
+    if facts.delta * facts.problem.N >= 1:  # publishing one random record satisfies such a delta
+        often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # publishes a random party
         chance = f", with a probability of {often:.3g}" if often < 1 else ""
         found.append(
             "Warning: a guarantee that fails with a probability of 1/N or more allows that one of the "

@@ -1,4 +1,4 @@
-"""Compute coefficients of a released regression, with intervals and p-values, from its noisy sums alone.
+"""Compute the coefficients of a released `regression`, with intervals and p-values, from its noisy sums alone.
 
 This is post-processing, so a table costs no privacy. The variance accounts for the sample and for the noise
 (docs/privacy/inference.md, Theorems 2 and 4). A coefficient that the noise hides is not shown.
@@ -27,15 +27,15 @@ STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
 """The preprocessing steps with which the coefficients are those of ordinary regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
-_MOST_BIAS = 0.3  # in standard errors: the largest shift by the hidden part of a direction
-_CONFOUNDED = 0.5  # relative to the largest share: the other coefficients that are named
+_MOST_BIAS = 0.3  # the largest shift, in standard errors, by the hidden part of a combination of coefficients
+_CONFOUNDED = 0.5  # other coefficients are named if their share is at least half of the largest
 
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A line of the table: an effect on the label, in the label's unit or on log odds; NaN if the noise hides it.
+    """A line of the table: an effect on the label, in the label's unit or in log odds; NaN if the noise hides it.
 
-    `unit` is the change that has this effect: an increase of a number, or another value instead of the first one.
+    `unit` is the change that has this effect: an increase of a number, or another value than the first one.
     """
 
     column: str
@@ -48,7 +48,7 @@ class Coefficient:
 
 
 def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBounds) -> None:
-    """Raise UserError if `regression` gets rows or labels whose coefficients are not those of ordinary regression."""
+    """Raise UserError if the coefficients of `regression` would not be those of ordinary regression."""
     if algorithm.name != Regression.name:
         return
     if (stated.target is None) != (algorithm.loss.name == "logistic"):
@@ -62,14 +62,11 @@ def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBo
 
 
 def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[str, ...]:
-    """Return what to expect of the table of a regression before any noise is drawn, from public numbers alone.
-
-    The rule: docs/privacy/inference.md.
-    """
+    """Return sentences on how many coefficients of a `regression` the noise will hide, from public numbers."""
     if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
         return ()
     noise = square_noise(algorithm.messages(budget, problem))
-    variance = 2 * problem.d * least_curvature(problem.d, noise) / problem.N  # of a 0/1 column
+    variance = 2 * problem.d * least_curvature(problem.d, noise) / problem.N  # the least one of a 0/1 column
     if variance > 0.25:
         return ("Expect no table: the noise hides most coefficients. Use more rows, a larger eps, or fewer columns.",)
     share = 50 - 50 * math.sqrt(1 - 4 * variance)
@@ -80,7 +77,7 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
 
 
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
-    """Return the coefficients of a model of algo=regression: the constant, and those of every column.
+    """Return the coefficients in a model of algo=regression: the constant, and those of every column.
 
     Args:
         model: the released model.
@@ -124,7 +121,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return for directions (m, d) whether the part that the noise hides may shift the estimate too far: (m,)."""
+    """Return for each linear combination of coefficients, (m, d), whether the noise hides too much of it: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
@@ -138,7 +135,7 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield column, unit and difference of preprocessed rows (d,); the score of the difference is the effect."""
+    """Yield column, unit, and a difference of preprocessed rows (d,), whose score is the effect."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}
@@ -168,7 +165,7 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
 
 
 def heading(model: Model, level: float) -> str:
-    """Return two sentences that say what the table shows."""
+    """Return two sentences about the table of coefficients."""
     moments, target = model.moments, model.stated.target
     assert moments is not None
     if model.task == "binary":

@@ -1,15 +1,15 @@
-"""The ledger of all releases about a population: one SQLite file. Releases are entered *before* noise is drawn.
+"""Record all releases about some people in one SQLite file, the ledger. Releases are entered before noise is drawn.
 
-The entry is on disk when `enter` returns, so a process that is killed later leaves at worst an entry without a release.
-Such an entry counts, because nobody knows what was seen. Processes that enter at the same time wait for each other.
+A process that is killed after `enter` leaves an entry without a release. Such an entry counts, because nobody knows
+what was seen. Processes that enter at the same time wait for each other.
 
-The budget of a *party* adds up only over releases of the same parties. The ledger identifies them by an HMAC, under its
-own random key, of a digest of their rows or of their public keys. Without the ledger, nobody can test a guess of the
-rows against this identity.
+Guarantees for a *party* add up only over releases of the same parties. The ledger identifies them by an HMAC, under its
+own random key, of a digest of their rows or public keys, so that nobody without the ledger can test a guess of the
+rows.
 
-Rows are only added. Each row has a checksum of itself and of the previous row. The last checksum is also stored
-separately, so a ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It
-does not protect against its owner, who can restore an old copy.
+Each row of the file has a checksum of itself and of the previous row, and the last checksum is also stored separately,
+so a ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It does not
+protect against its owner, who can restore an old copy.
 """
 
 import hashlib
@@ -35,10 +35,10 @@ from dpml.privacy.safe import written
 Unit = Literal["sample", "party"]
 
 Audience = Literal["release", "worst"]
-"""The observer: one who sees only what is published, or one who has the worst view of each release."""
+"""The observer for whom eps adds up: one who sees only what is published, or the strongest observer of each release."""
 
 _OPEN: list["Ledger"] = []
-"""The ledger of this process's `with` blocks, once for each open block."""
+"""The ledger of this process's `with` blocks, listed once for each open block."""
 
 _PATIENCE = 30.0  # seconds to wait for another process that is entering a release
 _VERSION = 1
@@ -58,9 +58,9 @@ INSERT INTO last VALUES (0, '');
 
 @dataclass(frozen=True)
 class Cap:
-    """The largest total eps of all releases of a ledger, for one unit and one delta, in the worst view of each.
+    """The largest total eps of all releases in a ledger, at one delta, against the strongest observer of each.
 
-    If all releases are Gaussian, it is also proven for budgets chosen by results of earlier releases (`accountant`).
+    If all releases are Gaussian, the budgets may depend on the results of earlier releases (`dpml.privacy.accountant`).
     """
 
     eps: float
@@ -84,7 +84,7 @@ class LedgerEntry:
         time: the time of entry, in UTC, in ISO 8601 format.
         setting: the requested setting, as on the command line.
         unit: the unit that each guarantee protects, a sample or a party.
-        guarantees: the guarantee of every view, proven or declared; its basis says which.
+        guarantees: the proven or declared guarantee against every observer.
         parties: the parties' identity; None if unknown.
         model: SHA-256 of the published file, entered before the file is written; None if unknown or not published.
     """
@@ -101,17 +101,17 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """Return the guarantee against an audience; without one for the release alone, that of the worst view."""
+        """Return the guarantee against an audience; if there is none for the audience `release`, that for `worst`."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """The ledger in a file; the first entry creates the file.
+    """A ledger; its file is created by the first entry.
 
-    In a `with` block, each `fit` of a dpml estimator without its own ledger is entered into this ledger. This includes
-    other threads, and processes that receive an estimator to fit. A process has one such ledger at a time.
+    In a `with` block, each `fit` of a dpml estimator without its own ledger is entered into this ledger, also in other
+    threads, and in processes that receive an estimator to fit. A process has one such ledger at a time.
 
     Args:
         path: the path of the file.
@@ -146,12 +146,12 @@ class Ledger:
     def enter(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
     ) -> LedgerEntry:
-        """Enter a release before its noise is drawn; the entry is on disk when this returns.
+        """Enter a release before its noise is drawn; the entry is on disk when this method returns.
 
         Args:
             setting: the requested setting.
-            guarantees: the proven guarantee of every view; at least one, and all for the same unit.
-            cap: a new cap. It applies from now on; for each unit, the smallest of all caps decides.
+            guarantees: the proven guarantee against every observer; all for the same unit.
+            cap: a further cap, which applies from now on.
             parties: a digest of the parties' rows or public keys, never of their names; None if unknown. It is used
                 only if the release protects parties.
         """
@@ -163,7 +163,7 @@ class Ledger:
     def require_room(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
     ) -> None:
-        """Raise UserError if `enter` would refuse this release now, without entering it."""
+        """Raise UserError if `enter` would refuse this release now."""
         self._allowed(self._read(), setting, guarantees, cap, parties)
 
     def _allowed(
@@ -188,20 +188,19 @@ class Ledger:
         return entry, {**values, "guarantees": [asdict(guarantee) for guarantee in proven]}
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
-        """Record the SHA-256 of the file in which a release is about to be published."""
+        """Record the SHA-256 of the file in which a release will be published."""
         with self._transaction() as (connection, content):
             content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
     def entries(self) -> list[LedgerEntry]:
-        """Return all releases in order; none if the file does not exist."""
+        """Return all releases in the order of entry; none if the file does not exist."""
         return self._read().entries
 
     def caps(self) -> list[Cap]:
-        """Return all caps that were set."""
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the total of all releases (`spent`)."""
+        """Return the total of all releases (`dpml.release.ledger.spent`)."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
@@ -242,7 +241,7 @@ class Ledger:
         except OSError as error:
             raise UserError(_unusable(self.path, error.strerror)) from error
         with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # before reading: from here on, other processes wait
+            connection.execute("BEGIN IMMEDIATE")  # before the ledger is read, so that other processes wait
             yield connection, _content(connection, self.path)
             connection.execute("COMMIT")  # after an error, closing rolls back
 
@@ -251,7 +250,7 @@ class Ledger:
         try:
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
-                # a commit returns when it and the folder's entry of the journal are on disk
+                # COMMIT returns only when the data and the folder's entry of the journal are on disk
                 connection.execute("PRAGMA synchronous = EXTRA")
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
                 if version != _VERSION:
@@ -266,8 +265,8 @@ class Ledger:
             raise UserError(_unusable(self.path, error)) from error
 
 
-def beside(data: Path) -> Path:
-    """Return the default ledger of a data file: it lies next to the file itself, not next to a link to the file."""
+def default_ledger(data: Path) -> Path:
+    """Return the default ledger of a data file: next to the file itself, and not next to a link to the file."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(
             f"{data} has several names (hard links), and each name would have its own ledger: give the same "
@@ -282,7 +281,7 @@ def beside(data: Path) -> Path:
 
 
 def current() -> Ledger | None:
-    """Return the ledger of this process's `with` block, or None."""
+    """Return the ledger of the innermost `with` block of this process, or None."""
     return _OPEN[0] if _OPEN else None
 
 
@@ -298,7 +297,7 @@ def _damaged(path: Path, what: str) -> str:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the total of releases for one unit and audience, or None if they have no total.
+    """Return the total guarantee of releases for one unit and audience, or None if there is none.
 
     A guarantee for a party also holds for each of its samples, but not the other way round. Guarantees for different
     parties do not add up: both may have rows of the same people.
@@ -318,7 +317,7 @@ def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Acc
 
 @dataclass(frozen=True)
 class _Content:
-    """The releases, the caps and the key of the parties' identities; the number of rows and the last checksum."""
+    """The content of a ledger's file."""
 
     entries: list[LedgerEntry] = field(default_factory=list)
     caps: list[Cap] = field(default_factory=list)
@@ -327,7 +326,6 @@ class _Content:
     checksum: str = ""
 
     def append(self, connection: sqlite3.Connection, kind: str, time: str, values: dict[str, Any]) -> None:
-        """Append a row."""
         number, text = self.rows + 1, json.dumps(values)
         checksum = _checksum(self.checksum, number, kind, time, text)
         connection.execute("INSERT INTO event VALUES (?, ?, ?, ?, ?)", (number, kind, time, text, checksum))
@@ -335,7 +333,7 @@ class _Content:
 
 
 def _content(connection: sqlite3.Connection, path: Path) -> _Content:
-    """Return the content of all rows; raise UserError if one is damaged or missing."""
+    """Return the content of a ledger; raise UserError if a row is damaged or missing."""
     entries: list[LedgerEntry] = []
     caps: dict[Cap, None] = {}
     key, number, before = "", 0, ""
@@ -350,10 +348,10 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
             entries[of] = replace(entries[of], model=values["model"])
             continue
         guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-        who = values["parties"] if "key" in values else None  # up to version 0.2, it was a digest of names
+        who = values["parties"] if "key" in values else None  # up to version 0.2, a digest of names
         key = key or values.get("key", "")
         entries.append(LedgerEntry(len(entries) + 1, time, values["setting"], guarantees, who))
-        if values["cap"]:  # without a unit (version 0.1), it is for the unit of its release
+        if values["cap"]:  # a cap without a unit (version 0.1) is for the unit of its release
             caps[Cap(**{"unit": guarantees[0].unit, **values["cap"]})] = None
     if connection.execute("SELECT number, checksum FROM last").fetchall() != [(number, before)]:
         raise UserError(_damaged(path, "its last rows are missing"))

@@ -1,7 +1,7 @@
-"""A published model: one JSON file with the weights, everything that predictions need, and the guarantees.
+"""Write and read a published model: one JSON file with weights, guarantees, and everything that predictions need.
 
-Only the weights (and counted errors, and moments) are computed from private rows. The preprocessing uses ranges and
-lists of values that the publisher states, in the form of a bounds file (`dpml.data.csv.column_bounds`).
+Only the weights, the counted errors and the `moments` are computed from private rows. The preprocessing uses ranges and
+lists of values that the publisher states (`dpml.data.csv.column_bounds`).
 """
 
 import json
@@ -31,7 +31,7 @@ PROBABILITY = "probability_"
 
 @dataclass(frozen=True)
 class Model:
-    """A linear model of preprocessed rows.
+    """A published linear model of preprocessed rows.
 
     Attributes:
         task: the prediction task.
@@ -42,12 +42,12 @@ class Model:
         weights: one row (1, d), or (K, d) for K classes.
         offset, scale: for regression, ``prediction = offset + scale * score``, in the label's unit, or log(1 + label)
             if the label is stated to be on a log scale.
-        guarantees: the proven guarantee of every view.
+        guarantees: the proven guarantee against every observer.
         statement: the guarantees in words.
         setting: the requested setting, without paths.
         versions: the versions of the software that made the model.
         certificate: the certificate from which `dpml verify` computes the guarantees; None: nothing is proven.
-        errors: the noisy error on the training rows; None if it was not counted.
+        errors: the noisy error on the training rows; None: it was not counted.
         moments: the noisy sums of algo=regression, which give intervals; None: the weights are for prediction only.
     """
 
@@ -68,10 +68,10 @@ class Model:
     moments: Moments | NewtonMoments | None = None
 
     def text(self) -> str:
-        """Return the content of the model's file: JSON that ends with a checksum of everything else."""
+        """Return the content of the model's file: JSON that ends with a checksum of everything before it."""
         content = {"format": verify.MODEL} | vars(self)
         content["stated"] = self.stated.content()
-        content["weights"] = self.weights.tolist()  # repr of a float reads back as the same bits
+        content["weights"] = self.weights.tolist()  # JSON keeps all bits of a float
         content["guarantees"] = [_plain(guarantee) for guarantee in self.guarantees]
         content["moments"] = self.moments and self.moments.plain()
         for key in ("errors", "moments"):
@@ -80,7 +80,7 @@ class Model:
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def scores(self, X: Array) -> Array:
-        """Return the scores x'w of unprocessed rows (n, p), with numbers and codes of values: (n,), or (n, K)."""
+        """Return the scores x'w of unprocessed rows (n, p) of numbers and codes of values: (n,), or (n, K)."""
         rows, _, _ = stated_apply(self.steps, X, X[:0], self.stated.columns)
         K = len(self.weights)
         return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
@@ -89,7 +89,7 @@ class Model:
         """Return the columns of a table of predictions for rows X (n, p).
 
         `prediction` (n,) has the label's own values or unit. Logistic and softmax losses also give `probability_CLASS`
-        (n,) for every class, in the file's order.
+        (n,) for every class.
         """
         found = self.scores(X)
         if self.task == "regression":
@@ -116,7 +116,7 @@ def _guarantee(content: Mapping[str, Any]) -> Guarantee:
 
 
 def read_model(path: Path) -> Model:
-    """Return the model in a file."""
+    """Return the model in a file; raise UserError if the file is not a valid model."""
     try:
         content = verify.read(path)
         del content["format"]

@@ -1,4 +1,4 @@
-"""Release one model: enter it into the ledger, draw noise from the operating system's random numbers, and publish."""
+"""Release one model: enter it into the ledger, draw noise from the operating system's random numbers, and write it."""
 
 import hashlib
 import math
@@ -28,19 +28,19 @@ from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
 _LONGEST = -1.2345678901234567e-300
-"""No float has more characters."""
+"""A number with as many characters as any float can have."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """The specification of a release.
+    """A request to release one model.
 
     Attributes:
-        dataset, partition, algorithm, adversary, budget, M, N: as in a cell (`dpml.running.cell`).
+        dataset, partition, algorithm, adversary, budget, M, N: as in `dpml.running.cell`.
         stated: the public statements about the features and about the label.
         label: the name of the column to predict.
         files: the paths of the data.
-        setting: the public keys of the requested setting, with their values.
+        setting: the requested setting as KEY=VALUE words, without paths.
         floating: whether floating-point noise is allowed, whose guarantee holds for real numbers only.
         declared: whether guarantees that code outside dpml declares are allowed.
     """
@@ -61,7 +61,6 @@ class Request:
 
     @property
     def unit(self) -> Unit:
-        """The unit that is protected."""
         return "party" if getattr(self.algorithm, "unit", "sample") == "party" else "sample"
 
 
@@ -70,9 +69,8 @@ def release(
 ) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw its noise, and write the model to the new file `place`.
 
-    Before the entry, the file name is reserved, and the largest possible model is written to the disk. Before the
-    noise, `say` is told what to expect of the model. The message of a later error names the entry, because the entry
-    stays.
+    Before the entry, a file as large as any model is written to the disk, and `say` is called with what to expect of
+    the model. The message of a later error names the entry, because the entry stays.
     """
     algorithm, budget, dataset, rule = request.algorithm, request.budget, request.dataset, request.partition
     _check_setting(request)
@@ -101,7 +99,7 @@ def release(
             model = replace(model, weights=weights, moments=released.moments)
             text = model.text()
             write(text)
-            # before the file gets its name, so that the ledger knows every model that exists
+            # enter the checksum before the file gets its name, so that the ledger knows every model that exists
             ledger.publish(entry, hashlib.sha256(text.encode()).hexdigest())
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
@@ -123,13 +121,13 @@ def _check_setting(request: Request) -> None:
 
 
 def _model(request: Request, data: Dataset, facts: Facts) -> Model:
-    """Return the model to publish; its weights (K, d) are numbers with as many characters as any weight can have."""
+    """Return the model before noise is drawn; its weights (K, d) have as many characters as any weight can have."""
     stated, K = request.stated, facts.problem.classes if data.task == "multiclass" else 1
     return Model(
         task=data.task,
         loss=request.algorithm.loss.name,
         label=request.label,
-        # classes in the weights' order, and only those reading options that predictions need
+        # the classes in the order of the weights, and only the options for reading files that predictions need
         stated=replace(
             stated,
             reading={key: said for key, said in stated.reading.items() if key in WRITTEN},
@@ -148,7 +146,7 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
 
 
 def _longest_moments(algorithm: Algorithm, problem: Problem) -> Moments | NewtonMoments | None:
-    """Return numbers in place of the sums that an algorithm publishes, if it does."""
+    """Return noisy sums with as many characters as those of `regression` can have; None for other algorithms."""
     if not isinstance(algorithm, Regression):
         return None
     d = problem.d
@@ -160,7 +158,7 @@ def _longest_moments(algorithm: Algorithm, problem: Problem) -> Moments | Newton
 
 
 def divisor(stated: ColumnBounds) -> float:
-    """Return the divisor of a regression target (`dpml.data.preprocess.scale_target`)."""
+    """Return the number by which a regression target is divided (`dpml.data.preprocess.scale_target`)."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])
@@ -168,5 +166,5 @@ def divisor(stated: ColumnBounds) -> float:
 
 
 def entropy() -> np.random.Generator:
-    """Return a generator of secret random numbers, which are never stored."""
+    """Return a generator of secret random numbers of the operating system."""
     return SystemGenerator()

@@ -4,9 +4,9 @@
 This file needs only Python's standard library. dpml reads models with it, but computes no privacy number with it.
 
 A model has a certificate, which is its publisher's word. For every message it states the sensitivity (how far one unit
-can change the message), the law and size of the noise, how often the message was sent, and who drew the noise. From it,
-this program computes an eps for every view, that is, for every kind of observer. It rejects a model that says more
-about privacy than its certificate proves. It also rejects what it does not know, which may weaken the guarantee. All
+can change the message), the law and size of the noise, how often the message was sent, and who drew the noise. From
+these numbers, this program computes an eps against every kind of observer (view). It rejects a model that says more
+about privacy than its certificate proves, and everything that it does not know, which may weaken the guarantee. All
 numbers are rational or enclosed by two rational bounds, so no rounding favours the publisher. These theorems are used:
 
 1. *Gaussian noise* of standard deviation s makes a message of L2 sensitivity D mu-GDP with mu = D/s. Messages compose
@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 
 Pair = tuple[Q, Q]  # a lower and an upper bound
 BITS = 180
-FAR = 1 << 10  # beyond it, e^-x is only bounded
+FAR = 1 << 10  # for larger x, the bounds on e^-x are 0 and 2^-1024
 PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # pi, rounded down
 VIEWS = {
     "release": "those who see the published model and nothing else",
@@ -47,11 +47,11 @@ VIEWS = {
     "client": "those who see all that one party sends",
     "transcript": "those who see all messages",
 }
-VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # who adds the noise: so many of the first views must be there
+VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # how many of the first views must be there, by who adds the noise
 NEIGHBOURS = ("replace one", "add or remove one", "zero out one")
 UNITS = {"sample": "one record", "party": "all records of one party"}
 SHARED, MOVED = "by parties colluders away", "sensitivity scale"
-READ = {"curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread"}  # its keys
+READ = {"curator": "by", "parties": SHARED, "open": SHARED, "cape": f"{SHARED} spread"}  # keys, by who adds the noise
 LAWS = {  # the keys of a message, by the law of its noise
     "gaussian": "sensitivity deviation", "discrete gaussian": "sensitivity rounding blocks",
     "laplace": MOVED, "discrete laplace": MOVED, "l2 laplace": MOVED,
@@ -59,7 +59,7 @@ LAWS = {  # the keys of a message, by the law of its noise
 }  # fmt: skip
 CERTIFICATE, MODEL, REAL = "dpml certificate 1", "dpml model 2", "proven for real numbers"
 FLOATING = "floating-point numbers, whose low bits can tell neighbours apart (Mironov 2012)"
-NOISES = {  # by the basis of the guarantees: the words about the guarantee, and about the noise
+NOISES = {  # what a statement says about guarantee and noise, by the basis of the guarantees
     "proven": ("proven", "exact integers; the guarantee holds for the numbers as they are published"),
     REAL: (f"{REAL}, not for these bits", f"real numbers, rounded to {FLOATING}"),
     "declared": ("declared by {}, which is not part of dpml, and proven by nobody here", f"its own; {FLOATING}"),
@@ -98,7 +98,7 @@ def exp_minus(x: Q) -> Pair:
 
 
 def mills(z: Q) -> Pair:
-    """Return bounds on Mills' ratio Q(z)/phi(z), z >= 0, in integers times 2^-BITS: fractions are ten times slower."""
+    """Return bounds on Mills' ratio Q(z)/phi(z) for z >= 0, computed with integers, which are fast."""
     one, p, q = 1 << BITS, z.numerator, z.denominator
     if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest after n lies between z and z + n/z
         low, high = (p << BITS) // q, -(-((p * p + 200 * q * q) << BITS) // (p * q))
@@ -137,7 +137,7 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
 
 
 class RejectedError(Exception):
-    """A file is not a model or certificate, contradicts itself, or has something unknown."""
+    """Raised if a file is not a model or certificate, contradicts itself, or has something unknown."""
 
 
 def require(holds: object, why: str) -> None:
@@ -147,7 +147,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return the number of a key exactly as written; raise RejectedError unless it is above 0, or at least `least`."""
+    """Return the exact number of a key; raise RejectedError unless it is positive, or at least `least`."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
@@ -162,13 +162,13 @@ def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
 
 
 def require_only(content: dict[str, Any], keys: str) -> None:
-    """Raise RejectedError if there are other `keys`, because they may weaken the guarantee."""
+    """Raise RejectedError if there are keys other than `keys`, because they may weaken the guarantee."""
     if more := set(content) - set(keys.split()):
         raise RejectedError(f"the key {min(more)[:40]!r} is unknown")
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return h, n and f for a view: it does not know the noise of h of n parties, f h/n of the total variance."""
+    """Return h, n and f: an observer does not know the noise of h of n parties, f h/n of the total variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -187,23 +187,23 @@ def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
 
 
 def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
-    """An upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
+    """Return an upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
     h, n, factor = heads
-    moved = number(message, "sensitivity")
+    D = number(message, "sensitivity")
     if message["law"] == "gaussian":
-        return moved**2 * Q(n, h) / (number(message, "deviation") ** 2 * factor)
+        return D**2 * Q(n, h) / (number(message, "deviation") ** 2 * factor)
     widths = []
     for block in message["blocks"]:
         require_only(block, "numbers variance step")
         variance, count = number(block, "variance"), whole(block, "numbers", 1)
         rest = Q(13, 4) + Q((h * count).bit_length(), 28)
         require(factor == 1 and variance >= 2 * rest, "the discrete noise is too small, or cannot be split like this")
-        widths.append((h * variance - rest) * number(block, "step") ** 2)  # step/sensitivity
-    return (root_above(moved**2 / min(widths)) + number(message, "rounding", Q(0)) + len(widths) * Q(1, 10**25)) ** 2
+        widths.append((h * variance - rest) * number(block, "step") ** 2)
+    return (root_above(D**2 / min(widths)) + number(message, "rounding", Q(0)) + len(widths) * Q(1, 10**25)) ** 2
 
 
 class Total(NamedTuple):
-    """A joint guarantee of messages: their mu, their Laplace noise's eps, and an objective's deviation and ridge."""
+    """The guarantee of several messages together: mu, the eps of Laplace noise, and a perturbed objective."""
 
     mu: Q
     pure: Q
@@ -219,7 +219,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against a view with the unknown noise `heads` (`unknown_noise`)."""
+    """Return the guarantee of messages together, for the unknown noise `heads` (`unknown_noise`)."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -241,7 +241,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return the joint guarantee of a certificate's messages in every view that it names."""
+    """Return, for every view that a certificate names, the guarantee of all its messages together."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")
@@ -260,7 +260,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps, and proven eps: the stated one if that holds; None if none is found."""
+    """Return each view's name, stated eps and proven eps (the stated one if it holds; None if none is found)."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -299,13 +299,13 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; reject a key that occurs twice, because another reader may take the other value."""
+    """Return a JSON object; raise RejectedError if a key occurs twice, as readers may take different values."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 
 
 def flat(value: Any, depth: int = 2) -> list[Any]:
-    """Return the entries of a matrix, a vector or a number."""
+    """Return the numbers in a matrix or vector as one list."""
     return [x for each in value for x in flat(each, depth - 1)] if depth and isinstance(value, list) else [value]
 
 
@@ -353,7 +353,7 @@ def check_model(content: dict[str, Any]) -> None:
     require(tuple(said[:3]) == statement(certificate), "its statement does not agree with its certificate")
     require(all(re.fullmatch(FREE, each) for each in said[3:]), "its statement says more than its certificate")
     asked = re.findall(r"(?<!\S)eps=([0-9.e+-]+)(?!\S)", content["setting"])[-1:]
-    more = "count_errors=" in content["setting"]  # they have their own eps
+    more = "count_errors=" in content["setting"]  # counting errors has its own eps
     enough = all(float(eps) > 0.999999 * each["eps"] for eps in asked for each in given)
     require(more or enough, "its setting asks for a smaller eps than it guarantees")
 
@@ -375,7 +375,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Print which eps hold; return 0 if all stated eps do, 1 if one does not, and 2 if the file is rejected."""
+    """Print which stated eps hold; return 0 if all do, 1 if one does not, and 2 if the file is rejected."""
     try:
         content = read(path)
         certificate = content.get("certificate", content)

@@ -27,7 +27,7 @@ RHO = 0.05
 
 @dataclass(frozen=True)
 class StatisticsTerms(Terms["Statistics"]):
-    """The statistics of some rows. They are not a sum over parties, because lambda_min is not."""
+    """Compute the statistics at one curator; they are not a sum over parties, because lambda_min is not."""
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -48,7 +48,7 @@ class StatisticsTerms(Terms["Statistics"]):
 
 @dataclass(frozen=True)
 class Statistics(Statistic):
-    """lambda_min of X'X + ridge I, X'y, and the upper triangle of X'X + ridge I, at one curator.
+    """The least eigenvalue (lambda_min) and the upper triangle of X'X + ridge I, and X'y, at one curator.
 
     Off-diagonal entries are divided by `off_diagonal`, so that all numbers have the same noise.
     """
@@ -62,7 +62,7 @@ class Statistics(Statistic):
         return 1, d, d * (d + 1) // 2
 
     def imprecision(self, problem: Problem) -> float:
-        """Return the imprecision of the sums plus that of LAPACK's eigenvalues, 10 d^2 roundings of the largest."""
+        """Return the bound for the sums, plus 10 d^2 rounding errors of the largest eigenvalue for LAPACK."""
         return super().imprecision(problem) + 2 * (problem.N + self.ridge) * gamma(10 * problem.d**2)
 
     def largest(self, problem: Problem) -> float:
@@ -73,12 +73,11 @@ class Statistics(Statistic):
 class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published", "tight"), lam=0.0, **SIMULATED):
     """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
 
-    `tight` has the least s that is proven to suffice, and the isometric noise of a symmetric matrix, t = s/sqrt 2,
-    which protects a diagonal D equally well. There is no distributed version, because lambda_min cannot be computed
-    from a sum over parties; `ssp` is distributed.
+    With `tight`, the noise_std s is the least that is proven to suffice, and off the diagonal of X'X it is s/sqrt 2.
+    There is no distributed version, because lambda_min is not a sum over parties; `ssp` is distributed.
 
     Args:
-        lam: coefficient of lam/2 ||w||^2 in the objective: N lam/2 is added to X'X, without noise.
+        lam: the coefficient of lam/2 ||w||^2 in the objective; N lam/2 is added to the diagonal of X'X, without noise.
     """
 
     name: ClassVar[str] = "adassp"
@@ -91,15 +90,15 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
         return 1 / math.sqrt(2) if self.tight else 1.0
 
     def joint(self, d: int) -> Scales:
-        """Return the noise on -2 X'y and X'X with the same mu as noise of standard deviation 1 on all three."""
+        """Return the noise on -2 X'y and X'X that has the same mu as noise_std 1 on all three statistics."""
         return Scales(math.inf, 2.0, math.sqrt(1 / 1.5 if d > 1 else 1 / 2))
 
     def sensitivity(self, d: int) -> float:
-        """Return the joint sensitivity of lambda_min, X'X and X'y to one replaced row, in units of their noise."""
+        """Return the joint sensitivity of lambda_min, X'X and X'y to a replaced row, after dividing by their noise."""
         return joint_sensitivity(quadratic_of(self.loss), self.joint(d), d)
 
     def scale(self, budget: Budget, problem: Problem) -> float:
-        """Return s."""
+        """Return the noise_std s."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta("algo=adassp")
@@ -118,10 +117,10 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
         return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the models, and whether the spectrum of a matrix was trimmed (`trimmed`)."""
+        """Release the models. The metric `trimmed` is 1 if the spectrum of a matrix was trimmed."""
         d = carrier.problem.d
         scales = np.array([messages[0].noise for messages in carrier.messages])
-        # in units of s: bounds on lambda_min's noise and on the norm of X'X's noise, with high probability
+        # bounds on lambda_min's noise and on the norm of X'X's noise, divided by s, that hold with high probability
         below = np.array([math.sqrt(math.log(6 / b.delta)) if b.delta else 0.0 for b in carrier.budgets])
         above = self.off_diagonal * math.sqrt(d * math.log(2 * d * d / RHO))
         noisy = carrier.by_budget(carrier.ask(0))

@@ -1,4 +1,4 @@
-"""Approximate minima perturbation: objective perturbation whose guarantee holds for the output of a real solver.
+"""Approximate minima perturbation: objective perturbation whose guarantee covers the error of the solver.
 
 `amp` (Iyengar, Near, Song, Thakkar, Thakurta & Wang 2019, "Towards practical differentially private convex
 optimization", Alg. 1) minimises the objective of `gop` until its gradient is at most gamma long, and adds Gaussian
@@ -30,11 +30,11 @@ from dpml.program import Minimiser, Release, Sum
 from .outpert import gradient_lengths
 
 OUTPUT = 0.02
-"""The share of mu that `tight` spends on the output: the objective's noise grows by a 5000th."""
+"""The share of mu that `tight` spends on the noise in the output; the noise in the objective grows by a 5000th."""
 OUTPUT_OF_PAPER = 0.01
-"""The share of eps and of delta that the paper's authors spend on the output."""
+"""The share of eps and of delta that the paper's authors spend on the noise in the output."""
 REST = 1e-3
-"""The share of delta that the proof reserves for its terms other than the first."""
+"""The share of delta for the smaller terms of the proof."""
 _LOGARITHM = 1e-9  # error of the logarithm of the excess, which is below 1000
 _ATTAINABLE = 1e-12  # the smallest gradient that is possible with rounding
 _ROUNDING = 4e-13  # the same, relative to the noise's norm
@@ -42,18 +42,17 @@ _ROUNDING = 4e-13  # the same, relative to the noise's norm
 
 @dataclass(frozen=True, kw_only=True)
 class ApproximateMinimum(PerturbedObjective):
-    """A point at which the gradient of the mean objective is at most `gamma` long, plus N(0, output^2 I)."""
+    """The release of a point where the mean objective's gradient has norm at most `gamma`, plus N(0, output^2 I)."""
 
     gamma: float
     output: float
 
     @property
     def apart(self) -> float:
-        """Return the largest distance between two points: ``2 N gamma/R``."""
+        """The largest distance between two such points, ``2 N gamma/R``."""
         return 2 * self.N * self.gamma / self.ridge if self.ridge > 0 else math.inf
 
     def proven(self, delta: float) -> Proof:
-        """Return the guarantee by Theorem 2 of docs/privacy/perturbed_minima.md."""
         mu = round_up(self.apart / self.output) if self.output else math.inf
         eps = eps_of(self.scale, self.ridge, mu, delta)
         curve = (self.scale, self.ridge, mu) if math.isfinite(eps) else None
@@ -61,12 +60,12 @@ class ApproximateMinimum(PerturbedObjective):
 
 
 def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
-    """Return Algorithm 1's noise, with its authors' split of eps without tuning, and gamma = 1/N^2.
+    """Return the noise of Algorithm 1, with the split of eps in its authors' program, and gamma = 1/N^2.
 
     The output gets a hundredth of eps and of delta. Of the rest, eps_1, the noise in the objective gets a share f(eps),
     which is eps_3, and the curvature gets what remains, at most .99: ``Lambda = r c/(eps_1 - eps_3)``, r = min(d, 2), c
-    the smoothness. Then ``sigma = 2 (1 + sqrt(2 log(1/delta_1)))/eps_3``, and the output's scale is
-    ``N gamma/Lambda (1 + sqrt(2 log(1/delta_2)))/eps_2``.
+    the smoothness. Then ``sigma = 2 (1 + sqrt(2 log(1/delta_1)))/eps_3``, and the output's scale is ``N gamma/Lambda (1
+    + sqrt(2 log(1/delta_2)))/eps_2``.
     """
     N, d = problem.N, problem.d
     if math.isinf(budget.eps):
@@ -82,7 +81,7 @@ def published(budget: Budget, problem: Problem, lam: float, who: str) -> Approxi
 
 
 def tight(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
-    """Return the least noise that is proven to suffice, with the least ridge at which it suffices."""
+    """Return the least noise that is proven to suffice, with the least ridge for which it suffices."""
     N = problem.N
     if math.isinf(budget.eps):
         return _minimum(0.0, lam, 0.0, problem)
@@ -96,7 +95,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: float = 0.0) -> ApproximateMinimum:
-    """Return a message without output noise, and with this gamma or the least that rounding allows; gamma is public.
+    """Return the release without output noise, for this gamma or the least that rounding errors allow (public).
 
     ||eta|| is above ``sigma (sqrt d + 10)`` once in 10^21.
     """
@@ -106,11 +105,11 @@ def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: fl
 
 @dataclass(frozen=True)
 class ApproximateMinima(GaussianObjectivePerturbation):
-    """`amp` (Iyengar et al. 2019, Alg. 1): a model where gop's objective has a gradient of at most gamma, plus noise.
+    """`amp` (Iyengar et al. 2019, Alg. 1): objective perturbation as in `gop`, plus noise in the model.
 
-    Lambda/N is added to lam. `tight` has the noise of `gop`, increased by a 5000th, and supports a shift of the margin.
-    The published gamma is 1/N^2, or the least that rounding allows if that is larger; `tight` always uses the latter. A
-    model with a longer gradient is not released. `eps_of` computes the proven eps.
+    The noise in the model hides the error of the solver, whose gradient has norm at most gamma. `tight` needs 1.0002
+    times the noise of `gop`, and supports a shift of the margin. gamma is 1/N^2 as published, and as small as rounding
+    errors allow for `tight`. A model with a longer gradient is not released.
 
     Args:
         loss, calibration, variant, lam, shift: as for `gop`; lam is 0 by default.
@@ -121,12 +120,11 @@ class ApproximateMinima(GaussianObjectivePerturbation):
     published_lam: ClassVar[float] = 0.0
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """Return the perturbed objective, and the noisy output of the solver."""
         made = (tight if self.tight else published)(budget, problem, self.lam, f"algo={self.name}")
         return made, Sum(Minimiser(returned, about=problem.d), made.apart, made.output)
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the output of the solver, plus noise.
+        """Release the output of the solver, plus noise.
 
         Raises:
             NotConvergedError: some gradient is longer than gamma.
@@ -141,12 +139,12 @@ class ApproximateMinima(GaussianObjectivePerturbation):
 
 
 def returned(parties: Parties, w: Array) -> Array:
-    """Return the models w (B, d) themselves: the solver has found them."""
+    """Return the models w (B, d), which the solver has found."""
     return w
 
 
 def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent: Sequence[ApproximateMinimum]) -> None:
-    """Raise NotConvergedError unless all gradients at `weights` (budgets, draws, d) are at most gamma long."""
+    """Raise NotConvergedError unless all gradients at `weights` (budgets, draws, d) have norm at most gamma."""
     draws, d = weights.shape[1:]
     ridges = np.repeat([made.strength for made in sent], draws)[:, None]
     tilt = eta.reshape(-1, d) / len(parties.y)
@@ -165,7 +163,7 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
     Args:
         sigma: the standard deviation of b.
         ridge: R.
-        mu: 2 g/(R s), the mu of releasing v in addition to w.
+        mu: the mu of releasing the solver's error in addition to the exact minimiser.
         delta: the delta, in (0, 1).
     """
     if sigma == 0 or ridge == 0 or math.isinf(mu):
@@ -177,7 +175,7 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
 
 
 def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
-    """Return an R, close to the least, with which the release is as private as one Gaussian release at this eps."""
+    """Return about the least ridge for which the release is as private as a Gaussian release at this eps."""
     precision = 1 / sigma / sigma
     # the curvature is accounted for so far below eps that L hardly ever reaches it, or everywhere
     reach = mu * mu / 2 - mu * float(ndtri_exp(math.log(REST * delta)))  # L is above it with probability REST delta
@@ -186,7 +184,7 @@ def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
 
 
 def _log_excess(eps: float, sigma: float, ridge: float, mu: float) -> float:
-    """Return log of an upper bound on the second term of the first bound, which is added to d_M(eps)."""
+    """Return log of an upper bound on the second term of the first bound in Theorem 2."""
     precision, paid = 1 / sigma / sigma, objective.paid(sigma, ridge)
     if paid <= precision:
         return -math.inf

@@ -1,4 +1,4 @@
-"""The audit of the pack's algorithms: their worst known neighbours, and the scores that an attacker computes."""
+"""Audit the algorithms in this folder: their worst known neighbours, and the scores that an attacker computes."""
 
 import math
 from dataclasses import replace
@@ -23,9 +23,10 @@ from .outpert import Fit, GaussianOutput
 
 @exposures.register
 def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Expose the model, scored as if it were an exact minimiser: the density of both noises together is unknown.
+    """Return the released model and the attacker's score, which treats the model as an exact minimiser.
 
-    The scores are as normal as those of `gop` if the output's noise is negligible compared with the objective's.
+    The scores are as normal as those of `gop` if the noise in the output is negligible compared with that in the
+    objective.
     """
     (exposure,) = of_gaussian_objectives(algorithm, pair, budget)
     sent = algorithm.messages(budget, pair[0].problem)[0]
@@ -36,7 +37,7 @@ def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: B
 
 @worst_case.register
 def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -> Pair:
-    """Return neighbours with many equal rows, which make w long; the differing row pulls w to either side."""
+    """Return neighbours with many equal rows, which make w long; the row that differs pulls w to either side."""
     strength = algorithm.ridge(budget, problem)
     if problem.d == 1:
         return turned_label(problem, algorithm.loss.task)
@@ -54,8 +55,8 @@ def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -
 def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
     """Return neighbours with distant least-squares gradients: many rows (0, c) of label 1 hold w = (0, `length`).
 
-    c solves ``strength length = 2 c (1 - c length)``, or is 1. The differing row has label -1 and pulls to either side,
-    at the angle at which its two gradients are farthest apart.
+    c solves ``strength length = 2 c (1 - c length)``, or is 1. The row that differs has label -1; its two gradients are
+    as far apart as possible.
     """
     c = min(1.0, (1 + math.sqrt(max(0.0, 1 - 2 * strength * length**2))) / (2 * length))
     b = 2 * length / (1 + math.sqrt(1 + 8 * length**2))
@@ -67,7 +68,7 @@ def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
 
 @exposures.register
 def shown_outputs(algorithm: GaussianOutput, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Expose the model, which has one of two Gaussian distributions."""
+    """Return the released model and the attacker's score; the model has one of two Gaussian distributions."""
     problem = pair[0].problem
     strength, (sent,) = algorithm.ridge(budget, problem), algorithm.messages(budget, problem)
     both = prepared(algorithm, pair)
@@ -83,7 +84,7 @@ def shown_outputs(algorithm: GaussianOutput, pair: Pair, budget: Budget) -> list
 
 @exposures.register
 def shown_rounds(algorithm: NoisyNewton, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Expose the last model, and all rounds."""
+    """Return the last model, and all rounds, with the attacker's scores."""
     both = prepared(algorithm, pair)
     return [model_exposure(both, budget), *recorded(["aggregate"], both, budget)]
 
@@ -92,8 +93,8 @@ def shown_rounds(algorithm: NoisyNewton, pair: Pair, budget: Budget) -> list[Exp
 def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair:
     """Return neighbours with one row rotated by an angle; all other rows are zero, so that w stays near 0.
 
-    At w = 0, gradients differ by sin(angle/2) of their sensitivity, directions by at least sin(angle) of theirs if G is
-    in the rows' plane. With one feature, a row changes its label or vanishes, and one of the differences is 0.
+    At w = 0, gradients differ by sin(angle/2) times their sensitivity, directions by at least sin(angle) times theirs
+    if G is in the rows' plane. With one feature, a row changes its label or vanishes, and one of the differences is 0.
     """
     gradients, directions = algorithm.budget_share, 1 - algorithm.budget_share
     if problem.d == 1:
@@ -105,9 +106,9 @@ def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair
 
 @worst_case.register
 def worst_statistics(algorithm: AdaptiveStatistics, budget: Budget, problem: Problem) -> Pair:
-    """Return neighbours with the most distant rows, rotated so that D is diagonal; other rows lie along other axes.
+    """Return neighbours whose rows are farthest apart, rotated so that the change of X'X is diagonal.
 
-    lambda_min is then the eigenvalue of the first axis, where D is positive.
+    All other rows lie along other axes, so lambda_min is the eigenvalue of the first axis, where the change is > 0.
     """
     d = problem.d
     worst = worst_neighbours(quadratic_of(algorithm.loss), algorithm.joint(d), d)

@@ -1,14 +1,14 @@
 """Newton's method with noise on gradients and on directions (`newton`: Ganesh, Haghifam, Steinke & Thakurta 2023).
 
 A round of the *double noise* mechanism, at a public model w, releases the sum G of the rows' gradients plus noise, and
-then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows' curvatures, each at most 1/4 xx'. Both
-are sent in units of their sensitivity: docs/privacy/outputs_and_newton.md, Theorem 3. The paper accounts in zCDP, but
-this pack only in GDP, so there is no `published` noise.
+then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows' curvatures, each at most 1/4 xx'.
+Sensitivities: docs/privacy/outputs_and_newton.md, Theorem 3. The paper's noise is for zCDP, which dpml does not
+compute, so there is no `published` noise.
 
-*The rule for R* does not read the rows; the paper finds R by a noisy trace of H. After T rounds, R acts like a ridge of
-R/T, which costs about ``R/T W^2/2`` for ||w*|| = W. In the last direction, G is mostly noise, with
-``||G||^2 = 4 d T/mu_G^2``. The direction's own noise costs ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2). The
-sum of both costs is least for
+The paper finds R by a noisy trace of H; the rule here does not read rows. After T rounds, R acts like a ridge of R/T,
+which increases the loss by about ``R/T W^2/2`` for ||w*|| = W. In the last direction, G is mostly noise, with ``||G||^2
+= 4 d T/mu_G^2``. The direction's noise increases the loss by ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2). The
+sum is least for
 
     R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
 """
@@ -59,7 +59,7 @@ CURVATURES: dict[str, Loss] = {"bound": UpperBound(), "hessian": LOSSES["logisti
 
 @dataclass(frozen=True)
 class NewtonTerms(Terms["Newton"]):
-    """Gradients and directions of the rows at one curator; they are not split between parties."""
+    """Compute gradients and directions at one curator; they are not split between parties."""
 
     def total(self, *at: Any) -> Array:
         exact = self.directions(*at) if self.statistic.direction else self._rows.sum(*at)
@@ -86,7 +86,7 @@ class NewtonTerms(Terms["Newton"]):
 
 @dataclass(frozen=True)
 class Newton(Statistic):
-    """The result of one step of the curator at models w (B, d), in units of its sensitivity.
+    """The gradient or the direction of one round, divided by its sensitivity.
 
     It is the sum of the rows' gradients at w, or the direction ``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1).
     """
@@ -119,11 +119,11 @@ class Newton(Statistic):
 
 
 def solving(floor: float, problem: Problem) -> float:
-    """Return the largest relative increase of a direction's sensitivity by floating-point arithmetic.
+    """Return a bound on the relative increase of a direction's sensitivity by floating-point errors.
 
     An error E of a neighbour's matrix K >= R I changes its direction by ``||E|| ||G||/R^2``, compared with m ||G||,
-    ``1/m = 4 R^2 (1 + 1/(4R))``. E is the error of the sum H, at most ``gamma_n N/4`` for n the height plus the number
-    of its blocks, plus Cholesky's backward error ``d gamma_(3d+1) ||K||`` (Higham 2002, Thm 10.4), ||K|| <= N/4 + R.
+    ``1/m = 4 R^2 (1 + 1/(4R))``. E has the error of the sum H, at most ``gamma_n N/4`` (n: the rows of a block plus the
+    number of blocks), and Cholesky's backward error ``d gamma_(3d+1) ||K||`` (Higham 2002, Thm 10.4), ||K|| <= N/4 + R.
     """
     N, d = problem.N, problem.d
     added = (gamma(TALL + N / LOW + 2 * d + 32) + LONG * gamma(2 * d)) * N / 4  # curvatures change by less than slopes
@@ -132,7 +132,7 @@ def solving(floor: float, problem: Problem) -> float:
 
 
 def solved(K: Array, G: Array) -> Array:
-    """Return ``K^-1 G`` for positive definite K (B, d, d) and G (B, d), by Cholesky's method for all runs: (B, d)."""
+    """Return ``K^-1 G`` for positive definite K (B, d, d) and G (B, d) by Cholesky's method: (B, d)."""
     L, x, d = np.linalg.cholesky(K), G.copy(), G.shape[1]
     for i in range(d):
         x[:, i] = (x[:, i] - np.einsum("bj,bj->b", L[:, i, :i], x[:, :i])) / L[:, i, i]
@@ -143,14 +143,14 @@ def solved(K: Array, G: Array) -> Array:
 
 @dataclass(frozen=True)
 class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.0, variants=("paper",), **SIMULATED):
-    """`newton`: T rounds of the double noise mechanism (Ganesh et al. 2023); an adversary may see all rounds.
+    """`newton`: T rounds of Newton's method with noise on gradients and directions (Ganesh et al. 2023).
 
-    The defaults were chosen on Adult.
+    The guarantee holds if all rounds are seen. The defaults were chosen on Adult.
 
     Args:
         rounds: T.
-        curvature: `bound` is the curvature of a quadratic upper bound, with which no step without noise increases the
-            objective; `hessian` is that of the loss, with which a step from a distant model may increase it.
+        curvature: `bound` is the curvature of a quadratic upper bound, with which a step without noise never increases
+            the objective; `hessian` is the curvature of the loss.
         budget_share: the share of mu^2 that is spent on gradients.
         model_norm: W, the norm of the model for which R is best.
     """
@@ -167,12 +167,12 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
         return TrustedCurator(("release", "aggregate"))
 
     def mus(self, budget: Budget, problem: Problem) -> tuple[float, float]:
-        """Return the mu of all gradients, and that of all directions."""
+        """Return the mu of all gradients together, and that of all directions."""
         mu = self.target_mu(budget, problem)
         return mu * math.sqrt(self.budget_share), mu * math.sqrt(1 - self.budget_share)
 
     def floor(self, budget: Budget, problem: Problem) -> float:
-        """Return R."""
+        """Return R, which is added to the diagonal of the Hessian."""
         gradient, direction = self.mus(budget, problem)
         flat = problem.N * problem.d * self.rounds**3
         best = (flat / (2 * self.model_norm * gradient * direction) ** 2) ** (1 / 5)

@@ -1,7 +1,7 @@
-"""Gaussian output perturbation, calibrated to a sharp bound on a minimiser's sensitivity (`outpert`).
+"""Release a regularised minimiser plus Gaussian noise (`outpert`), for a sharp bound on its sensitivity.
 
-`outpert` releases w + N(0, s^2 I), where w is the minimiser of a regularised loss. docs/privacy/outputs_and_newton.md
-bounds the distance of the gradients of two rows (Theorem 1) and the change of w when a row is replaced (Theorem 2).
+docs/privacy/outputs_and_newton.md bounds the distance of the gradients of two rows (Theorem 1) and the change of the
+minimiser when a row is replaced (Theorem 2).
 """
 
 import math
@@ -27,22 +27,22 @@ from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem, gdp
 from dpml.program import Minimiser, Program, Release, Sum
 
-_HALVINGS = 36  # of [0, 1/2], which contains b*; the result is an upper bound after any number of halvings
-_UP = 1 + 1e-12  # so that rounding cannot make a radius too small
-_HEIGHT = 1 << 12  # rows of a block: first rows are added, then blocks
-_SLACK = 1.01  # a gradient is computed a second time, in the order of `added`
+_HALVINGS = 36  # how often [0, 1/2], which contains b*, is halved; the result is an upper bound for every number
+_UP = 1 + 1e-12  # rounding errors cannot make a radius too small
+_HEIGHT = 1 << 12  # the number of rows in a block; first the rows of a block are added, then the blocks
+_SLACK = 1.01  # the solver's gradient is computed again in another order, with other rounding errors
 
 
 @dataclass(frozen=True)
 class GaussianOutput(
     Program, losses=("squared", "logistic"), calibrations=("tight",), lam=0.0, variants=("paper",), **SIMULATED
 ):
-    """`outpert`: the regularised minimiser at one trusted curator, plus Gaussian noise (output perturbation).
+    """`outpert`: output perturbation, the regularised minimiser plus Gaussian noise, at one trusted curator.
 
-    Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, have noise for pure eps-DP. No calibration with Gaussian noise is
-    published. A larger ridge reduces the noise as 1/lam, but pulls w towards 0. The excess loss is about
-    ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with the largest curvature c of the loss, which is at most
-    ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most D apart. It is least for
+    The noise of Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, is for pure eps-DP. A larger ridge reduces the noise as
+    1/lam, but pulls w towards 0. The excess loss is about ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with the largest
+    curvature c of the loss, which is at most ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most
+    D apart. It is least for
 
         lam^3 = 2 c D^2 / (N mu W)^2,
 
@@ -63,14 +63,13 @@ class GaussianOutput(
 
     @property
     def logistic(self) -> bool:
-        """Return whether the loss is logistic, so that w is unconstrained."""
         return self.loss.name == "logistic"
 
     def longest(self, strength: float) -> float:
         """Return L, an upper bound on the norm of every minimiser.
 
-        For the squared loss, w inside the ball has ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``. On the surface of
-        the ball, ``strength ||w||^2`` is smaller.
+        For the squared loss, w inside the ball has ``strength ||w||^2 = 2 mean (y - t) t <= 1/2``, and w on its surface
+        less.
         """
         if self.logistic:
             return longest_minimiser(self.loss, strength)
@@ -84,8 +83,8 @@ class GaussianOutput(
     def unsolved(self, problem: Problem, strength: float) -> float:
         """Return a bound on the distance of the computed minimiser from the exact one.
 
-        With a gradient g, the distance is at most ``||g||/strength``. In a ball, with a projected gradient step of
-        length e, it is at most ``(1 + smoothness) e/strength`` (Pang 1987). The gradient has floating-point errors.
+        For a gradient g, the distance is at most ``||g||/strength``. In a ball, for a projected gradient step of length
+        e, it is at most ``(1 + smoothness) e/strength`` (Pang 1987). Floating-point errors are added.
         """
         conditioning = 1.0 if self.logistic else 1 + self.loss.smoothness + strength
         length = self.longest(strength)
@@ -96,11 +95,11 @@ class GaussianOutput(
     def sensitivity(self, problem: Problem, strength: float) -> float:
         """Return the L2 sensitivity of the computed minimiser to one replaced row."""
         longest = self.longest(strength)
-        moved = min(self.apart(longest) / (problem.N * strength), 2 * longest)
-        return moved + 2 * self.unsolved(problem, strength)
+        shift = min(self.apart(longest) / (problem.N * strength), 2 * longest)
+        return shift + 2 * self.unsolved(problem, strength)
 
     def ridge(self, budget: Budget, problem: Problem) -> float:
-        """Return the coefficient of ||w||^2 / 2 in the minimised objective: `lam`, or more by the rule."""
+        """Return the coefficient of ||w||^2 / 2 in the objective: `lam`, or more by the rule."""
         if math.isinf(budget.eps):
             return self.lam
         W = self.model_norm if self.logistic else min(self.model_norm, self.radius)
@@ -110,20 +109,18 @@ class GaussianOutput(
         )
 
     def mu(self, budget: Budget) -> float:
-        """Return the mu of a budget."""
         return gdp.mu_of(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the message: the minimiser for the ridge."""
         fit = Fit(self.loss, self.radius)
         if math.isinf(budget.eps):
             return (Sum(Minimiser(fit, about=1), math.inf, 0.0),)
         strength = self.ridge(budget, problem)
-        moved = self.sensitivity(problem, strength)
-        return (Sum(Minimiser(fit, about=1), moved, moved / self.mu(budget)),)
+        shift = self.sensitivity(problem, strength)
+        return (Sum(Minimiser(fit, about=1), shift, shift / self.mu(budget)),)
 
     def run(self, carrier: Carrier) -> Release:
         ridges = carrier.per_run([self.ridge(budget, carrier.problem) for budget in carrier.budgets])
@@ -132,7 +129,7 @@ class GaussianOutput(
 
 @dataclass(frozen=True)
 class Fit:
-    """The minimiser of a loss; for the squared loss, over the ball of this radius."""
+    """Compute the minimiser of a loss; for the squared loss, over the ball of this radius."""
 
     loss: Loss
     radius: float
@@ -190,7 +187,7 @@ def gradient_lengths(
 
 
 def gradient_error(terms: int, d: int, steepest: float, length: float, strength: float) -> float:
-    """Bound the distance of a computed gradient from the exact one (docs/privacy/outputs_and_newton.md).
+    """Return a bound on the distance of a computed gradient from the exact one (docs/privacy/outputs_and_newton.md).
 
     Args:
         terms: the number of products that are added one after the other (`added`).
@@ -203,12 +200,12 @@ def gradient_error(terms: int, d: int, steepest: float, length: float, strength:
 
 
 def added(rows: int) -> int:
-    """Return how many terms `gradient_lengths` adds one after the other: the rows of a block, then the blocks."""
+    """Return how many numbers `gradient_lengths` adds one after the other: rows of a block, then blocks."""
     return min(rows, _HEIGHT + -(-rows // _HEIGHT))
 
 
 def logistic_radius(length: ArrayLike) -> Array:
-    """Return the radius of a ball with the logistic gradients of all rows at models of these norms (...,).
+    """Return the radius of a ball that contains the logistic gradients of all rows at models of these norms (...,).
 
     It rises from 1/2 at w = 0 to 1. Two gradients are at most twice the radius apart (Theorem 1).
     """
@@ -222,7 +219,7 @@ def logistic_radius(length: ArrayLike) -> Array:
 
 
 def squared_radius(length: ArrayLike) -> Array:
-    """Return the same radius for the squared loss ``(x'w - y)^2`` and labels in [-1, 1]."""
+    """Return `logistic_radius` for the squared loss ``(x'w - y)^2`` and labels in [-1, 1]."""
     length = np.asarray(length, dtype=float)
     b = 2 * length / (1 + np.sqrt(1 + 8 * length**2))
     radius: Array = 2 * np.sqrt(1 - b**2) * (1 + b * length) * _UP

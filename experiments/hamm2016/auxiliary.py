@@ -1,8 +1,8 @@
-"""Hamm, Cao & Belkin 2016, Sec. 4.5: the sensitivity of a minimiser if an auxiliary sample changes as well.
+"""Search for the sensitivity of a minimiser if an auxiliary row changes as well (Hamm et al. 2016, Sec. 4.5).
 
-A search tries changes of a few auxiliary samples: all votes of one party flip, and one sample is replaced. The text
-bounds the sensitivity by 2/lam for votes, with or without the sample, and for soft labels by 2/(M lam), times
-(N + M - 1)/N with the sample.
+All votes of one party flip, and one of a few auxiliary rows may be replaced. The paper bounds the sensitivity by 2/lam
+for votes, whether or not a row is replaced, and for soft labels by 2/(M lam), or (N + M - 1)/N times that if a row is
+replaced.
 """
 
 import math
@@ -19,9 +19,9 @@ from dpml.seeds import generator
 
 
 def moves(M: Sequence[int], N: int = 20, lam: float = 0.5, tries: int = 300, seed: int = 0) -> pd.DataFrame:
-    """Search for the largest sensitivity over the text's bound (metric `move`), by labels, M and changed sample.
+    """Search for the largest sensitivity, divided by the paper's bound (metric `move`), by labels, M and replaced row.
 
-    Samples have two features and norm 1. In half of the tries, all samples are equal, so that changes add up.
+    Rows have two features and norm 1. In half of the tries, all rows are equal, so that changes add up.
     """
     found = []
     for parties in M:
@@ -60,7 +60,7 @@ def _minimiser(X: Array, positive: Array, lam: float) -> Array:
 
 
 def bounded(evidence: Evidence) -> Check:
-    """Test that no sensitivity that was found is above the bound."""
+    """Test that no sensitivity exceeds the paper's bound."""
     rows = evidence.rows
     if "labels" not in rows or set(rows["sample"].dropna()) != {"same", "other"}:
         raise NotComputedError(["moves"])

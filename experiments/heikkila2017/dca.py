@@ -1,7 +1,7 @@
-"""DCA (Heikkilä et al. 2017) as the authors' program computes it: a linear model from noisy sums of clipped rows.
+"""DCA (Heikkilä et al. 2017) as in the authors' program: a linear model from noisy sums of clipped rows.
 
-Every client adds its share of the noise, so a secure sum has all of the noise, as in `ssp` with one colluder. Every
-coordinate of a row is clipped to a bound from noisy sums of squares. The model is the mean of the posterior.
+Every client adds a share of the noise, so that all shares but one suffice in a secure sum. Every coordinate of a row is
+clipped to a bound from noisy sums of squares. The model is the mean of the posterior distribution.
 """
 
 import math
@@ -32,7 +32,7 @@ _FACTORS = np.arange(1, 21) / 10
 
 @dataclass(frozen=True)
 class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, variants=("paper",), **SIMULATED):
-    """`dca`, called proj DDP in the program: all clients add noise; bounds for clipping spend 0.3 of eps.
+    """`dca` ("proj DDP" in the program): all clients add noise, and the bounds for clipping get 0.3 of eps.
 
     Args:
         lam: the ridge of the objective whose gap is reported; it is not used by the algorithm.
@@ -49,25 +49,24 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
     reach: Annotated[float, POSITIVE] = 7.5
 
     def share(self, M: int) -> float:
-        """Return the variance of a sum's noise over a trusted aggregator's: each of M clients adds 1/(M - 1)."""
+        """Return the variance of the noise in a sum, divided by a trusted aggregator's (clients add 1/(M - 1) each)."""
         return {"clients": M / max(M - 1, 1), "curator": 1.0, "everybody": float(M)}[self.noise_of]
 
     def left(self, problem: Problem) -> dict[View, float]:
-        """Return the share of the noise that each view does not know; colluding clients know their own noise."""
+        """Return the share of the noise that each observer does not know; colluding clients know their own noise."""
         shown: dict[View, float] = {"release": 1.0, "aggregate": 1.0, "colluders": problem.honest / problem.M}
         if self.noise_of == "everybody":
             shown["client"] = 1 / problem.M
         return {"release": 1.0} if self.noise_of == "curator" else shown
 
     def mus(self, budget: Budget, d: int) -> tuple[float, float]:
-        """Return mu of the bounds, and mu of X'X and X'y, for a trusted aggregator's noise."""
+        """Return the mu of the bounds, and that of X'X and X'y, for the noise of a trusted aggregator."""
         eps, delta = budget.eps, budget.require_delta(f"algo={self.name}")
         if not self.clips:
             return 0.0, gdp.classical_mu(eps, delta)
         return mu_of_bounds(eps, delta, [self.reach] * (d + 1)), gdp.classical_mu(0.7 * eps, 0.7 * delta)
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Return the guarantees of all noisy sums together."""
         mu, delta = math.hypot(*self.mus(budget, problem.d)), budget.require_delta(self.name)
         known = {view: math.sqrt(self.share(problem.M) * part) for view, part in self.left(problem).items()}
         proofs: dict[View, Proof] = {
@@ -79,13 +78,12 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
         return ()
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the means of the posteriors."""
         parties, budgets, rng, draws = carrier.mechanism.parties, carrier.budgets, carrier.rng, carrier.draws
         z, d = self.scale * np.column_stack([parties.X, parties.y]), parties.problem.d
         root = math.sqrt(self.share(parties.problem.M))
         noises = noise.gaussian(rng, (2, draws, d * (d + 1) // 2 + d))
         models = []
-        for budget in budgets:  # budgets share their noise directions
+        for budget in budgets:  # all budgets get the same noise, multiplied by different factors
             rows, bounds = z[None], np.full((draws, d + 1), self.scale)
             if self.clips:
                 bounds = self.bounds(z, budget, root * noises[0, :, : d + 1])
@@ -96,7 +94,7 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
         return Release(np.stack(models))
 
     def bounds(self, z: Array, budget: Budget, unit: Array) -> Array:
-        """Return multiples of the noisy standard deviations; a negative sum of squares counts as sqrt(1/2)."""
+        """Return multiples of the noisy standard deviations; a negative mean of squares counts as 1/2."""
         (n, d), eps, delta = (len(z), z.shape[1] - 1), budget.eps, budget.require_delta(self.name)
         printed = self.reach * math.sqrt(d + 1) / gdp.classical_mu(SHARE * eps, SHARE * delta)
         variances = (np.sum(np.clip(z, -self.reach, self.reach) ** 2, axis=0) + printed * unit) / n
@@ -106,7 +104,7 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
 
 @dataclass(frozen=True)
 class Unprojected(DCA):
-    """`dca_unprojected`, DDP: rows are not clipped, so all of eps is for X'X and X'y."""
+    """`dca_unprojected` ("DDP"): rows are not clipped, so X'X and X'y get all of eps."""
 
     name: ClassVar[str] = "dca_unprojected"
     clips: ClassVar[bool] = False
@@ -114,7 +112,7 @@ class Unprojected(DCA):
 
 @dataclass(frozen=True)
 class Curator(DCA):
-    """`dca_curator`, proj TA: a trusted aggregator draws the noise."""
+    """`dca_curator` ("proj TA"): a trusted aggregator draws the noise."""
 
     name: ClassVar[str] = "dca_curator"
     noise_of: ClassVar[str] = "curator"
@@ -122,14 +120,14 @@ class Curator(DCA):
 
 @dataclass(frozen=True)
 class InputPerturbed(Unprojected):
-    """`dca_input`, input perturbed: every client adds the full noise and trusts nobody."""
+    """`dca_input` ("input perturbed"): every client adds as much noise as a trusted aggregator would."""
 
     name: ClassVar[str] = "dca_input"
     noise_of: ClassVar[str] = "everybody"
 
 
 def posterior(gram: Array, target: Array, added: Array) -> Array:
-    """Return models (..., d) from X'X, X'y and noise (..., d (d + 1)/2 + d); negative eigenvalues change sign."""
+    """Return models (..., d) from X'X, X'y and noise (..., d (d + 1)/2 + d); negative eigenvalues change their sign."""
     low = np.tril_indices(gram.shape[-1])
     noisy = np.broadcast_to(gram, (*np.broadcast_shapes(gram.shape[:-2], added.shape[:-1]), *gram.shape[-2:])).copy()
     noisy[..., low[0], low[1]] += added[..., : len(low[0])]
@@ -140,7 +138,7 @@ def posterior(gram: Array, target: Array, added: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: int = 5) -> tuple[float, float]:
-    """Return the best factors of standard deviations on generated public rows; the program has 20 sets, 20 noises."""
+    """Return the factors of standard deviations that are best on generated rows (the program: 20 sets, 20 noises)."""
     rng, errors = np.random.default_rng(1), np.zeros((20, 20))
     unit = math.sqrt(n / (n - 1)) / gdp.classical_mu(eps, delta)
     for _ in range(sets):
@@ -163,7 +161,7 @@ def mean_absolute_error(weights: Array, parties: Parties, loss: Loss, lam: float
 
 
 def auxiliary(rng: Generator, n: int, d: int, weights: Array) -> tuple[Array, Array]:
-    """Generate rows: centred normal features, scaled to norm 1, and y = x'w plus a normal variable, centred."""
+    """Generate rows x of norm 1, from centred normal features, and y = x'w plus a normal variable, centred."""
     x = rng.standard_normal((n, d))
     x -= x.mean(axis=0)
     x /= np.linalg.norm(x, axis=1, keepdims=True) * (1 + 1e-12)
@@ -173,7 +171,7 @@ def auxiliary(rng: Generator, n: int, d: int, weights: Array) -> tuple[Array, Ar
 
 @dataclass(frozen=True)
 class MadeUp(Synthetic):
-    """Rows generated as the program does for its thresholds; targets are divided by 5 and clipped to 1."""
+    """Generated rows as the program uses for its thresholds; targets are divided by 5 and clipped to 1."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """Return the rows as a data set."""

@@ -1,4 +1,4 @@
-"""Heikkilä et al. 2017: what the noise of the authors' program guarantees, by exact computation.
+"""Compute exactly what the noise in the authors' program of Heikkilä et al. 2017 guarantees.
 
 Proofs: docs/privacy/heikkila2017.md. A row is z = (x, y), with d features and a target. All numbers of a noisy sum have
 the same noise, c/eps times the printed sensitivity, with ``c = sqrt(2 log(1.25/delta))``. The sums of squares, which
@@ -16,11 +16,11 @@ from dpml.audit.attacks import eps_by_gdp
 from dpml.privacy import gdp
 
 SHARE = 0.3
-"""The share of eps and delta for the bounds; in the program, ``privacy_for_marg_var = .3``."""
+"""The share of eps and delta for the bounds: in the program, ``privacy_for_marg_var = .3``."""
 
 
 def printed_statistics(bounds: Array) -> Array:
-    """Return the program's sensitivity within bounds c (..., d + 1): c_i^2 for x_i^2, 2 c_i c_j for x_i x_j."""
+    """Return the program's sensitivity for bounds c (..., d + 1): c_i^2 for x_i^2, and 2 c_i c_j for x_i x_j."""
     squares = np.square(bounds)
     x, y = squares[..., :-1], squares[..., -1]
     diagonal, all_x = np.sum(x**2, -1), np.sum(x, -1)
@@ -28,22 +28,22 @@ def printed_statistics(bounds: Array) -> Array:
 
 
 def proven_statistics(bounds: Array) -> Array:
-    """Return the sensitivity of X'X and X'y: ``sqrt(|c|^4 + sum_i c_i^4 / 2)``, or the program's if that is smaller."""
+    """Return the proven sensitivity of X'X and X'y: ``sqrt(|c|^4 + sum_i c_i^4 / 2)``, or the program's if smaller."""
     squares = np.square(bounds)
     most = np.sqrt(np.sum(squares, -1) ** 2 + np.sum(squares[..., :-1] ** 2, -1) / 2)
     return np.minimum(most, printed_statistics(bounds))
 
 
 def coefficients(z: Array) -> Array:
-    """Return a row's contribution: x_i x_j for i >= j, and x_i y."""
+    """Return a row's contribution to X'X and X'y: x_i x_j for i >= j, and x_i y."""
     return np.concatenate([np.outer(z[:-1], z[:-1])[np.tril_indices(len(z) - 1)], z[:-1] * z[-1]])
 
 
 def moves(d: Sequence[int]) -> pd.DataFrame:
-    """Compute the change of X'X and X'y by one row, over the program's sensitivity (`moved`), for equal bounds.
+    """Compute the change of X'X and X'y by one row, divided by the program's sensitivity (`moved`), for equal bounds.
 
-    Clipped rows: the change between two given rows (`shown`), and the largest. Unclipped: centred columns of range 10
-    are assumed to lie within 5; if nearly all rows are at one end (`one-sided`), other rows are up to 10 away.
+    With clipping, this is the change between two given rows (`shown`), and the largest. Without, centred columns of
+    range 10 are assumed to lie within 5; if nearly all rows are at one end (`one-sided`), others are up to 10 away.
     """
     found = []
     for size in d:
@@ -61,14 +61,14 @@ def moves(d: Sequence[int]) -> pd.DataFrame:
 
 
 def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
-    """Return mu of the sums of squares of rows within `reach` (d + 1,): the sensitivity is reach^2, not reach."""
+    """Return the mu of the sums of squares of rows within `reach` (d + 1,); their sensitivity is reach^2."""
     return float(np.linalg.norm(np.square(reach)) / np.linalg.norm(reach)) * gdp.classical_mu(
         SHARE * eps, SHARE * delta
     )
 
 
 def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
-    """Compute log10 of the exact over the claimed delta (`log10_excess`) and the exact eps (`eps_of_noise`), by part.
+    """Compute log10 of exact over claimed delta (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
 
     The noise is a trusted aggregator's, and all bounds are equal. `printed` has the program's sensitivity, `statistics`
     the proven one. In `whole`, a row at the ends of the range becomes 0. `reach`: of a feature, and of the target.
@@ -88,7 +88,7 @@ def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) ->
 
 
 def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
-    """Compute a trusted aggregator's variance over that which n clients leave if some are known (`lacking`)."""
+    """Compute a trusted aggregator's variance, divided by that of n clients of whom some are known (`lacking`)."""
     cases = [(n, k) for n in clients for k in known if k < n]
     return pd.DataFrame([{"n": n, "known": k, "metric": "lacking", "value": (n - 1) / (n - k)} for n, k in cases])
 
@@ -96,7 +96,8 @@ def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
 def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
     """Compute a 95 % lower bound on eps (`attacked`) from noisy sums of squares, with `draws` of each neighbour.
 
-    They differ in a row: at the ends of the assumed range, or 0. Other metrics: `claimed` (whole release), `proven`.
+    The neighbours differ in a row, which is at the ends of the assumed range or 0. Other metrics are `claimed` and
+    `proven`.
     """
     rng, found, row = np.random.default_rng(2017), [], np.square(reach)
     for e in eps:

@@ -1,4 +1,4 @@
-"""Table 1: measured bytes of secure aggregation, and their growth."""
+"""Measure the bytes of secure aggregation and their growth (Table 1)."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -19,12 +19,12 @@ _WORD = 8  # bytes of an entry
 def communication(
     everybody: Sequence[int], ring: Sequence[int], d: Sequence[int], nodes: int | None = None
 ) -> pd.DataFrame:
-    """Measure the bytes of a site (the mean over sites) and of the aggregator, without drop-outs.
+    """Measure the bytes that a site (on average) and the aggregator send and receive, without drop-outs.
 
-    The graph is complete or, for numbers of parties that allow it, a sparse ring; `algo` names it. The column `length`
-    is d in words. Metrics: `site_bytes`, `aggregator_bytes`, `degree`.
+    All pairs of parties share masks (`algo` everybody), or neighbours on a ring. Metrics: `site_bytes`,
+    `aggregator_bytes`, `degree`.
 
-    With a number of compute `nodes`, rows `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017, by the
+    If there are compute `nodes`, rows `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017, by the
     formula in Imtiaz et al. 2019 (App. A): every site sends a share of its d words to each node, and every node sends
     the sum of its shares. A word has 8 bytes; keys and headers are not included.
     """
@@ -52,9 +52,9 @@ def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -
     """Measure the growth of the bytes of `communication`, by `algo` and `who`.
 
     Metrics: `in_M` is the log-log slope over the three largest M at the smallest d, and `in_d` that over the three
-    largest d at the smallest M, where one term of a sum of two powers dominates; fewer than three give no slope.
-    `misfit` is the largest relative error of a least-squares fit to all measurements. Its terms are 1, M, d for a site,
-    and M times these for the aggregator; on a ring also the degree k, on which only signatures depend.
+    largest d at the smallest M; fewer than three give no slope. `misfit` is the largest relative error of a
+    least-squares fit with the terms 1, M, d (on a ring also the degree k) for a site, and M times these for the
+    aggregator.
     """
     table = communication(everybody, ring, d)
     wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()

@@ -1,4 +1,4 @@
-"""Compute rows of blocks (`dpml.running.computed`): analytic curves of delta, and variances of noise.
+"""Compute curves of delta, and variances of noise, that need no runs of algorithms.
 
 A curve of delta is given as `digits` = log10(1/delta), because delta itself leaves the range of floating-point numbers,
 and as `log10_delta`, the height on a logarithmic axis, down to `DRAWN`.
@@ -28,13 +28,13 @@ from dpml.seeds import generator
 from .tight import FAMILY
 
 DRAWN = -20.0
-"""log10 of the smallest delta in a figure: privacy is more likely to fail for other reasons than with smaller ones."""
+"""log10 of the smallest delta in a figure."""
 
 
 def delta_against_tau(
     N: int, M: int, eps: float, low: float = 1e-2, high: float = 1e2, points: int = 41
 ) -> pd.DataFrame:
-    """Compute fig. 5: delta of CAPE and of `conv` against the sites' noise tau, with the most colluders."""
+    """Compute fig. 5: delta of CAPE and of `conv` against the noise_std tau of a site, with the most colluders."""
     problem = Problem(M, N, 1)
     rows = []
     for tau in np.geomspace(low, high, points):
@@ -51,7 +51,7 @@ def delta_against_colluders(N: int, M: int, eps: float, tau: float) -> pd.DataFr
 
 
 def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[str, Any]]:
-    """Compute delta in every interpretation, for sites of N/M rows, sensitivity M/N, and noise tau at every site.
+    """Compute delta in every interpretation of the paper, for sites of N/M rows, sensitivity M/N, and noise_std tau.
 
     For CAPE:
 
@@ -89,10 +89,10 @@ def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[st
 
 
 def _mu_of_their_covariance(M: int, honest: int) -> float:
-    """Return mu of Theorem 1's view, in units of (shift of one site) / tau, for the covariance in its proof.
+    """Return the mu of Theorem 1 for the covariance in its proof, divided by (shift of one site) / tau.
 
-    The view is the honest sites' messages and the sum of their ehat. The proof treats the colluders' ehat as random,
-    although the colluders know them.
+    The observer sees the honest sites' messages and the sum of their ehat. The proof treats the colluders' ehat as
+    random, although the colluders know them.
     """
     H = honest
     covariance = np.empty((H + 1, H + 1))
@@ -112,7 +112,7 @@ def _printed(M: int, honest: int, eps: float, shift: float) -> float:
 
 
 def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.DataFrame:
-    """Test Lemma 1 and Prop. 1 of Imtiaz et al. 2019 on samples of the average's noise, in units of tau^2.
+    """Measure the variance ratios of Lemma 1 and Prop. 1 of Imtiaz et al. 2019 on samples of the average's noise.
 
     Metrics: `cape_over_pooled` and `conv_over_cape`, ratios of variances for every M, from `samples` values.
     """
@@ -134,7 +134,7 @@ def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.Data
 def noise_of_uneven_sites(
     M: int, u: Sequence[float], N: int = 10000, samples: int = 20000, seed: int = 0
 ) -> pd.DataFrame:
-    """Compute Remark 3 and Prop. 2 of Imtiaz et al. 2019: variances relative to pooled data, for unequal sites.
+    """Compute the variances of Remark 3 and Prop. 2 of Imtiaz et al. 2019, relative to pooled data, for unequal sites.
 
     Sites of the second half have u times as many rows as those of the first half. With the sensitivity 1/N_k, site k
     needs noise tau_k proportional to 1/N_k. The metric `variance_ratio` has three values (column `reading`):
@@ -150,7 +150,7 @@ def noise_of_uneven_sites(
         parties = partition(data, TwoGroup(u=ratio), M, generator(seed, "partition"))
         sizes = np.array(parties.sizes, dtype=float)
         rng = generator(seed, "noise", "uneven", f"{ratio:g}")
-        tau = sizes.sum() / sizes  # in units of the pooled mechanism's tau
+        tau = sizes.sum() / sizes  # relative to the pooled mechanism's tau
         ehat, g = (tau * noise.gaussian(rng, (samples, M)) for _ in range(2))
         messages = ehat - ehat.mean(axis=1, keepdims=True) + g / math.sqrt(M)
         values = {
@@ -167,7 +167,7 @@ def noise_of_uneven_sites(
 
 
 def _released_variance(sites: Sites, parties: Parties, rng: Generator, samples: int) -> float:
-    """Return the variance of the released linear coefficients around those of all rows, over a curator's variance."""
+    """Return the variance of the released linear coefficients around the exact ones, relative to a curator's."""
     budget, loss, problem = Budget(1.0, 1e-5), for_task("regression"), parties.problem
     N, d = problem.N, problem.d
     (pooled,) = FunctionalMechanism(loss).messages(budget, problem)

@@ -1,4 +1,4 @@
-"""Imtiaz et al. 2019: the gain of CAPE over conventional noise when sites drop out, and the guarantee that remains.
+"""Measure the gain of CAPE over conventional noise when sites drop out (Imtiaz et al. 2019), and the guarantee.
 
 "Even in the case of site drop-out, we achieve sum e_s = 0, as long as the number of active sites is above some
 threshold. Therefore, the performance gain of CAPE remains the same irrespective of the number of dropped-out sites."
@@ -21,7 +21,7 @@ from dpml.seeds import generator
 
 
 def noise_after_dropouts(M: int, dropped: Sequence[int], samples: int = 20_000, seed: int = 0) -> pd.DataFrame:
-    """Measure variances of the survivors' average noise with the real protocol, in units of tau^2.
+    """Measure the variance of the noise in the survivors' average with the real protocol.
 
     Metrics, for every number of sites that drop out before they send: `gain` is conv's variance over CAPE's, from
     `samples` values each; `mu` is the factor ``sqrt(M/n)`` by which the survivors' mu exceeds the requested one.

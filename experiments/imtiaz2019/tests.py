@@ -1,4 +1,4 @@
-"""Imtiaz et al. 2019: tests of claims about computed rows: variances of noise, and bytes."""
+"""Test claims of Imtiaz et al. 2019 about computed rows: variances of noise, and bytes."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from dpml.reporting.criteria import Comparison, exact, holm
 
 
 def variances(evidence: Evidence) -> Check:
-    """Test that CAPE's over the pooled variance differs from 1, and conv's over CAPE's from M, not significantly."""
+    """Test that CAPE's variance is the pooled one, and conv's M times that, up to sampling errors."""
     rows = evidence.rows[evidence.rows["metric"].isin(("cape_over_pooled", "conv_over_cape"))]
     if not _has(rows, {"metric": ("cape_over_pooled", "conv_over_cape")}):
         raise NotComputedError(["noise_left"])
@@ -25,10 +25,7 @@ def variances(evidence: Evidence) -> Check:
 
 
 def _ratios(values: Mapping[tuple[str, str], tuple[float, float, float]]) -> Group:
-    """Return the two-sided tests that ratios of variances are those stated.
-
-    `values` has the measured ratio, the stated ratio, and the probability of a ratio at most as large.
-    """
+    """Return two-sided tests that ratios of variances have the stated values."""
     far = holm({key: 2 * min(lower, 1 - lower) for key, (*_, lower) in values.items()})
     shown = {
         " at ".join(key): Comparison(
@@ -40,7 +37,7 @@ def _ratios(values: Mapping[tuple[str, str], tuple[float, float, float]]) -> Gro
 
 
 def uneven_sites(evidence: Evidence) -> Check:
-    """Test that H(n) is 1 for equal sites and grows with their unevenness, and that sampled variances are as stated."""
+    """Test that H(n) is 1 for equal sites and grows with unevenness, and that sampled variances agree with it."""
     rows = evidence.rows[evidence.rows["metric"] == "variance_ratio"]
     if not _has(rows, {"reading": ("H(n)", "plain average", "weighted sum"), "algo": ("capefm", "conv")}):
         raise NotComputedError(["noise_of_uneven_sites"])
@@ -62,7 +59,7 @@ def uneven_sites(evidence: Evidence) -> Check:
 
 
 def communication(evidence: Evidence) -> Check:
-    """Test that no slope of the bytes exceeds the stated power by more than 0.05, and that the form fits to 1 %."""
+    """Test that no slope of the bytes exceeds the stated power by more than 0.05, and that the fit is within 1 %."""
     rows = evidence.rows
     rows = rows[(rows["algo"] == evidence.reading.name) & rows["metric"].isin(("in_M", "in_d", "misfit"))]
     if not _has(rows, {"who": ("site", "aggregator"), "metric": ("in_M", "misfit")}):
@@ -75,12 +72,11 @@ def communication(evidence: Evidence) -> Check:
 
 
 def _has(rows: pd.DataFrame, values: dict[str, Sequence[str]]) -> bool:
-    """Return whether all of the values occur in their columns."""
     return len(rows) > 0 and all(set(rows[key]) >= set(names) for key, names in values.items())
 
 
 def same_gain(evidence: Evidence) -> Check:
-    """Test that the ratio of variances is not significantly different from M, however many sites drop out."""
+    """Test that the ratio of variances is not significantly different from M, for all numbers of drop-outs."""
     gains = evidence.rows[evidence.rows["metric"] == "gain"]
     if not len(gains) or not (gains["dropped"] > 0).any():
         raise NotComputedError(["noise_after_dropouts"])

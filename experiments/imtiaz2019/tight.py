@@ -1,4 +1,4 @@
-"""Compare the cost of an algorithm's published and tight noise at the same proven privacy."""
+"""Compare the optimality gaps of published and tight noise at the same proven privacy."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,11 +30,11 @@ def loss_at_proven_eps(  # noqa: PLR0913 - the keys of a block in an experiment'
     draws: int = 20,
     seed: int = 0,
 ) -> pd.DataFrame:
-    """Compute the gain of `tight` over published noise on synthetic data, at the same proven privacy.
+    """Compute the optimality gaps of `tight` and published noise on synthetic data, at the same proven privacy.
 
-    Every algorithm runs with both kinds of noise at the same *proven* (eps, delta) of its worst view (`proven_eps`).
-    `asked_eps` is the requested eps, which the published noise claims, found by bisection. `gap_ratio` is the mean
-    optimality gap with the published noise over that with the tight noise; both use the same noise directions.
+    Every algorithm runs with both kinds of noise at the same *proven* (eps, delta) against the strongest observer
+    (`proven_eps`). `asked_eps` is the eps that must be requested for it, found by bisection. `gap_ratio` is the mean
+    optimality gap with published noise, divided by that with tight noise.
     """
     data = Synthetic(recipe=recipe, d=d, rows=N)
     loss = for_task(RECIPES[recipe].task)
@@ -71,7 +71,7 @@ def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[st
 
 
 def _requested_eps(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
-    """Return the eps to request so that `target` is proven for the worst view."""
+    """Return the eps to request so that `target` is proven against the strongest observer."""
 
     def excess(log_eps: float) -> float:
         guarantees = guaranteed(algorithm, Budget(math.exp(log_eps), delta), problem)

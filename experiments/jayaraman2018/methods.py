@@ -1,6 +1,6 @@
-"""Methods that Jayaraman, Wang, Evans & Gu 2018 compare with, and that no other pack has.
+"""Define the methods that only Jayaraman, Wang, Evans & Gu 2018 compare with.
 
-There are M parties of n rows each, the loss has Lipschitz constant 1, b = 2/(n lam eps), and the unit is one sample:
+There are M parties of n rows each, the loss has Lipschitz constant 1, b = 2/(n lam eps), and one row is protected:
 
 - *MPC Out P* is `la`: the mean of the parties' minimisers plus noise of scale b/M, added inside an MPC.
 - *Pathak* adds noise of scale b to that mean.
@@ -31,13 +31,12 @@ from dpml.privacy import Budget, Problem, View
 
 @dataclass(frozen=True)
 class Pathak(LocalAggregation):
-    """`pathak`: the mean of the parties' minimisers, with the noise of a single party's; published noise only."""
+    """`pathak`: the mean of the parties' minimisers, with the published noise for a single party's minimiser."""
 
     name: ClassVar[str] = "pathak"
     claim: ClassVar[str | None] = "Pathak et al. 2010, as in Jayaraman et al. 2018, Table 1"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the message of `la` with M times the noise."""
         if self.tight:
             raise UserError("algo=pathak has published noise only: set calibration=published.")
         (sent,) = super().messages(budget, problem)
@@ -48,7 +47,7 @@ class Pathak(LocalAggregation):
 class LocalOutput(
     Program, losses=("logistic",), calibrations=("published", "tight"), variants=("paper", "per_coordinate")
 ):
-    """`local_output`: the mean of the models of equally large parties; each party adds noise to its own model."""
+    """`local_output`: the mean of the models of equally large parties, each with its own noise."""
 
     name: ClassVar[str] = "local_output"
     published_variants: ClassVar[bool] = True
@@ -57,14 +56,13 @@ class LocalOutput(
 
     @property
     def alone(self) -> LocalAggregation | ObjectivePerturbation:
-        """The algorithm that each party runs."""
         return LocalAggregation(self.loss, self.calibration, variant=self.variant, lam=self.lam)
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator(("release", "client"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Any, ...]:
-        """Return the message of one party, which bounds what its model and the mean reveal."""
+        """Return the message of one party, from which the guarantees for its model and for the mean follow."""
         if problem.M * problem.smallest != problem.N:
             raise UserError(f"algo={self.name} needs partition=equal, and an M that divides N={problem.N}.")
         return self.alone.messages(budget, Problem(1, problem.smallest, problem.d))
@@ -75,7 +73,6 @@ class LocalOutput(
         return {"release": proof, "client": proof}
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the mean of the minimisers plus the mean of M independent noise vectors."""
         M, unit, scale = carrier.problem.M, carrier.unit_noise, carrier.widths(0)[:, None]
         exact = MeanModel(self.lam)(carrier.mechanism.parties)
         return Release(exact + sum(scale * unit(0)[0] for _ in range(M)) / M)
@@ -83,7 +80,7 @@ class LocalOutput(
 
 @dataclass(frozen=True)
 class LocalObjective(LocalOutput, variants=("paper",)):
-    """`local_objective`: every party perturbs its objective, by Algorithm 2 of Chaudhuri et al. 2011.
+    """`local_objective`: the mean of the parties' models, each by objective perturbation (Chaudhuri et al. 2011).
 
     The authors' program differs. It draws one b for all parties, with a Laplace variable in every coordinate, and uses
     ``eps - 2 log(c/(n lam))`` instead of ``eps - 2 log(1 + c/(n lam))``.
@@ -96,7 +93,6 @@ class LocalObjective(LocalOutput, variants=("paper",)):
         return ObjectivePerturbation(self.loss, self.calibration, lam=self.lam)
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the mean of the minimisers of the perturbed objectives."""
         problem, n, parties = carrier.problem, carrier.problem.smallest, carrier.mechanism.parties
         sent = [message for (message,) in carrier.messages]
         strength, total = carrier.per_run([made.strength for made in sent]), np.zeros(1)

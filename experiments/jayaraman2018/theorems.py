@@ -1,4 +1,4 @@
-"""Jayaraman, Wang, Evans & Gu 2018: Theorems 3.1 and 3.4, Corollary 3.5 and Table 1, by exact computation.
+"""Compute Theorems 3.1 and 3.4, Corollary 3.5 and Table 1 of Jayaraman, Wang, Evans & Gu 2018 exactly.
 
 Proofs: docs/privacy/jayaraman2018.md.
 """
@@ -47,7 +47,7 @@ def output_perturbation(d: int, n: Sequence[int], lam: float, eps: float) -> pd.
 
 
 def gradient_perturbation(eps: Sequence[float], delta: Sequence[float], shares: Sequence[float]) -> pd.DataFrame:
-    """Compute log10 of the exact delta over the claimed one (`log10_excess`), after a share t/T of the rounds."""
+    """Compute log10 of the exact delta over the claimed one (`log10_excess`) after t of T rounds, for shares t/T."""
     found = []
     for e, d, share in product(eps, delta, shares):
         claimed = e * math.sqrt(share)
@@ -58,10 +58,10 @@ def gradient_perturbation(eps: Sequence[float], delta: Sequence[float], shares: 
 
 
 def table1(m: int, n: int, lam: float, eps: float, T: int, delta: float) -> pd.DataFrame:
-    """Recompute Table 1 with G = 1: `generated` is the printed standard deviation, `std` that of the printed law.
+    """Recompute Table 1 with G = 1: `generated` is the printed standard deviation, `std` that of the noise.
 
-    For gradient methods also `needed`, the standard deviation of Theorem 3.4's noise (for Local Grad P, of the mean of
-    all parties' noise), and `eps_of_noise`, the exact eps at `delta` of the generated noise.
+    For gradient methods, `needed` is the standard deviation of Theorem 3.4's noise (for Local Grad P, of the mean of
+    all parties' noise), and `eps_of_noise` is the exact eps at `delta` of the generated noise.
     """
     output, gradient = math.sqrt(2) * 2 / (n * lam * eps), math.sqrt(2 * T) / (n * eps)
     stds = {
@@ -112,7 +112,7 @@ def kept(evidence: Evidence, partly: bool = False, budget: Mapping[str, float] |
 
 
 def generated(evidence: Evidence) -> Check:
-    """Test that the printed standard deviations are within three standard errors of the printed laws'."""
+    """Test that the printed standard deviations are within three standard errors of those of the noise."""
     made, stated = (_rows(evidence, name).set_index("method") for name in ("generated", "std"))
     errors = stated["law"].map(ERRORS) * 3
     shown = {
@@ -123,7 +123,7 @@ def generated(evidence: Evidence) -> Check:
 
 
 def enough(evidence: Evidence) -> Check:
-    """Test that both gradient methods have at least Theorem 3.4's noise, less three standard errors."""
+    """Test that both gradient methods have at least the noise of Theorem 3.4, less three standard errors."""
     needed, made = (
         _rows(evidence, name, law="gaussian").set_index("method")["value"] for name in ("needed", "generated")
     )

@@ -1,7 +1,7 @@
-"""Kang, Liu & Wang 2019: Theorems 2 and 3, and Table 1, as functions and as tables.
+"""Compute the bounds of Theorems 2 and 3 and of Table 1 of Kang, Liu & Wang 2019.
 
-The `figures` are p features, the loss's Lipschitz constant G, N rows of all parties, T rounds, the regulariser's
-coefficient lam, and the budget eps, delta. A setting has M parties; the smallest has n_min rows.
+The arguments `figures` are p features, the loss's Lipschitz constant G, N rows of all parties, T rounds, the
+regulariser's coefficient lam, and the budget eps, delta. A setting has M parties; the smallest has n_min rows.
 """
 
 import math
@@ -39,7 +39,7 @@ def excess_risk_bound(
 
 
 def published_bounds(figures: Mapping[str, Any], M: int, n_min: int) -> dict[str, tuple[float, float]]:
-    """Return the printed orders of the noise's variance and of the excess risk by method (Table 1), without constants.
+    """Return, by method, the orders of the noise variance and the excess risk in Table 1, without constants.
 
     The paper derives constants only for the first method.
     """
@@ -61,7 +61,7 @@ def published_bounds(figures: Mapping[str, Any], M: int, n_min: int) -> dict[str
 
 
 def table1(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
-    """Compute Table 1 at named `settings` of M and n_min: a row per setting, method and metric."""
+    """Compute Table 1 at named `settings` of M and n_min: a row for each setting, method and metric."""
     rows = []
     for name, own in settings.items():
         for method, orders in published_bounds(figures, **own).items():
@@ -91,10 +91,10 @@ def theorem2(
 
 
 def factors(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
-    """Compute the stated factors of Table 1 and Remark 1, and those of the formulas: a row per setting and reading.
+    """Compute the factors that Table 1 and Remark 1 state, and those of the paper's formulas, by setting.
 
-    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s. `remark1` is the noise term of (12),
-    ``T p sigma^2/(2L)``, over that of (11), ``p sigma^2/(2 lam) (1 - (1 - lam/L)^T)``.
+    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s. `remark1` is the noise term of (12), ``T
+    p sigma^2/(2L)``, over that of (11), ``p sigma^2/(2 lam) (1 - (1 - lam/L)^T)``.
     """
     N, lam, rows = figures["N"], figures["lam"], []
     x = lam / (lam + SMOOTHNESS)

@@ -1,12 +1,11 @@
-"""Kang, Liu & Wang 2019, Theorems 2 and 3 compared with the excess risk of wddp on real rows.
+"""Compare Theorems 2 and 3 of Kang, Liu & Wang 2019 with the excess risk of `wddp` on real rows.
 
 Both theorems are about gradient descent with step 1/L and noise in the gradient, which is what synchronous rounds do
 (`variant=synchronous`, `once`). Both need ``||grad R||^2 >= 2 mu (R - min R)``: Theorem 2 with mu = lam, for a convex
-loss with a regulariser; Theorem 3 with some mu > 0, the Polyak-Lojasiewicz condition. That mu is unknown for a loss
-that is not convex. Here it is measured: the least ``||grad R||^2 / (2 (R - min R))`` over models on the path. This is
-the largest mu with which the condition holds for these models; it says nothing about other models. Where the loss is
-not convex, min R is the least value found from several starts. It may be too high; then the excess risk is too small,
-and mu too large.
+loss with a regulariser; Theorem 3 with some mu > 0, the Polyak-Lojasiewicz condition. For a loss that is not convex, mu
+is unknown. Here it is measured as the least ``||grad R||^2 / (2 (R - min R))`` over models on the path, the largest mu
+with which the condition holds for these models; it may not hold for others. For such a loss, min R is the least value
+found from several starts. If it is too high, the excess risk is too small and mu too large.
 """
 
 from collections.abc import Callable
@@ -35,8 +34,8 @@ STARTS = 8  # initial models of the search for a non-convex loss's minimum
 class MeasuredDescent(NoisyDescent):
     """`wddp` with step 1/L in synchronous rounds; it also reports the quantities in the theorems.
 
-    These metrics are for the experimenter only: `excess_risk` is R(w_T) - min R; `theorem2_bound` bounds its mean for a
-    convex loss; `theorem3_bound` is the bound with the measured mu, which is `pl_constant`.
+    The metrics read private rows: `excess_risk` is R(w_T) - min R; `theorem2_bound` bounds its mean for a convex loss;
+    `theorem3_bound` is the bound with the measured mu, which is `pl_constant`.
     """
 
     in_step: ClassVar[bool] = False
@@ -50,7 +49,6 @@ class MeasuredDescent(NoisyDescent):
             )
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the last models, with the quantities in the theorems as metrics."""
         seen: list[Array] = []
         rounds = iter(range(self.rounds))
 
@@ -86,12 +84,12 @@ class MeasuredDescent(NoisyDescent):
         return metrics
 
     def _bound(self, d: int, constants: Array, noises: Array, start: Array) -> Any:
-        """Return the bound (11) for constants mu and initial gaps (budgets, draws), and noises (budgets,)."""
+        """Return the bound (11) for constants mu and initial gaps (budgets, draws), and noise_std (budgets,)."""
         smoothness, T = 1 / self.largest, self.rounds
         return excess_risk_bound(d, T, np.minimum(constants, smoothness), smoothness, noises[:, None] ** 2, start)
 
     def minimum(self, parties: Parties, gradient: Callable[[Array], Array]) -> float:
-        """Return the minimum of the objective; for a non-convex loss, the least value from several initial models."""
+        """Return the minimum of the objective; for a non-convex loss, the least value from several starts."""
         if self.loss.convex:
             return least(parties, self.loss, self.lam)
         rng, d = np.random.default_rng(0), parties.problem.d

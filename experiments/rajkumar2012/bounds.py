@@ -1,10 +1,8 @@
-"""Rajkumar & Agarwal 2012: Theorem 5.3, Proposition 5.2 and footnote 4.
+"""Compute Theorem 5.3, Proposition 5.2 and footnote 4 of Rajkumar & Agarwal 2012.
 
-Theorem 5.3 bounds the expected loss of `gop` minus that of a fixed model w_0.
-
-The theorem has a constant kappa without giving its value. Its proof gives a value once the generalisation bound that it
-cites is written with its own constants (Sridharan, Srebro & Shalev-Shwartz 2008, as quoted by Hamm et al. 2016). With
-probability 1 - 2 delta', for Delta = 0,
+Theorem 5.3 bounds the expected loss of `gop` minus that of a fixed model w_0, with an unspecified constant kappa. Its
+proof gives a value if the generalisation bound that it cites is written with its constants (Sridharan, Srebro &
+Shalev-Shwartz 2008, as quoted by Hamm et al. 2016). With probability 1 - 2 delta', for Delta = 0,
 
     E phi(w_gop) - E phi(w_0) <= 2 T/(N^2 lam) + 16 (32 + log(1/delta'))/(lam N) + lam/2 ||w_0||^2,
 
@@ -52,8 +50,8 @@ def risk_bound(budget: Budget, problem: Problem, lam: float, length: float) -> f
 def rows_needed(budget: Budget, d: int, tau: float, length: float) -> int:
     """Return Theorem 5.3's N: with N rows and lam = tau/length^2, the excess is at most `tau` with probability 0.9.
 
-    It is the largest of three: the N for the term of the rows, the N for Delta = 0 (``N lam >= 4 c/eps`` leaves half or
-    more of eps), and the N for the noise at half of eps, which is more noise than is added.
+    It is the largest of three: the N for the generalisation term, the N for Delta = 0 (``N lam >= 4 c/eps`` leaves at
+    least half of eps), and the N for the noise at half of eps.
     """
     lam = tau / length**2
     rows = 64 * (32 + math.log(1 / TAIL)) / (lam * tau)
@@ -74,10 +72,10 @@ def bounds(N: Sequence[int], d: int, eps: float, delta: float, lam: float, lengt
 
 
 def quantile_orders(d: Sequence[int], eps: Sequence[float], delta: Sequence[float]) -> pd.DataFrame:
-    """Compute Proposition 5.2's ratio: T over d^2 log(1/delta) log(1/delta')/eps^2, for delta and delta' of a grid.
+    """Compute T over d^2 log(1/delta) log(1/delta')/eps^2, which Proposition 5.2 bounds, on a grid.
 
-    eps is the part of the budget that computeSlack leaves. The proof has sigma^2 <= 4 (R(delta) + eps)/eps^2 and
-    T <= sigma^2 R(delta'), R(x) = d + 2 sqrt(d log(1/x)) + 2 log(1/x) <= 5 d log(1/x): at most 120 for eps <= 1.
+    eps is the part of the budget that computeSlack leaves. The proof has sigma^2 <= 4 (R(delta) + eps)/eps^2 and T <=
+    sigma^2 R(delta'), R(x) = d + 2 sqrt(d log(1/x)) + 2 log(1/x) <= 5 d log(1/x): at most 120 for eps <= 1.
     """
     lines = []
     for size, left, x, y in product(d, eps, delta, delta):
@@ -88,7 +86,7 @@ def quantile_orders(d: Sequence[int], eps: Sequence[float], delta: Sequence[floa
 
 
 def full_noise(shares: Mapping[str, Sequence[float]], N: int, d: int, eps: float, delta: float) -> pd.DataFrame:
-    """Compute the cost and the benefit of footnote 4: party k adds the noise of `gop` for its N_k rows, with lam = 1.
+    """Compute the cost and benefit of footnote 4, in which party k adds the noise of `gop` for its N_k rows; lam = 1.
 
     `noise_ratio` is the variance of the summed noise over that of the shared noise; Theorem 5.1's bound is proportional
     to it. The paper states that it is at least the number of parties, and that unequal shares do not decrease it.

@@ -1,4 +1,4 @@
-"""Rajkumar & Agarwal 2012, "Are rho_t^k's still necessary?": an attack on gradients with and without them.
+"""Attack gradients with and without the noise rho_t^k (Rajkumar & Agarwal 2012, "Are rho_t^k's still necessary?").
 
 Without rho, a party answers every request with its exact gradient plus the same eta, so the difference of two answers
 is that of two exact gradients. The third party knows all rows but one, knows two candidates for this row, and chooses
@@ -20,7 +20,7 @@ SURE = 0.999
 
 
 def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_000, seed: int = 0) -> pd.DataFrame:
-    """Simulate the share of right guesses (metric `guessed`), by eps and by whether rho is added (column `rho`).
+    """Simulate the attack and return the share of right guesses (`guessed`), by eps and by whether rho is added.
 
     The gradient of the logistic loss is summed over a party's rows of norm at most 1, so L = 1. eta and rho have the
     density of the paper's eq. (2) with beta = eps/2. Metric `allowed` is the largest share that any attack can reach if
@@ -51,7 +51,7 @@ def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_0
 
 
 def needed(evidence: Evidence) -> Check:
-    """Test that the third party is always right without rho, and with rho at most as often as is allowed."""
+    """Test that the attack is always right without rho, and with rho at most as often as eps allows."""
     rows = evidence.rows
     if "rho" not in rows or not len(rows):
         raise NotComputedError(["guessing"])

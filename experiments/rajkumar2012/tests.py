@@ -1,4 +1,4 @@
-"""Rajkumar & Agarwal 2012: tests of Theorems 5.1 and 5.3, and of budgets that are halved in every round."""
+"""Test Theorems 5.1 and 5.3 of Rajkumar & Agarwal 2012, and budgets that are halved in every round."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from .bounds import TAIL
 
 
 def guesses(evidence: Evidence, block: str, eps: Sequence[float]) -> Check:
-    """Test that after the most rounds, at every eps, halving is similar to guessing, and plain psgd is better."""
+    """Test that after the most rounds, at every eps, halving is similar to random guesses, and plain psgd is better."""
     pairs: dict[Key, Any] = {}
     half: dict[Key, Any] = {}
     for budget in eps:
@@ -30,7 +30,7 @@ def guesses(evidence: Evidence, block: str, eps: Sequence[float]) -> Check:
 
 
 def bounded(evidence: Evidence, block: str, bound: str, share: float) -> Check:
-    """Test that at every N, all draws keep the bound on the excess loss in at least this `share` of the seeds."""
+    """Test that at every N, the bound on the excess loss holds for all draws in at least this `share` of the seeds."""
     runs = evidence.all_runs({block: ("gop",)})[block, "gop"]
     bounds = evidence.under(metric="bound").runs(bound, "gop")
     if bounds.empty or set(runs) - set(bounds):
@@ -45,7 +45,7 @@ def _bounded(block: str, shown: Mapping[str, Comparison]) -> Group:
 
 
 def gap_bounded(evidence: Evidence, blocks: Sequence[str], eps: Sequence[float]) -> Check:
-    """Test that in every block and at every eps, enough draws of gop keep the bound on its optimality gap.
+    """Test that the bound on the optimality gap of gop holds for enough noise draws, in every block and at every eps.
 
     gop does not depend on the parties, so its results at one M are those at all M. Draws are independent, and the
     theorem holds for any rows, so the draws of all seeds are counted together.

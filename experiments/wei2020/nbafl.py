@@ -1,4 +1,4 @@
-"""NbAFL (Wei et al. 2020, Algorithm 1) for logistic regression: noisy models of clients, round by round.
+"""NbAFL (Wei et al. 2020, Algorithm 1) for logistic regression: clients send noisy models in every round.
 
 In each of T rounds every client minimises its mean loss plus mu/2 ||w - w~||^2, where w~ is the last broadcast, clips
 the result to length C, adds noise and sends it. The server broadcasts the mean, to which it may add noise. The proven
@@ -29,7 +29,7 @@ from .theorems import Noise, broadcasts, printed_noise
 
 @dataclass(frozen=True)
 class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0, variants=("paper",), **SIMULATED):
-    """`nbafl`: models of clients of equal size, clipped and noised, averaged in `rounds` rounds.
+    """`nbafl`: in every round, clients of equal size send clipped noisy models, and a server averages them.
 
     Args:
         loss: logistic.
@@ -53,7 +53,7 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
     chosen: int | None = None
 
     def printed(self, budget: Budget, problem: Problem) -> tuple[float, int, Noise]:
-        """Return 2 C/m, the number of clients in a round, and the printed noise in units of 2 C/m."""
+        """Return 2 C/m, the number of clients in a round, and the paper's noise divided by 2 C/m."""
         taking = self.chosen or problem.M
         if problem.M * problem.smallest != problem.N or taking > problem.M:
             raise UserError(f"algo={self.name} needs partition=equal, M to divide N={problem.N}, and algo.chosen <= M.")
@@ -62,12 +62,12 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         return 2 * self.clip / problem.smallest, taking, noise
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Return the guarantees of all views, if the client of the replaced row takes part in all rounds."""
+        """Return the guarantees if the client with the replaced row takes part in all rounds."""
         unit, taking, noise = self.printed(budget, problem)
         longest = 2 * (1 / problem.smallest + solver_tolerance(problem.N)) / self.prox
-        moved = min(2 * self.clip, longest) / unit if noise.upload else math.inf
-        sent = moved * math.sqrt(self.rounds) / (noise.upload or 1)
-        seen = moved * broadcasts(noise, self.rounds, taking, taking) if noise.upload else math.inf
+        shift = min(2 * self.clip, longest) / unit if noise.upload else math.inf
+        sent = shift * math.sqrt(self.rounds) / (noise.upload or 1)
+        seen = shift * broadcasts(noise, self.rounds, taking, taking) if noise.upload else math.inf
         mus: dict[View, float] = dict.fromkeys(("client", "transcript", "colluders"), sent)
         mus |= {"release": seen, "aggregate": seen}
         delta, source = budget.require_delta(self.name), "Theorem 2, docs/privacy/wei2020.md"
@@ -79,7 +79,7 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         return ()
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the last broadcasts, with one draw for the mean of all noise, and the same clients in all runs."""
+        """Return the last broadcasts; the mean of all noise is drawn at once, and all runs have the same clients."""
         parties, budgets, rng, draws = carrier.mechanism.parties, carrier.budgets, carrier.rng, carrier.draws
         problem, d = parties.problem, parties.problem.d
         printed = [self.printed(budget, problem) for budget in budgets]
@@ -94,7 +94,7 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
                 minimise_convex(self.loss, X, y, self.prox, pull, None, tolerance)
                 for X, y in (rows[k] for k in clients)
             )
-            fresh = np.tile(gaussian(rng, (draws, d)), (len(budgets), 1))  # budgets share their noise directions
+            fresh = np.tile(gaussian(rng, (draws, d)), (len(budgets), 1))  # the same noise for all budgets
             models = sum(clipped(w, self.clip) for w in local) / taking + width * fresh
         return Release(models.reshape(len(budgets), draws, d))
 

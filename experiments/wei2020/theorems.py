@@ -1,9 +1,8 @@
-"""Wei et al. 2020: sensitivity, Theorem 1 and its relatives, and the convergence bound, by exact computation.
+"""Compute the sensitivity, Theorem 1 and its version for K clients, and the convergence bound of Wei et al. 2020.
 
-Proofs: docs/privacy/wei2020.md. If possible, lengths are in units of an upload's printed sensitivity 2 C/m. The printed
-noise of an upload is ``c L/eps`` with ``c = sqrt(2 log(1.25/delta))``, if an adversary learns L uploads. The printed
-noise of one of T broadcasts is ``c T/(N eps)``. The server adds the part of it that the mean of N uploads does not have
-already (Theorem 1).
+Proofs: docs/privacy/wei2020.md. Most lengths are divided by an upload's printed sensitivity 2 C/m. The printed noise of
+an upload is ``c L/eps`` with ``c = sqrt(2 log(1.25/delta))``, if an adversary learns L uploads. The printed noise of
+one of T broadcasts is ``c T/(N eps)``. The server adds what the mean of N noisy uploads lacks (Theorem 1).
 """
 
 import math
@@ -26,7 +25,7 @@ from dpml.reporting.criteria import Comparison
 
 
 class Noise(NamedTuple):
-    """Standard deviations, in units of 2 C/m: of the noise in an upload, and of the server's noise."""
+    """The standard deviations of the noise in an upload and of the server's noise, divided by 2 C/m."""
 
     upload: float
     server: float
@@ -35,7 +34,7 @@ class Noise(NamedTuple):
 def printed_noise(
     eps: float, delta: float, rounds: int, exposures: int, clients: int, chosen: int | None = None
 ) -> Noise:
-    """Return the noise of Theorem 1 or, with K = `chosen` random clients in each round, that of its other version."""
+    """Return the noise of Theorem 1, or of its version for K = `chosen` random clients in each round."""
     c, taking, each = math.sqrt(2 * math.log(1.25 / delta)), chosen or clients, float(rounds)
     if math.isinf(eps):
         return Noise(0.0, 0.0)
@@ -50,12 +49,12 @@ def printed_noise(
 
 
 def broadcasts(noise: Noise, times: int, clients: int, unknown: int) -> float:
-    """Return mu of `times` broadcasts of the mean of `clients` uploads; the noise of `unknown` of them is unknown."""
+    """Return the mu of `times` broadcasts of the mean of `clients` uploads, of which `unknown` have unknown noise."""
     return math.sqrt(times) / clients / math.sqrt(unknown * noise.upload**2 / clients**2 + noise.server**2)
 
 
 def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: float) -> pd.DataFrame:
-    """Compute an upload's sensitivity to one of m rows over 2 C/m (`moved`), and its exact eps (`eps_of_noise`).
+    """Compute an upload's sensitivity to one of m rows, divided by 2 C/m (`moved`), and its exact eps (`eps_of_noise`).
 
     Three uploads are compared: the clipped minimiser of the mean logistic loss, where `neighbours` have minimisers at C
     and -C; the same with the term mu/2 ||w - w0||^2, with the largest sensitivity for a Lipschitz constant of 1; and
@@ -75,7 +74,7 @@ def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: flo
 
 
 def neighbours(length: float) -> tuple[Array, Array, Array]:
-    """Return x of three rows with one feature, and the labels of two neighbours with minimisers at +-`length` (>= 1.1).
+    """Return three rows x with one feature, and labels of two neighbours whose minimisers are +-`length` (>= 1.1).
 
     Additional rows of zeros do not change the minimisers.
     """
@@ -86,7 +85,7 @@ def neighbours(length: float) -> tuple[Array, Array, Array]:
 def attacked(
     m: int, clip: float, prox: Sequence[float], delta: float, eps: Sequence[float], draws: int = 100_000
 ) -> pd.DataFrame:
-    """Compute a 95 % lower bound on eps from `draws` uploads of each of the `neighbours` (`attacked`), by mu.
+    """Compute a 95 % lower bound on eps (`attacked`) from `draws` uploads of each of the `neighbours`, by eps and mu.
 
     Other metrics are the `claimed` eps, and the exact eps of these neighbours (`proven`).
     """
@@ -104,7 +103,7 @@ def attacked(
 
 
 def local_model(x: Array, y: Array, m: int, prox: float, clip: float) -> float:
-    """Return the clipped minimiser of mean logistic loss + prox/2 w^2; of m rows with one feature, the rest are 0."""
+    """Return the clipped minimiser of mean logistic loss + prox/2 w^2 for m rows, of which x, y are not 0."""
     w = brentq(lambda w: prox * w - np.sum(x * y * expit(-y * x * w)) / m, -2 * clip - 9, 2 * clip + 9, xtol=1e-14)
     return float(np.clip(w, -clip, clip))
 
@@ -114,8 +113,8 @@ def accounted(
 ) -> pd.DataFrame:
     """Compute log10 of the exact delta over the claimed one (`log10_excess`), for the printed sensitivity 2 C/m.
 
-    The views are: L uploads of a client; all its uploads, which the server has; all T broadcasts; all broadcasts for a
-    client, who knows its own noise; and broadcasts of K random clients per round that reveal who took part.
+    The observers see: L uploads of a client (`uplink`); all its uploads (`server`); all T broadcasts (`downlink`); all
+    broadcasts and the noise of one client (`client`); broadcasts of K random clients and who took part (`scheduled`).
     """
     found = []
     for e, L in product(eps, exposures):
@@ -159,7 +158,7 @@ def convergence(  # noqa: PLR0913 - those of the bound
 
 
 def interior(evidence: Evidence) -> Check:
-    """Test that at every eps, the bound of Theorem 2 is least neither at the fewest nor at the most rounds."""
+    """Test that at every eps, the bound of Theorem 2 is least between the fewest and the most rounds."""
     rows = rows_of(evidence, "theorem2_bound", {"d": 1})
     curves = rows.pivot(index="T", columns="eps", values="value")
     best, low, high = curves.idxmin(), curves.index.min(), curves.index.max()

@@ -18,7 +18,7 @@ from dpml.api.release import request_of
 from dpml.api.settings import Settings
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
-from dpml.release.ledger import Cap, Ledger, LedgerEntry, beside
+from dpml.release.ledger import Cap, Ledger, LedgerEntry, default_ledger
 
 DATA = "0" * 64
 
@@ -254,17 +254,17 @@ def test_the_names_of_a_file_have_one_ledger_or_none_without_being_told(tmp_path
     data, link, other = (tmp_path / f"{name}.csv" for name in ("people", "link", "others"))
     data.touch()
     link.symlink_to(data)
-    assert beside(data) == beside(link) == tmp_path / "people.csv.ledger"
+    assert default_ledger(data) == default_ledger(link) == tmp_path / "people.csv.ledger"
     old = Ledger(tmp_path / "link.csv.ledger")
     old.enter("", [pure(0.1)])
-    assert beside(link) == old.path  # what was spent before is not forgotten
-    Ledger(beside(data)).enter("", [pure(0.1)])
+    assert default_ledger(link) == old.path  # what was spent before is not forgotten
+    Ledger(default_ledger(data)).enter("", [pure(0.1)])
     with pytest.raises(UserError, match="--ledger FILE"):
-        beside(link)
+        default_ledger(link)
     other.hardlink_to(data)
     for name in (data, other):
         with pytest.raises(UserError, match="--ledger FILE"):
-            beside(name)
+            default_ledger(name)
 
 
 def test_data_sets_of_the_same_files_have_one_ledger(tmp_path, monkeypatch) -> None:

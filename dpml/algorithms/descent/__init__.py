@@ -1,1 +1,1 @@
-"""Gradient descents: programs whose messages are sums of gradients at one model after another."""
+"""Algorithms that release noisy sums of gradients at one model after another."""

@@ -1,13 +1,13 @@
 """Gradient descent on clipped sums with Gaussian noise (`dpgd`), at one curator or by secure sums of M parties.
 
-T rounds of ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i (record level) or the mean
-gradient of party i's rows (party level). At record level the slope of the loss is clipped, because rows are in the unit
-ball. At party level the clip follows a quantile of the norms of gradients (after Andrew et al. 2021), which costs a
-noisy count in every round. The guarantees: docs/privacy/clipped_descent.md, Theorems 1 and 2.
+A round is ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i, or with `unit=party` the
+mean gradient of party i's rows. A row's slope (the derivative of its loss in x'w) is clipped, because rows are in the
+unit ball. A party's clip follows a quantile of the norms of the parties' gradients (after Andrew et al. 2021), which
+costs a noisy count in every round. The guarantees: docs/privacy/clipped_descent.md, Theorems 1 and 2.
 
-With a step of `noise_step` n mu / sqrt(T) on the noisy *mean* of gradients in units of the clip, the noise in every
-coordinate of a model has standard deviation ``2 noise_step`` per round, for all n, mu and clips. So one set of
-constants serves all data (`defaults.DESCENT_RULES`).
+A step of ``noise_step n mu / sqrt(T)`` on the noisy mean of gradients, divided by the clip, gives every coordinate of a
+model noise of standard deviation ``2 noise_step`` per round, for all n, mu and clips. So the constants of
+`defaults.DESCENT_RULES` serve all data.
 """
 
 import math
@@ -29,7 +29,7 @@ from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem
 
 AVERAGED = 0.5
-"""The share of the rounds, at the end, whose models are averaged."""
+"""The share of the rounds, at the end of training, whose models are averaged."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Schedule:
     Attributes:
         rounds: The number of rounds T.
         clip: The clip c; if it is `adaptive`, the clip of the first round.
-        step: The factor of the noisy mean of gradients in units of c.
-        noise: The standard deviation z of the noise in a sum, in units of c.
+        step: The step on the noisy mean of gradients, which is divided by c.
+        noise: The standard deviation of the noise in a sum, divided by c.
         count_noise: The standard deviation of the noise in a count of parties; inf without counts.
     """
 
@@ -56,7 +56,7 @@ class Schedule:
         return math.isfinite(self.count_noise)
 
     def message(self, of: ClippedGradients) -> Sum:
-        """Return the message of all rounds: sums have sensitivity 2c, and counts 1."""
+        """Return the noisy sum of all rounds. Sums of gradients have sensitivity 2c, and counts of parties 1."""
         if not self.adaptive:
             return Sum(of, 2.0, self.noise, times=self.rounds)
         counted = self.count_noise / self.noise if self.noise else 1.0
@@ -64,8 +64,8 @@ class Schedule:
 
 
 Move = Callable[[int, Single, Single, Single], Single]
-"""``move(t, w, g, c)`` returns the step of models w (B, d) in round t = 0, 1, ..., from the noisy sums of gradients
-g (B, d) in units of the clips c (B,)."""
+"""``move(t, w, g, c)`` returns what is subtracted from models w (B, d) in round t = 0, 1, ..., given the clips c (B,)
+and the noisy sums of gradients divided by the clips, g (B, d)."""
 
 
 def take_rounds(
@@ -77,11 +77,11 @@ def take_rounds(
     clips: Single | None = None,
     *more: Single,
 ) -> tuple[Single, Single]:
-    """Run all rounds from `start` (B, d), and return the averages of the last models (B, d) and the last clips (B,).
+    """Run all rounds from models `start` (B, d); return averages of the last models (B, d), and the last clips (B,).
 
-    Every round requests message `number` at the current models. If the message has no fixed clip, the request includes
-    the adaptive clip, or the round's clip in `clips` (T, B). It also includes `more`, which is the same in all rounds.
-    All budgets have the number of rounds and the first clip of `first`.
+    Every round requests the noisy sum `number` at the current models. If it has no fixed clip, a further argument is
+    the adaptive clip, or the round's clip in `clips` (T, B). The arguments `more` are the same in all rounds. All
+    budgets have the number of rounds and the first clip of `first`.
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
@@ -103,21 +103,21 @@ def take_rounds(
 class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
     """`dpgd`: gradient descent on clipped gradients with Gaussian noise in every round; the last models are averaged.
 
-    With M = 1, the party is a trusted curator. With M parties, each adds 1/M of the noise to its part of a secure sum.
-    Colluders know their own shares of the noise, so their mu is sqrt(M/H) times that of the sum with H honest parties;
-    the noise is calibrated to their view.
+    With M = 1, a trusted curator adds the noise. With M parties, each adds 1/M of the noise's variance to its part of a
+    secure sum, and the noise is calibrated to protect against colluders, who know their own shares of it.
 
     Args:
         rounds: The number of rounds T; None: chosen by a public rule.
         clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule, and
             adaptive at party level.
-        noise_step: Half the noise_std in every coordinate of a model per round; None: chosen by a public rule.
+        noise_step: Half the standard deviation that a round's noise gives each coordinate of a model; None: chosen by a
+            public rule.
     """
 
     name: ClassVar[str] = "dpgd"
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/clipped_descent.md"
     audited_rows: ClassVar[int] = 100
-    """The number of rows per party in an audit; more rows do not make attacks stronger."""
+    """The number of rows per party in an audit. More rows do not make attacks stronger."""
 
     rounds: Rounds | None = None
     clip: Clip | None = None
@@ -125,11 +125,9 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
 
     @property
     def rule(self) -> DescentRule:
-        """The constants for this loss and unit."""
         return DESCENT_RULES[self.loss.name, self.unit]
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise, clip and step of the rounds."""
         rule = self.rule
         rounds, clip = self.rounds or rule.rounds, self.clip or rule.clip
         mu = math.sqrt(1 / rounds) * self.target_mu(budget, problem)
@@ -149,7 +147,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models; the metrics are the used `rounds`, `clip` (the last one) and `step`."""
+        """Release the averaged models. Metrics are the `rounds`, the last `clip` and the `step` that were used."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
         weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
@@ -157,7 +155,6 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return Release(weights, {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Array, Single]:
-        """Run all rounds with steps (B, 1)."""
         n, lam = carrier.problem.units(self.unit), self.lam
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:

@@ -1,15 +1,8 @@
-"""Sums of clipped gradients of rows, or of parties' mean gradients, at many models at once.
+"""Sum clipped gradients of rows, or of parties' mean gradients, at many models at once, and sum labels.
 
-All sums are in units of the clip. Rows are in the unit ball, so at record level the slope is clipped. At party level,
-an adaptive clip needs the number of parties whose gradients were not longer, which is sent with the sum.
-
-*Discrete noise.* At record level, a row becomes once an integer vector z of length at most R = 2^20 (`to_integers`); in
-every round its slope, in units of the clip, becomes an integer q of at most Q. The gradient q z has length at most QR,
-which is the clip. At party level, the clipped mean gradient of a party becomes an integer vector of length at most R,
-which is the clip, and a party in a count is 2^20 steps. Mapped rows become integers after the map. The integer sums of
-neighbours differ by at most twice the clip.
-
-`LabelSums` has the sums of labels, or the number of rows of every class.
+All sums are divided by the clip. Rows are in the unit ball, so a row's slope is clipped instead of its gradient. If a
+party's clip is adaptive, the number of parties whose gradients were not longer is summed, too. How gradients become
+integers for discrete noise: docs/privacy/discrete_noise.md, Theorem 2.
 """
 
 from collections.abc import Sequence
@@ -32,12 +25,12 @@ from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 
-_LONGEST = 1e30  # the largest entry of a model or map with which scores are finite
+_LONGEST = 1e30  # the largest entry of a model or map for which scores are finite
 _TOGETHER = 1024  # rows that are multiplied together, so that they fit into the CPU cache in double precision
 
 
 def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Array]:
-    """Return the models (B, K d) and the clips (B,) in the arguments of a sum."""
+    """Return the models (B, K d) and the clips (B,) from the arguments `at` of a sum."""
     w, clips = at if of.clip is None else (at[0], np.full(len(at[0]), of.clip))
     if not np.abs(w).max() < _LONGEST:  # also true for NaN
         raise UserError("a model became infinite during descent: change algo.clip, algo.noise_step or algo.rounds.")
@@ -45,7 +38,7 @@ def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Arra
 
 
 def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
-    """Return sums (..., K d), and for an adaptive clip append the counts of parties (...,)."""
+    """Return sums (..., K d); if the clip is adaptive, append the counts of parties (...,)."""
     return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
 
 
@@ -55,11 +48,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round slopes (n, B, K) in place to integers of length at most Q (B,) <= 2^18, exact in single precision.
-
-    Raises:
-        AssertionError: A vector of slopes is longer, so the sensitivity that was accounted does not hold.
-    """
+    """Round slopes (n, B, K) in place to integers of length at most Q (B,) <= 2^18."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -73,7 +62,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add ``sum_i slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row.
+    """Add ``slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's number.
 
     Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. Sums are below 2^53 of these steps, so they
     are exact in any order.
@@ -94,7 +83,7 @@ _SLOPE_BITS = 18  # the largest number of bits of Q
 
 @dataclass(frozen=True)
 class ClippedTerms(Terms["ClippedGradients"]):
-    """The clipped gradients of the parties' rows; mapped rows are kept, because all rounds share the maps."""
+    """Compute sums of clipped gradients. Mapped rows are kept in memory, because all rounds use the same maps."""
 
     _kept: dict[str, tuple[Any, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
@@ -112,7 +101,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return np.array([self._in_clips(rows, w, clip) for rows in self._rows(maps, secure=True)])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return the sums of every party, or of all parties, (P, B, K d); both use the same integer slopes."""
+        """Return exact sums for every party, or for all parties together, (P, B, K d)."""
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             each, below = self._of_parties(PartyGradients.clipped, w, clip, maps)
@@ -148,11 +137,11 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return rows.cut(clip) if self.statistic.mapped else rows
 
     def _in_clips(self, rows: Rows, w: Single, clip: Array) -> Array:
-        """Return the sum of the rows' gradients at w (B, K d), in units of the clip."""
+        """Return the sum of the rows' clipped gradients at w (B, K d), divided by the clip."""
         return self._cut(rows, clip).gradient(w) / clip[:, None]
 
     def _rows(self, maps: Array | None, secure: bool, rounded: bool = False) -> list[Rows]:
-        """Return the rows of each party, or all rows in a list of one; rounded to the grid if `rounded`."""
+        """Return the rows of each party, or all rows in a list of one; if `rounded`, on the grid of integers."""
         of, parties = self.statistic, self.parties
 
         def made(own: slice) -> Rows:
@@ -166,10 +155,10 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return found
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """Apply `engine` to the parties' mean gradients; mapped rows are processed one run after another.
+        """Apply `engine` to the parties' mean gradients, one run after another if rows are mapped.
 
-        Mapped rows of the squared loss keep their length, because parties are clipped and not rows. They are in double
-        precision, so that gradients are finite for every map.
+        With the squared loss, mapped rows keep their length, because parties are clipped and not rows; double precision
+        then keeps gradients finite for every map.
         """
         of, parties = self.statistic, self.parties
 
@@ -196,14 +185,14 @@ class ClippedTerms(Terms["ClippedGradients"]):
 
 @dataclass(frozen=True)
 class ClippedGradients(Statistic):
-    """The sum of clipped gradients at the current models, and for an adaptive clip the count of unclipped parties.
+    """The sum of clipped gradients at the current models, and for an adaptive clip the number of unclipped parties.
 
     Args:
         loss: logistic, softmax or squared.
         unit: Whether gradients of rows or mean gradients of parties are clipped and summed.
         clip: The largest norm of a gradient; None: an argument of the sum.
         classes: The number of classes K for softmax, else 1.
-        mapped: Whether each run maps rows by its own public matrix (d, d), and scales them to length 1 afterwards.
+        mapped: Whether each run multiplies rows by its own public matrix (d, d), and then scales them to length 1.
         single: Whether simulated noise is drawn in single precision.
     """
 
@@ -218,7 +207,6 @@ class ClippedGradients(Statistic):
 
     @property
     def counted(self) -> bool:
-        """Whether the clip is adaptive, so that parties are counted."""
         return self.clip is None and self.unit == "party"
 
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -231,7 +219,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return Q, so large that slopes are rounded little, and so small that sums are exact; 1 at party level."""
+        """Return the largest integer slope Q, as large as exact sums allow; 1 with `unit=party`."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))
@@ -244,7 +232,6 @@ class ClippedGradients(Statistic):
         return steps if self.counted else steps[:1]
 
     def imprecision(self, problem: Problem) -> float:
-        """Return the bound for rows that are summed in single precision, and parties in double precision."""
         entries = self.classes * problem.d
         if self.unit == "party":
             return sums.imprecision(problem.M, entries)
@@ -259,7 +246,7 @@ class ClippedGradients(Statistic):
 
 @dataclass(frozen=True)
 class LabelTerms(Terms["LabelSums"]):
-    """The labels of the parties' rows."""
+    """Compute sums of labels."""
 
     def total(self, *at: Any) -> Array:
         return self.each().sum(axis=0)
@@ -284,7 +271,7 @@ class LabelSums(Statistic):
 
     @property
     def sensitivity(self) -> float:
-        """The L2 sensitivity to replacing a row: 2, or sqrt 2 if two classes' counts change by 1."""
+        """The L2 sensitivity to a replaced row: 2, or sqrt 2 if the counts of two classes change by 1."""
         return 2.0 if self.classes == 1 else 2.0**0.5
 
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -294,7 +281,6 @@ class LabelSums(Statistic):
         return problem.N
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of steps of a label."""
         return whole_steps(1 << BITS, widths[0])
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:

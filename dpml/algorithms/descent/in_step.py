@@ -1,6 +1,6 @@
-"""Run the noisy descents of several releases on the same rows together, to share matrix products.
+"""Run the noisy gradient descents of several releases on the same rows together, which shares matrix products.
 
-Every release draws noise from its own stream, as it does alone. The other releases change its numbers by rounding only.
+Every release draws the same noise as it does alone; its result differs by rounding errors only.
 """
 
 from collections import defaultdict
@@ -22,9 +22,9 @@ from dpml.privacy import noise
 
 @dataclass(frozen=True)
 class Trial:
-    """Descents that a release requests, with the step sizes at indices `numbers` (budgets, S), for every draw.
+    """A request of a release for gradient descents with the step sizes at indices `numbers` (budgets, S).
 
-    `trained` names the training rows. The answer is the released models, (budgets, S, draws, d).
+    `trained` says which rows are used. The answer is the models (budgets, S, draws, d).
     """
 
     carrier: Carrier
@@ -33,24 +33,23 @@ class Trial:
 
     @property
     def steps(self) -> Array:
-        """The step sizes, (budgets, S)."""
         carrier = self.carrier
         tried = np.array([carrier.algorithm.tried(budget, carrier.problem) for budget in carrier.budgets])
         return np.take_along_axis(tried, self.numbers, axis=1)
 
     @property
     def alike(self) -> Any:
-        """The properties that trials must share, in addition to the parties, to be answered together."""
+        """The properties that requests on the same parties must share to be answered together."""
         algorithm = self.carrier.algorithm
         return self.trained, self.carrier.statistic(0), self.numbers.size, algorithm.lam, algorithm.rounds
 
 
 Trials = Generator[Trial, Array, Release]
-"""A generator that requests descents, receives their models, and returns a release."""
+"""A generator that yields requests, receives their models, and returns a release."""
 
 
 def alone(trials: Trials, answer: Callable[[Trial], Array]) -> Release:
-    """Compute one release; `answer` runs the descents."""
+    """Compute one release; `answer` returns the models for each of its requests."""
     try:
         trial = next(trials)
         while True:
@@ -61,7 +60,7 @@ def alone(trials: Trials, answer: Callable[[Trial], Array]) -> Release:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Compute several releases on the same parties' rows with published noise."""
+    """Compute several releases with published noise on the same parties' rows."""
     running = [carrier.algorithm.trials(carrier) for carrier in carriers]
     waiting = {number: next(trials) for number, trials in enumerate(running)}
     releases: dict[int, Release] = {}
@@ -69,7 +68,7 @@ def in_step(carriers: Sequence[Carrier]) -> list[Release]:
         together = defaultdict(list)
         for number, trial in waiting.items():
             together[trial.alike].append(number)
-        # validation runs first, so that its final trainings can join those without validation
+        # validation runs first, so that the trainings after it can join those of releases without validation
         numbers = min(together.values(), key=lambda some: waiting[some[0]].trained == "all")
         for number, models in zip(numbers, _answers([waiting.pop(number) for number in numbers]), strict=True):
             try:
@@ -80,7 +79,7 @@ def in_step(carriers: Sequence[Carrier]) -> list[Release]:
 
 
 def _answers(trials: Sequence[Trial]) -> list[Array]:
-    """Return the models of trials with the same `alike`."""
+    """Return the models of requests that share `alike`."""
     carriers, (first, *_) = [trial.carrier for trial in trials], trials
     algorithm, d = first.carrier.algorithm, first.carrier.problem.d
     terms = first.carrier.mechanism.terms(first.carrier.statistic(0))
@@ -108,7 +107,7 @@ def _answers(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws all releases' unit noise for some rounds: (rounds, groups, d, draws)."""
+    """Return a function that draws all releases' noise of scale 1 for some rounds: (rounds, groups, d, draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

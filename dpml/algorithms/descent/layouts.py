@@ -1,6 +1,6 @@
-"""Layouts of a noisy descent: mean gradients with noise of one curator, of an MPC, or of M clients.
+"""Describe where the rows of a noisy gradient descent are, and who adds noise: one curator, an MPC, or M clients.
 
-All numbers are for noise of ``per_row = 1``, which is n times the noise on a mean over n rows, and G = `lipschitz`.
+All numbers are for ``per_row = 1``: a mean over n rows gets noise of standard deviation 1/n. G is `lipschitz`.
 """
 
 import math
@@ -23,7 +23,7 @@ from dpml.sums import single_imprecision
 
 @dataclass(frozen=True)
 class GradientMeans(Terms["MeanGradients"]):
-    """The mean gradients of the parties' rows, in single precision."""
+    """Compute mean gradients of the parties' rows, in single precision."""
 
     def total(self, *at: Any) -> Array:
         models = np.split(at[0], len(self.groups), axis=1)
@@ -31,11 +31,10 @@ class GradientMeans(Terms["MeanGradients"]):
 
     @cached_property
     def groups(self) -> list[Rows]:
-        """The groups of rows that have separate models."""
         return [self.statistic.slopes.rows(*rows) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield the rows (n, d), labels (n,) and weights (n,) of every group."""
+        """Yield the rows (n, d), labels (n,) and weights (n,) of every group of rows with its own model."""
         X, y, sizes = self.parties.X, self.parties.y, self.parties.sizes
         if self.statistic.clients:
             for own in map(self.parties.of, range(len(sizes))):
@@ -53,7 +52,7 @@ class MeanGradients(Statistic):
     Args:
         slopes: The slopes of the loss.
         by_party: Whether the mean is taken over the parties' means.
-        clients: The number M of clients in local rounds; 0: all rows have one model.
+        clients: The number M of clients with models of their own; 0: all rows share one model.
     """
 
     terms = GradientMeans
@@ -79,8 +78,8 @@ class MeanGradients(Statistic):
         return "<f8", (d * max(self.clients, 1),)
 
 
-def moved(lipschitz: float, problem: Problem) -> float:
-    """Return the sensitivity of a floating-point sum of gradients to replacing a row, slightly more than 2 G."""
+def sensitivity(lipschitz: float, problem: Problem) -> float:
+    """Return the sensitivity of a sum of gradients to a replaced row: 2 G, and slightly more for rounding errors."""
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
 
@@ -89,8 +88,8 @@ class ClientNoise(Sharing):
     """Every client adds independent noise to its contribution.
 
     Args:
-        weights: The standard deviations of the clients' noise in the sum, whose squares sum to 1.
-        secure: Whether secure sums hide the single contributions.
+        weights: The standard deviation of each client's noise in the sum; the squares sum to 1.
+        secure: Whether secure sums hide the clients' messages.
     """
 
     weights: tuple[float, ...]
@@ -103,7 +102,7 @@ class ClientNoise(Sharing):
         return views if self.secure else views | {"client": 1 / float(weights[0])}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what a view sees: a client's message, or the sum, and for colluders the noise of the first clients."""
+        """Return what an observer sees: one message, or the sum, to which colluders add the first clients' noise."""
         weights = np.array(self.weights)
         each = np.diag(weights)
         known = problem.colluders if view == "colluders" else 0
@@ -118,11 +117,11 @@ class ClientNoise(Sharing):
 
 @dataclass(frozen=True)
 class Pooled:
-    """All rows are in one place, and the mean gradient gets noise once, which nobody knows.
+    """One curator or an MPC has all rows, and adds noise that nobody knows to the mean gradient.
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
-        visible: The views that have a guarantee.
+        visible: The observers against whom a guarantee is computed.
         by_party: Whether the mean is over the parties' means, so that a row of the smallest party weighs 1/(M n_min).
     """
 
@@ -134,19 +133,19 @@ class Pooled:
     secure: ClassVar[bool] = False
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round for every view that has a guarantee, if the view sees the round."""
-        return dict.fromkeys(self.visible, moved(self.lipschitz, problem))
+        """Return the mu of one round against every observer, if the observer sees the round."""
+        return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return, for views of last models only, the mu of a round and the factor of the last round's noise."""
-        return {"release": (moved(self.lipschitz, problem), 1.0)}
+        """Return, for observers of the last model, a round's mu and the last round's relative noise_std."""
+        return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
-        """Return the standard deviation of the noise in the released mean gradient."""
+        """Return the standard deviation of the noise in the mean gradient."""
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the units of a round's gradients (a row's weight), and their sensitivity and noise in these units."""
+        """Return a round's `units`, `sensitivity` and `noise`, as in `Sum`."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
@@ -154,21 +153,19 @@ class Pooled:
         return np.ones(1)
 
     def sharing(self, problem: Problem) -> Sharing:
-        """Return how the noise of a round is shared."""
         return TrustedCurator(self.visible)
 
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients add independent noise, in local rounds whose last models a server averages, or in sums of every round.
+    """M clients add independent noise, either while each trains alone, or to the secure or open sum of every round.
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
-        published: Whether each client adds the noise that one curator with all rows would need; otherwise the clients
-            in `enough` together add this noise to a sum.
-        enough: Whose noise must suffice: `client`, one client's; `aggregate`, all; `colluders`, the honest clients'.
-        synchronous: Whether all clients continue from the average of every round.
-        secure: Whether secure sums hide the single messages.
+        published: Whether each client adds the noise that one curator with all rows would need.
+        enough: If not, who add this noise together: one `client`, all (`aggregate`), or the honest (`colluders`).
+        synchronous: Whether all clients continue from the average of every round; otherwise last models are averaged.
+        secure: Whether secure sums hide the clients' messages.
     """
 
     lipschitz: float
@@ -184,21 +181,21 @@ class Clients:
         return 1 / (rows * math.sqrt(self.together(problem)))
 
     def together(self, problem: Problem) -> int:
-        """Return the number of clients whose `tight` noise together suffices."""
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
-        """Return the noise_std in the weighted average, from all clients or only the honest ones."""
+        """Return the noise_std in the weighted average, of all clients or only of the honest ones."""
         if self.published:  # equal noise, with weights N_k/N
             return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
         # the noise is proportional to 1/N_k, so all clients contribute equal noise to the weighted sum
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round for every view; the smallest client has the least noise times N_k."""
+        """Return the mu of one round against every observer. The smallest client's messages are least protected."""
         client = self.of_client(problem)
         summed, colluders = (
-            moved(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest)) for honest in (False, True)
+            sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
+            for honest in (False, True)
         )
         views: dict[View, float] = {"release": summed, "aggregate": summed}
         if not self.synchronous:
@@ -206,28 +203,26 @@ class Clients:
         return views | {"colluders": colluders} | ({} if self.secure else {"client": client})
 
     def of_client(self, problem: Problem) -> float:
-        """Return the mu of one round of the smallest client's messages."""
-        smallest = problem.smallest
-        return moved(self.lipschitz, problem) / (smallest * float(self.client_noise(problem, np.array([smallest]))[0]))
+        (noise_std,) = self.client_noise(problem, np.array([problem.smallest])).tolist()
+        return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return `Pooled.last_iterates` for local rounds, in which the server receives and averages last models only.
+        """Return `Pooled.last_iterates` for clients that run alone, whose last models a server averages.
 
-        A row affects only its client's models and shifts the average by 2G/N per round, so the worst client is the one
-        with the least noise, the smallest. In the last round, the noise of all clients adds up in the average. Noise of
-        other clients in earlier rounds is not accounted for, because it passes through their own maps.
+        The worst client is the smallest. The noise of the other clients is accounted for in the last round only
+        (docs/privacy/kang2019.md, Theorem 3).
         """
         if self.synchronous:
             return {}
         client = self.of_client(problem)
-        average = (client, client * problem.N * self.sum_std(problem) / moved(self.lipschitz, problem))
+        average = (client, client * problem.N * self.sum_std(problem) / sensitivity(self.lipschitz, problem))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
 
     def model_weights(self, problem: Problem) -> Array:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return `Pooled.round`; in local rounds, units are the clients' noise, and the smallest client is worst."""
+        """Return `Pooled.round`. For clients that run alone, it is about the smallest client, which is worst."""
         if self.synchronous:
             return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
         noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])
@@ -247,4 +242,4 @@ def sizes_of(problem: Problem) -> Array:
 
 
 Layout = Pooled | Clients
-"""The information that accounting and runs need; `Pooled` documents its methods, and `Clients` the differences."""
+"""Where the rows are and who adds noise. `Pooled` documents the methods, and `Clients` the differences."""

@@ -1,9 +1,9 @@
 """A small neural network trained on noisy sums of clipped gradients (Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1).
 
-The network has one hidden layer of ReLU units and one sigmoid output: the score of a row x is ``t = v'relu(U x + a) +
-c``, and the loss of a label y = +-1 is the cross-entropy log(1 + exp(-y t)). In every round the sites release the sum
-of their rows' clipped gradients, and gradient descent takes a step. The *published* eps is for one round, the proven
-eps for all rounds: docs/privacy/imtiaz2019.md, Theorem 3, which also describes `variant=authors`.
+The score of a row x is ``t = v'relu(U x + a) + c``, and the loss of its label y = +-1 is log(1 + exp(-y t)). In every
+round the sites release a noisy sum of their rows' clipped gradients, and gradient descent takes a step. The published
+eps is for one round, the proven eps for all rounds: docs/privacy/imtiaz2019.md, Theorem 3, which also describes
+`variant=authors`.
 """
 
 import math
@@ -34,15 +34,15 @@ Sites = Literal["none", "cape", "independent"]
 NAMES: dict[Sites, str] = {"none": "nn_nonpriv", "cape": "nn_cape", "independent": "nn_conv"}
 
 ALL: Index = np.empty(0, np.intp)
-"""Selects all rows instead of a minibatch."""
+"""Row numbers that select all rows instead of a minibatch."""
 
 
 @dataclass(frozen=True)
 class NetworkTerms(Terms["NetworkGradients"]):
-    """The training rows with an appended one."""
+    """Compute sums of the gradients of networks, for rows with an appended one."""
 
     def total(self, *at: Any) -> Array:
-        """Return the sum of gradients for networks (B, size) and the rows with the given numbers, or `ALL`."""
+        """Return the sum of gradients of networks (B, size) over the rows with the given numbers, or `ALL`."""
         flat, rows = at
         models = Models.of(flat, self.statistic.hidden)
         X, y = self._rows
@@ -59,19 +59,19 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows, their labels, and how often each occurs (None: once), for scoring networks."""
+        """The distinct rows with an appended one, their labels, and how often each occurs (None: once)."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 
 
 @dataclass(frozen=True)
 class NetworkGradients(Statistic):
-    """The sum of the clipped gradients of networks (B, size) over a minibatch.
+    """The sum of the clipped gradients of a network over a minibatch.
 
     Args:
         loss: logistic.
         hidden: The number of units in the hidden layer.
-        clip: The largest norm of a row's gradient; None: its blocks are clipped as in the authors' scripts.
+        clip: The largest norm of a row's gradient; None: four blocks of it are clipped as in the authors' scripts.
     """
 
     terms = NetworkTerms
@@ -91,7 +91,7 @@ class NetworkGradients(Statistic):
 
 
 class Start(NamedTuple):
-    """The initial network, (1, size), and the seed for the order of the rows, for all budgets and draws."""
+    """The initial network, (1, size), and the seed for the order of the rows; all noise draws share them."""
 
     weights: Array
     order: int
@@ -101,11 +101,11 @@ class Start(NamedTuple):
 class Network(Program, losses=("logistic",), calibrations=("published", "tight"), variants=VARIANTS, **SIMULATED):
     """A neural network with one hidden layer, trained by noisy gradient descent (Imtiaz et al. 2019, Sec. 5.1).
 
-    `nn_cape` has correlated noise of the sites, `nn_conv` independent noise, `nn_nonpriv` neither noise nor clipping.
+    In `nn_cape` the sites add correlated noise, in `nn_conv` independent noise; `nn_nonpriv` has no noise and no clip.
 
     Args:
-        sites: Who draws the noise of a round's sum. `cape`: the sites, with correlated noise (the views are as for
-            `capefm`). `independent`: each site, with noise that protects its message alone. `none`: nobody.
+        sites: Who draws the noise of a round's sum. `cape`: the sites, with correlated noise as in `capefm`.
+            `independent`: each site, with noise that protects its message alone. `none`: nobody.
         variant: `paper` clips each row's gradient, then averages; `authors` follows their scripts, at one curator.
         hidden: The number of units in the hidden layer.
         epochs: The number of passes over the rows.
@@ -118,7 +118,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
     linear: ClassVar[bool] = False
     published_variants: ClassVar[bool] = True
     audited_rows: ClassVar[int] = 20
-    """The number of rows per party in an audit; a few rows suffice, and many take long."""
+    """The number of rows per party in an audit. More rows would take longer without stronger attacks."""
 
     variant: Variant = "paper"
     sites: Sites = "none"
@@ -134,7 +134,6 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
     @property
     def private(self) -> bool:
-        """Whether noise is added."""
         return self.sites != "none"
 
     def sharing(self, problem: Problem) -> Sharing:
@@ -143,7 +142,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return CapeNoise(cape_spread(self.calibration)) if self.sites == "cape" else IndependentNoise()
 
     def rows_per_round(self, N: int) -> int:
-        """Return the number of rows in a minibatch of N training rows; the last one of an epoch may have fewer."""
+        """Return the number of rows in a minibatch of N training rows. The last minibatch may have fewer."""
         if self.variant == "authors":
             return max(1, min(self.batch or 64, N // 10))
         return min(self.batch or N, N)
@@ -155,7 +154,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return 2 * self.clip
 
     def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
-        """Return the standard deviation of the noise on the release of a round with `rows` rows."""
+        """Return the standard deviation of the noise in the sum of a round with `rows` rows."""
         if math.isinf(budget.eps):
             return 0.0
         if self.calibration == "tight":
@@ -167,7 +166,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the rounds with whole minibatches, and those with the last, smaller minibatch of every epoch."""
+        """Return the sums over full minibatches, and the sums over the smaller minibatch at the end of every epoch."""
         if not self.private:
             return ()
         of = NetworkGradients(self.loss, self.hidden, None if self.variant == "authors" else self.clip)
@@ -178,7 +177,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
             return Sum(of, self.sensitivity(), self.scale(budget, problem, n), times=times, joined=joined)
 
         messages = (of_rows(rows, whole * self.epochs, self.epochs),)
-        # a row is in a whole minibatch or in the smaller one, whose noise is not smaller: account it as in a whole one
+        # a row in the smaller minibatch is protected at least as well, so every row is accounted for in the full ones
         return (*messages, of_rows(left, self.epochs, 0)) if left else messages
 
     def claimed(self, view: View) -> str | None:
@@ -188,12 +187,11 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return super().guarantees(budget, problem) if self.private else no_privacy("sample", "no noise")
 
     def begin(self, parties: Parties, rng: Generator) -> Start:
-        """Draw the initial weights (He et al. 2015: variance 2 / number of inputs) and the order of the rows."""
         start = initial_weights(rng, self.hidden, parties.problem.d).flat()
         return Start(start, int(rng.integers(2**63)))
 
     def run(self, carrier: Carrier) -> Release:
-        """Train the networks of all budgets and draws together, and score them, because they are not linear models.
+        """Train the networks of all budgets and noise draws together, and return their scores.
 
         `loss` and `train_accuracy` are measured on the private rows, and `accuracy` on the test rows. `path_loss` is
         the mean training loss at ten evenly spaced rounds; a smaller value means faster training.
@@ -211,7 +209,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Release(None, {key: carrier.by_budget(np.broadcast_to(v, runs)).copy() for key, v in metrics.items()})
 
     def train(self, carrier: Carrier) -> tuple[Models, Array]:
-        """Return the trained models, and the mean of their training losses during training (B,)."""
+        """Return the trained models, and the mean of their training losses at ten rounds (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
         w = np.repeat(carrier.start.weights, runs, axis=0)
@@ -233,7 +231,6 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Models.of(w, self.hidden), np.mean(path, axis=0)
 
     def minibatches(self, N: int, order: int) -> Iterator[Index]:
-        """Yield the row numbers of every round, or `ALL`."""
         size, rng = self.rows_per_round(N), np.random.default_rng(order)
         for _ in range(self.epochs):
             if size == N:
@@ -245,7 +242,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
 
 def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
-    """Draw the initial network."""
+    """Draw initial weights of variance 2 / number of inputs (He et al. 2015)."""
     inner, outer = np.zeros((hidden, 1, d + 1)), np.zeros((hidden + 1, 1))
     inner[..., :-1] = rng.standard_normal((hidden, 1, d)) * math.sqrt(2 / d)
     outer[:-1] = rng.standard_normal((hidden, 1)) * math.sqrt(2 / hidden)
@@ -253,12 +250,12 @@ def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
 
 
 def with_ones(X: Array) -> Array:
-    """Append a one to rows (n, d)."""
+    """Append a one to every row of X (n, d)."""
     return np.column_stack([X, np.ones(len(X))])
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """Return the rows' terms; without noise there is no message, and gradients are not clipped."""
+    """Return the object that sums gradients. Without noise there is no message, and gradients are not clipped."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)

@@ -1,12 +1,11 @@
-"""Noisy gradient descent at one curator (`wang`), in an MPC (`jayaraman`), or at M clients (`wddp`: Kang et al. 2019).
+"""Noisy gradient descent at one curator (`wang`), in a multiparty computation (`jayaraman`), or at M clients (`wddp`).
 
-T rounds of ``w <- w - step (gradient + z)`` with Gaussian z. `per_row` measures the noise: it is n times the noise on a
-mean over n rows, and every mu is inversely proportional to it. docs/privacy/kang2019.md, Theorems 1 to 3, has the
-proofs for every view, and explains why the claim of `wddp` fails.
+Each of T rounds is ``w <- w - step (gradient + z)`` with Gaussian z. The noise is given as `per_row`: n times the
+noise_std of z in a mean over n rows. Every mu is inversely proportional to it. docs/privacy/kang2019.md has the proofs
+(Theorems 1 to 3), explains why the claim of `wddp` fails, and derives the rule for the step size ("Step sizes").
 
-The same page derives the rule for the step size under "Step sizes". Validation is simplified cross-validation: every
-candidate descends once on four fifths of every client's rows, and the candidate with the least mean loss on the other
-fifth is trained on all rows. There is one choice per seed and budget, and no budget accounts for it.
+With step_selection=validated, every step size is tried once on four fifths of every client's rows, and the one with the
+least mean loss on the other fifth is used on all rows. No budget accounts for this choice.
 """
 
 import math
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SLOPE_CLIP, SQUARED_DISTANCE
 from dpml.algorithms.descent.in_step import Trial, Trials, alone
-from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, moved
+from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, sensitivity
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -41,10 +40,10 @@ from dpml.privacy.proofs.last_iterate import last_iterate_mu
 StepSelection = Literal["rule", "oracle", "validated", "fixed"]
 STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "oracle", "validated", "fixed")
 UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
-"""The ways to select a step size by private rows, which no budget accounts for."""
+"""The values of `step_selection` that read private rows, which no budget accounts for."""
 
 HELD_OUT = 0.2
-"""The share of every client's rows that validation holds out of training."""
+"""The share of every client's rows that is held out of training for validation."""
 
 
 def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
@@ -60,9 +59,9 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Hold out a fifth of each party's rows, rounded down: return the other rows, and held-out X (n, d) and y (n,).
+    """Return four fifths of each party's rows, and the held-out X (n, d) and y (n,), rounded down.
 
-    Rows are in random order, so each party's last rows are a random sample.
+    The held-out rows are each party's last ones, a random sample because rows are in random order.
     """
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():
@@ -81,7 +80,7 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties that `sites` determines: name, claim, views for `tight` noise (default first), and variants."""
+    """The properties that `sites` determines: name, claim, values of `calibrate_for` (default first), and variants."""
 
     name: str
     claim: str
@@ -107,7 +106,7 @@ _NOT_COUNTED = {
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the mu of the last model if each round has mu = 1, except for `last` times the noise in the last round."""
+    """Return the mu of the last model if each round has mu = 1, but the last round `last` times the noise."""
     noises = np.ones(rounds)
     noises[-1] = last
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
@@ -120,17 +119,19 @@ class NoisyDescent(
 ):  # fmt: skip
     """Gradient descent with Gaussian noise in every round, at one curator, in an MPC, or at M clients.
 
-    `wang`: a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). `jayaraman`: an MPC adds noise to
-    the mean of the parties' mean gradients, so colluders know none of it (Jayaraman et al. 2018). `wddp`: clients
-    descend alone with their own noise, and a server averages their last models (Kang et al. 2019, Alg. 1).
+    `wang`: a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). `jayaraman`: a multiparty
+    computation (MPC) adds noise that nobody knows to the mean of the parties' means (Jayaraman et al. 2018). `wddp`:
+    clients descend alone with their own noise, and a server averages their last models (Kang et al. 2019, Alg. 1).
 
     Args:
         loss: `logistic`; `sigmoid`, which is not convex; or `squared`, which has unbounded slopes and therefore needs
             `tight` noise with a clip.
-        calibration: `published` uses the paper's noise; `tight` the least noise proven for the view `calibrate_for`.
+        calibration: `published` uses the paper's noise; `tight` the least noise proven against the observer
+            `calibrate_for`.
         sites: Where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
-        variant: `paper` follows the paper's text: clients have local rounds. `synchronous`: all clients continue from a
-            secure sum in every round. `once`: as eq. (4) is printed, this sum gets noise once, which no client knows.
+        variant: `paper`: clients run all rounds alone, as the paper's text says. `synchronous`: all clients continue
+            from a secure sum after every round. `once`: as eq. (4) of the paper, this sum gets noise once, which no
+            client knows.
         rounds: The number of rounds T.
         noise_constant: The constant c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says
             "some constant"; the inequalities of its proof need 16.
@@ -140,12 +141,12 @@ class NoisyDescent(
         step: The fixed step size; None: 1/L, with L the smoothness of the loss + lam. A number turns `rule` into
             `fixed`.
         steps: The step sizes that `oracle` and `validated` try.
-        calibrate_for: The view for which `tight` noise is calibrated. `release`: the last model, which a curator
-            publishes. `aggregate`: the secure sum of every round, with an equal share of the noise from each client.
-            `colluders`: the honest clients' shares suffice. `client`: one client's share suffices, even if its messages
-            are seen. None: `release` for a curator, else `aggregate`.
-        clip: The bound G on a row's slope, for `tight` noise only; the papers do not clip. None:
-            `defaults.SLOPE_CLIP`, or no clip for the sigmoid loss.
+        calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release`: the last model, which a
+            curator publishes. `aggregate`: the secure sum of every round, with an equal share of the noise from each
+            client. `colluders`: the same, but the shares of the honest clients suffice. `client`: the noise of each
+            client suffices, even if its messages are seen. None: `release` for a curator, else `aggregate`.
+        clip: The bound G on a row's slope, for `tight` noise only; the papers do not clip. None: `defaults.SLOPE_CLIP`,
+            or no clip for the sigmoid loss.
     """
 
     sites: Sites = "curator"
@@ -175,7 +176,6 @@ class NoisyDescent(
             raise UserError("algo.calibrate_for=client needs noise of each client: set another variant than once.")
 
     def _set_clip(self) -> None:
-        """Check the clip, and set the default for `tight` noise."""
         if self.clip is not None:
             if self.calibration == "published":
                 raise UserError(f"algo.clip of algo={self.name} needs calibration=tight: published noise has no clip.")
@@ -194,39 +194,32 @@ class NoisyDescent(
 
     @property
     def kind(self) -> _Kind:
-        """The name, claim, views and variants of `sites`."""
         return KINDS[self.sites]
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The algorithm's name: wang, jayaraman or wddp."""
         return self.kind.name
 
     @property
     def tuned(self) -> str:
-        """How the hyper-parameters are chosen."""
         return self.step_selection
 
     @property
     def target(self) -> View:
-        """The view that `tight` noise is calibrated to."""
         assert self.calibrate_for is not None  # __post_init__ sets it
         return self.calibrate_for
 
     @property
     def once(self) -> bool:
-        """Whether the sum of a round gets noise once, instead of noise from each client."""
         return self.variant == "once"
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
-        """Return how many vectors a release sums by secure aggregation; None if it has no secure sums."""
         if self.sites != "clients":
             return None
         return self.rounds if self.layout.secure else 0
 
     @property
     def layout(self) -> Layout:
-        """Where the rows are and who adds noise."""
         if self.sites == "clients" and not self.once:
             secure = self.calibration == "tight" and self.target != "client"
             synchronous = secure or self.variant == "synchronous"
@@ -238,7 +231,7 @@ class NoisyDescent(
 
     @property
     def slopes(self) -> Slopes:
-        """The loss's slopes, with or without a clip, from which gradients are computed."""
+        """The derivatives of the loss in the scores, clipped or not, from which gradients are computed."""
         return Slopes(self.loss, self.clip)
 
     @property
@@ -252,14 +245,14 @@ class NoisyDescent(
         return 1 / (self.slopes.smoothness + self.lam)
 
     def contraction(self, step: float) -> float:
-        """Return the Lipschitz constant of a round's map in w."""
+        """Return the Lipschitz constant of a round as a function of w."""
         least = self.lam if self.loss.convex else self.lam - self.slopes.smoothness
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     # Accounting.
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every view's mu for this step size and per_row = 1; a step of 0 gives the sum over all rounds."""
+        """Return every observer's mu for this step and per_row = 1; a step of 0 gives that of all rounds together."""
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
             if view in mus:
@@ -267,7 +260,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times the noise on a mean of n rows: published ``G sqrt(c T ln(1/delta)) / eps``; tight, by GDP."""
+        """Return n times the noise_std in a mean of n rows: published ``G sqrt(c T ln(1/delta)) / eps``, or tight."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -285,15 +278,12 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
-        """Return `per_row` for step sizes (S,), by default for all that are tried.
-
-        Sampling and accounting both take the noise from this method.
-        """
+        """Return the noise (`per_row`) for step sizes (S,), by default for all that are tried."""
         steps = self.tried(budget, problem) if steps is None else steps
         return np.array([self.per_row(budget, problem, step) for step in steps])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """Return the mu of every view, for the worst step size that is tried."""
+        """Return every observer's mu, for the worst step size that is tried."""
         runs = [
             {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
             for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
@@ -301,7 +291,7 @@ class NoisyDescent(
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
     def argument(self, view: View, budget: Budget, problem: Problem) -> str:
-        """Return the `source` of a view's proven guarantee."""
+        """Return the theorem that proves the guarantee against an observer."""
         source = _ROUNDS
         if view in self.layout.last_iterates(problem):
             contraction = max(self.contraction(step) for step in self.tried(budget, problem))
@@ -310,7 +300,7 @@ class NoisyDescent(
         return source
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proofs of all views: rounds compose, and views of last models only have a smaller eps."""
+        """Return the proof against every observer; one who sees only last models has a smaller eps."""
         delta = budget.require_delta(f"algo={self.name}")
         mus = self.mus(budget, problem)
         return {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
@@ -328,7 +318,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the rounds for each step size that is tried; the sensitivity is 2 G in units of a row's weight."""
+        """Return one noisy sum, of all rounds, for each step size that is tried."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -342,9 +332,9 @@ class NoisyDescent(
 
     @property
     def in_step(self) -> bool:
-        """Whether releases on the same rows may descend together by `in_step`, which reorders rows.
+        """Whether several releases may be computed together by `in_step`, which reorders rows.
 
-        The proof of rounding for `tight` noise needs the order of the rows.
+        With `tight` noise, the bound on rounding errors needs the order of the rows.
         """
         own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
         return self.calibration == "published" and not own_noise_in_a_sum
@@ -353,7 +343,7 @@ class NoisyDescent(
         return alone(self.trials(carrier), self.answer)
 
     def trials(self, carrier: Carrier) -> Trials:
-        """Request the descents of a release, and select among them."""
+        """Request the models for all step sizes, and return the release with the selected ones."""
         parties, numbers = carrier.mechanism.parties, np.arange(len(carrier.messages[0]))
         tried = np.tile(numbers, (len(carrier.budgets), 1))
         if self.step_selection == "validated":
@@ -374,7 +364,7 @@ class NoisyDescent(
         return Release(weights, {"step": np.take_along_axis(last.steps, best, axis=1)})
 
     def answer(self, trial: Trial) -> Array:
-        """Descend in the proven order of rows, one step size after another, all with the same noise directions."""
+        """Return the models of a request. All step sizes get the same noise, multiplied by different factors."""
         carrier = trial.carrier
         models = np.empty((*trial.numbers.shape, carrier.draws, carrier.problem.d))
         for number, own in self.one_by_one(carrier, trial.numbers):
@@ -382,7 +372,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield every index of a step size in `numbers` (budgets, S), and a carrier of the budgets that use it."""
+        """Yield every index of a step size in `numbers` (budgets, S), and a carrier for the budgets that use it."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -399,7 +389,7 @@ class NoisyDescent(
         return weights
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of all runs, (B, d), or for local rounds those of all clients, (B, M d)."""
+        """Return the last models of all runs, (B, d); if clients run alone, those of all clients, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
@@ -425,7 +415,7 @@ def initial_model(rng: Generator, d: int) -> Array:
 
 @dataclass(frozen=True)
 class PlainMean(Clients):
-    """Clients with equal weights, each with the noise of a mean over M times the rows of the smallest client."""
+    """Clients with equal weights, who each add noise for a mean over M times the rows of the smallest client."""
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
         return np.full(len(rows), 1 / (problem.M * problem.smallest))
@@ -434,13 +424,13 @@ class PlainMean(Clients):
         return math.sqrt(problem.honest if honest else problem.M) / (problem.M**2 * problem.smallest)
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round: the average has sensitivity 2G/(M n_min), and the noise of all clients."""
+        """Return the mu of one round. The average has sensitivity 2G/(M n_min), and the noise of all clients."""
         client = self.of_client(problem)
-        summed = moved(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
+        summed = sensitivity(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
         return {"release": summed, "aggregate": summed, "colluders": client, "client": client}
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the values of `Clients`: the last round has the noise of all clients, sqrt(M) times that of one."""
+        """Return the values of `Clients`. The last round has sqrt(M) times the noise of one client."""
         client = self.of_client(problem)
         average = (client, math.sqrt(problem.M))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
@@ -451,7 +441,7 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: local rounds with published noise, averaged at the end (Kang et al. 2019, eq. (2))."""
+    """`jayaraman_local`: clients descend alone with published noise, then a server averages (Kang et al., eq. 2)."""
 
     sites: Sites = "clients"
 

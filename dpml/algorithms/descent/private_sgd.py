@@ -1,13 +1,13 @@
-"""Regularised logistic regression of M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
+"""Logistic regression of M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
 
-`psgd` approaches the minimiser that `gop` computes at one curator. Party k answers round t with ``G_k = sum of its
-rows' gradients + rho_t^k + eta^k``, where rho has density proportional to exp(-eps/2 ||rho||), and eta^k ~
-N(0, sigma^2/M) is drawn once. The third party sees only the sum of the answers. The paper does not define w_0 and z_t:
-here w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``, for which the distance to the limit point decreases as T^-1/2.
+The rounds approach the minimiser that `gop` computes at one curator. In round t party k contributes ``G_k = sum of its
+rows' gradients + rho_t^k + eta^k``, where rho has density proportional to exp(-eps/2 ||rho||), and eta^k ~ N(0,
+sigma^2/M) is drawn once. The server sees only the sum of all G_k. The paper does not define the first model w_0 and the
+steps z_t: here w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``.
 
-The proven guarantees account for all sums: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian noise
-in every round and no eta. *Halving* (Sec. 3.2 of the paper) has neither eta nor Delta, and rho for ``eps/2^t`` in round
-t = 1, 2, ...: Theorem 4.
+The proven guarantees account for all rounds: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian
+noise in every round and no eta. The variant `halving` (Sec. 3.2 of the paper) has neither eta nor Delta, and spends
+``eps/2^t`` in round t = 1, 2, ...: Theorem 4.
 """
 
 import math
@@ -47,7 +47,7 @@ _MOST_HALVINGS = 400  # sums of N d squares of 2^400 do not overflow
 
 @dataclass(frozen=True)
 class GradientTerms(Terms["Gradients"]):
-    """The gradients of all rows, and of each party's rows, in double precision."""
+    """Compute sums of logistic gradients over all rows, or over each party's rows, in double precision."""
 
     def total(self, *at: Any) -> Array:
         return self._all.sum(at[0])
@@ -86,15 +86,15 @@ class Gradients(Statistic):
 
 @dataclass(frozen=True)
 class PublishedNoise(Sharing):
-    """Every party adds its own rho, with density exp(-||rho||), to its answer; a secure sum hides the answers.
+    """Every party adds its own rho, with density proportional to exp(-||rho||), to its part of a secure sum.
 
-    The paper's noise is also accounted for an adversary who sees a single party's messages.
+    A guarantee is also computed against an adversary who sees the messages of a single party.
     """
 
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 for each view, because this noise has no mu (see `proofs.noisy_sums`)."""
+        """Return 1 for each observer, because L2-Laplace noise has no mu; `proofs.noisy_sums` has its guarantee."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def variance(self, M: int) -> float:
@@ -104,7 +104,6 @@ class PublishedNoise(Sharing):
         return noise.l2_laplace_total(rng, draws, M, size)
 
     def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """Draw every party's rho: (M, draws, size)."""
         return np.array([noise.l2_laplace_total(rng, draws, 1, size) for _ in range(M)])
 
     def reach(self, d: int) -> float:
@@ -121,7 +120,7 @@ class PrivateSGD(
     A round is ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``, with the parties' noisy gradient sums G_k.
 
     Args:
-        variant: `paper`; or `halving`, in which each round has half the budget of the previous round.
+        variant: `paper`; or `halving`, in which each round spends half the eps of the previous round.
         rounds: The number of rounds T.
     """
 
@@ -141,14 +140,13 @@ class PrivateSGD(
 
     @property
     def halving(self) -> bool:
-        """Whether every round has half the budget of the previous round."""
         return self.variant == "halving"
 
     def sharing(self, problem: Problem) -> Sharing:
         return secure_sharing(problem) if self.tight else PublishedNoise()
 
     def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
-        """Return the noise that is drawn once, and the ridge."""
+        """Return the noise that is drawn once (eta), and the ridge Delta."""
         if self.halving:
             return Perturbation(0.0, 0.0)
         if self.tight:
@@ -156,7 +154,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the sums; `noise` is the scale 1/beta of a party's rho, or if `tight`, the noise_std of the sum."""
+        """Return the sums; `noise` is the scale of one party's rho, or for `tight` the noise_std in the sum."""
         constant = self.perturbation(budget, problem).sigma
         if math.isinf(budget.eps):
             width = 0.0
@@ -170,7 +168,7 @@ class PrivateSGD(
         return tuple(replace(one, noise=with_slack(width) * 2.0**t) for t in range(1, self.rounds + 1))
 
     def claimed(self, view: View) -> str | None:
-        """Return the claim for views of the third party, and thus for its release."""
+        """Return the paper's claim, which is about the server and the released model."""
         if self.tight or view not in ("release", "aggregate"):
             return None
         return f"Rajkumar & Agarwal 2012, {'Sec. 3.2 (eps/2^t)' if self.halving else 'Thm 4.2 (the limit point)'}"
@@ -203,10 +201,10 @@ class PrivateSGD(
         return found
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the last iterates.
+        """Release the models after the last round.
 
-        The metric `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach, with the
-        same eta; `rounds` is T.
+        The metric `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach; `rounds` is
+        T.
         """
         perturbations = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
         strength = carrier.per_run([self.lam + p.extra for p in perturbations])[:, None]
@@ -221,7 +219,7 @@ class PrivateSGD(
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
         """Return the last models (B, d) of runs with ridges (B, 1).
 
-        ``ask(w, t)`` returns the noisy sums at models w in round t, from 0.
+        ``ask(w, t)`` returns the noisy sums at models w in round t = 0, 1, ....
         """
         w = np.zeros((len(strength), problem.d))
         for t in range(self.rounds):

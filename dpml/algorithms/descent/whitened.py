@@ -1,7 +1,7 @@
 """Gradient descent on clipped gradients of privately whitened rows: `wdgd`.
 
-One share of mu^2 pays for a noisy X'X, another for the labels, and the rest for sums of clipped gradients. Rows are
-mapped by P, the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md has the
+One share of mu^2 is spent on a noisy X'X, another on the labels, and the rest on sums of clipped gradients. Rows are
+multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md has the
 guarantee (Theorem 4) and the rules for clips and steps, which depend on n mu/d and read no row.
 """
 
@@ -26,7 +26,7 @@ from dpml.optim.losses import LOSSES
 from dpml.options import SHARE
 from dpml.privacy import Budget, Problem
 
-_HELD = 1 << 25  # numbers of mapped rows in memory at once: 128 MiB
+_HELD = 1 << 25  # numbers in the mapped rows that are in memory at once: 128 MiB
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class WhitenedDescent(
 ):
     """`wdgd`: gradient descent on clipped gradients with Gaussian noise, after privately whitening the rows.
 
-    The rows are whitened by a noisy X'X, and the last models are averaged. With M = 1, the party is a trusted curator.
-    With M parties, each adds 1/M of the noise to its part of every secure sum.
+    The rows are whitened by a noisy X'X, and the last models are averaged. With M = 1, a trusted curator adds the
+    noise. With M parties, each adds 1/M of the noise's variance to its part of every secure sum.
 
     Args:
         lam: The coefficient lam of lam/2 ||w||^2 in the whitened space, where rows have length 1.
@@ -48,7 +48,7 @@ class WhitenedDescent(
 
     name: ClassVar[str] = "wdgd"
     audited_rows: ClassVar[int] = 20
-    """The number of rows per party in an audit, where every run maps all rows."""
+    """The number of rows per party in an audit. It is small, because every run maps all rows."""
     proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
     budget_share: Annotated[float | None, SHARE] = None
@@ -65,28 +65,27 @@ class WhitenedDescent(
 
     @property
     def rule(self) -> defaults.WhitenedRule:
-        """The constants for this loss and unit."""
         return defaults.WHITENED_RULES[self.loss.name, self.unit]
 
     @property
     def labels(self) -> bool:
-        """Whether a noisy share of the labels is released, for the clip."""
+        """Whether a noisy share of the labels is released, from which the clip follows."""
         return self.loss.task != "regression" and self.unit == "sample" and self.clip is None
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip adapts to the parties' gradients."""
+        """Whether the clip follows the parties' gradients."""
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the mu of all rounds together."""
+        """Return the mu of all rounds of descent together."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X; by the rule it is small if noise would hide X'X anyway."""
+        """Return the share of mu^2 that is spent on X'X. By the rule it is small if noise would hide X'X anyway."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -95,7 +94,6 @@ class WhitenedDescent(
         return rule.unseen if edge > defaults.HIDDEN else rule.share
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise of the rounds."""
         rounds, left = self.rounds or self.rule.rounds, self.left(budget, problem)
         counting = defaults.COUNTING_SHARE if self.adaptive else 0.0
         width = 2 * math.sqrt(rounds / (1 - counting)) / left
@@ -104,8 +102,8 @@ class WhitenedDescent(
         return Schedule(rounds, clip, 0.0, width, counts)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        moved = math.sqrt(2) if problem.d > 1 else 1.0  # reached by orthogonal unit rows, or on a line by 1 and 0
-        sent = [self._message(self._moments, moved, self.share(budget, problem), budget, problem)]
+        sensitivity = math.sqrt(2) if problem.d > 1 else 1.0  # for orthogonal unit rows; for d = 1, rows 1 and 0
+        sent = [self._message(self._moments, sensitivity, self.share(budget, problem), budget, problem)]
         if self.labels:
             labels = LabelSums(self.loss.outputs(problem.classes))
             sent.append(self._message(labels, labels.sensitivity, defaults.LABEL_SHARE, budget, problem))
@@ -126,7 +124,7 @@ class WhitenedDescent(
         return max(1, _HELD // (problem.N * problem.d))
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models; the metrics are the used `rounds` and last `clip`."""
+        """Release the averaged models. Metrics are the `rounds` and the last `clip` that were used."""
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
@@ -153,8 +151,9 @@ class WhitenedDescent(
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
-        """Return the maps (B, d, d), with which rows have length 1 on average, the largest mean square along a
-        direction, and the largest root mean square norm of rows, which is below 1 if noise was taken for length."""
+        """Return whitening maps (B, d, d), and bounds on the largest mean square of mapped rows along a direction and
+        on their root mean square norm.
+        """
         d = carrier.problem.d
         squares = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
         _, H = polynomial(carrier.by_budget(carrier.ask(0)), d, n, 0.0)
@@ -173,7 +172,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clip of every round and run (T, B), for reach = n mu."""
+        """Return the clip of every round and run (T, B), for `reach`, which is n mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -189,8 +188,7 @@ class WhitenedDescent(
         return np.tile(np.clip(clip, rule.clip, rule.longest).astype(np.float32), (rounds, 1))
 
     def _far(self, reach: Array, clip: Array, rounds: int, d: int) -> Array:
-        """Return the largest step that the noise allows, of every round and run (T, B), for the noisy mean of gradients
-        in units of the clip."""
+        """Return the largest step that the noise allows, for every round and run (T, B)."""
         rule = self.rule
         pace = 1 + rule.growth * (2 * np.arange(rounds) / rounds - 1)
         far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds) * pace[:, None]
@@ -198,7 +196,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return the largest possible mean square of rows whose eigenvalues (B, d) are multiplied by `seen`: (B,).
+    """Return a bound (B,) on the mean square norm of mapped rows with eigenvalues (B, d), which are scaled by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so those below `least` share what the others leave.
     """

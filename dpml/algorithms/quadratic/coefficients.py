@@ -1,10 +1,10 @@
-"""The coefficients of a quadratic objective: noise scales, joint sensitivity, sums, and the model.
+"""Release the coefficients of a quadratic objective: noise, joint sensitivity, sums, and the model.
 
 The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x'. This
-is exact for the squared loss, of second order at 0 for logistic, and ``mean ||code(y) - W x||^2`` for softmax, where L1
-has K rows. The sums are N times L0 (if it is released), L1, and the diagonal and upper triangle of L2, for N rows or
-parties. Sensitivity: docs/privacy/imtiaz2019.md, Theorem 1. Discrete noise: docs/privacy/discrete_noise.md. The model:
-docs/privacy/sufficient_statistics.md.
+is exact for the squared loss, the second-order expansion at 0 for the logistic loss, and ``mean ||code(y) - W x||^2``
+for softmax, where L1 has K rows. The sums are N times L0 (which may be omitted), L1, and the diagonal and upper
+triangle of L2, for N rows or parties. Sensitivity: docs/privacy/imtiaz2019.md, Theorem 1. Discrete noise:
+docs/privacy/discrete_noise.md. The model: docs/privacy/sufficient_statistics.md.
 """
 
 import math
@@ -34,7 +34,7 @@ from dpml.sums import TALL, PairwiseSum
 
 @dataclass(frozen=True)
 class Scales:
-    """The noise_std or Laplace scales for N times (L0, L1, L2); `constant` = inf means that L0 is not released."""
+    """The noise_std (or Laplace scales) for N times (L0, L1, L2); `constant` = inf means that L0 is not released."""
 
     constant: float
     linear: float
@@ -46,16 +46,16 @@ class Scales:
 
 
 LONGEST = 1e6
-"""The largest norm for which a split of noise is computed."""
+"""The largest norm for which `tight_scales` computes a split of the noise."""
 NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two samples whose coefficients differ by `distance`, in units of the noise.
+    """Two rows with labels whose coefficients differ by `distance`, after dividing by the noise.
 
-    The first row is (1, 0, ...) with the largest label. `other` has the first entries of the second row, whose label is
-    -`label`, in units of the largest label.
+    The first row is (1, 0, ...) with the largest label. The second row begins with `other`, and has the label -`label`
+    times the largest label.
     """
 
     distance: float
@@ -64,10 +64,9 @@ class Neighbours:
 
 
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
-    """Return the mu of releasing (L0, L1, L2) together: the exact joint L2 sensitivity in units of the noise.
+    """Return the mu of releasing (L0, L1, L2) together: their joint L2 sensitivity after dividing by the noise.
 
-    It is a maximum over C, A, B, the squares of (constant_range, linear_bound, square) over the scales:
-    docs/privacy/imtiaz2019.md, Theorem 1.
+    docs/privacy/imtiaz2019.md, Theorem 1, proves the maximum that is computed.
     """
     if scales.linear == 0 or scales.square == 0:
         return math.inf
@@ -75,7 +74,7 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
 
 
 def worst_neighbours(quadratic: Quadratic, scales: Scales, d: int) -> Neighbours:
-    """Return the samples that attain `joint_sensitivity`."""
+    """Return the two rows that attain `joint_sensitivity`."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
@@ -90,7 +89,7 @@ def _in_a_plane(A: float, B: float, C: float) -> Neighbours:
         c = cosine(s)
         return C * (1 - s * s) ** 2 + A * (1 + s * s + 2 * s * c) + B * (2 - 2 * c * c)
 
-    # For c < 1 it is convex in s^2: take the ends. For c = 1, the derivative (1+s)(2A - 4C s(1-s)) has roots, too.
+    # For c < 1 the distance is convex in s^2: take the ends. For c = 1 its derivative (1+s)(2A - 4C s(1-s)) has roots.
     s = max([0.0, min(1.0, 2 * B / A), 1.0, *_hump(A, C)], key=distance)
     c = cosine(s)
     return Neighbours(math.sqrt(distance(s)), s, (c, math.sqrt(1 - c * c)))
@@ -101,14 +100,14 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
         s, r = point
         return C * (1 - s * s) ** 2 + A * (1 + s * r) ** 2 + B * (1 - r * r) ** 2
 
-    # the corners, and the inner maxima of (1 + t)^2 (A + C (1 - t)^2) on the edge r = 1, and with B for C on s = 1
+    # the corners, and inner maxima on the edges: of (1 + t)^2 (A + C (1 - t)^2) for r = 1, with B for C for s = 1
     points = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     s, r = max([*points, *((s, 1.0) for s in _hump(A, C)), *((1.0, r) for r in _hump(A, B))], key=distance)
     return Neighbours(math.sqrt(distance((s, r))), s, (r,))
 
 
 def _hump(A: float, C: float) -> list[float]:
-    """Return the maximum of ``(1 + t)^2 (A + C (1 - t)^2)`` inside [0, 1], if there is one."""
+    """Return the maximum point of ``(1 + t)^2 (A + C (1 - t)^2)`` inside (0, 1), if there is one."""
     return [(1 - math.sqrt(1 - 2 * A / C)) / 2] if C > 2 * A else []
 
 
@@ -117,12 +116,11 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Split mu between L1 and L2 (without L0) so that the gradient at models of norm `radius` has the least noise.
+    """Return the noise on L1 and L2 for `mu` with which the gradient at models of norm `radius` has the least noise.
 
-    The noise in the gradient, ``z1 + 2 z2 w``, has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs. With
-    t = A/B (see `joint_sensitivity`) and mu^2 = B (2 + 2t + t^2/2), its stationary point solves the cubic below, and
-    lies at t < 2. For d = 1, mu^2 / B is another function of t, which grows as 4t from t = 1/2 on, so the best t is
-    smaller.
+    The noise in the gradient, ``z1 + 2 z2 w``, has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and
+    noise_std T1, T2. With mu^2 = B (2 + 2t + t^2/2), where t is the share A of L1 in mu^2 over the share B of L2, the
+    best t solves a cubic. For d = 1, mu^2 / B is another function of t, and the best t is below 1/2.
     """
     if radius > LONGEST:
         raise UserError(f"algo.radius must be at most {LONGEST:g}, got {radius:g}.")
@@ -144,13 +142,13 @@ def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scal
 
 
 _SUMS = 1 << 61  # the largest sum of integers
-_FINE = 21  # a step is smaller than 1/d by so many bits
+_FINE = 21  # a step is at most 2^-21 / d
 _MOST_CLASSES = 1 << 10  # the most classes K for which the coarsest grid can represent 1/K
 
 
 @dataclass(frozen=True)
 class CoefficientTerms(Terms["Coefficients"]):
-    """The coefficients of the parties' rows."""
+    """Compute sums of the coefficients of the parties' rows."""
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -161,14 +159,13 @@ class CoefficientTerms(Terms["Coefficients"]):
 
     @cached_property
     def constant(self) -> float:
-        """The exact sum of L0, even if it is not released."""
+        """The sum of L0 without noise, even if it is not released."""
         _, y, weights = self._rows
         constants = self.statistic.quadratic.constant(y)
         return float(constants.sum() if weights is None else weights @ constants)
 
     @property
     def _rows(self) -> tuple[Array, Array, Array | None]:
-        """The rows that are summed, their labels, and their weights (None: 1)."""
         parties = self.parties
         own = parties.of(len(parties.sizes) - 1) if self.statistic.last else slice(None)
         here = np.diff(parties.offsets)
@@ -183,7 +180,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.array(parts)
 
     def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
-        """Return the weighted sums of some rows' coefficients, (k,)."""
+        """Return the weighted sums of some rows' coefficients in one vector, (k,)."""
         q = self.statistic.quadratic
         slopes, constants = q.linear(y), q.constant(y)
         total = PairwiseSum()
@@ -205,7 +202,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """Yield each party's integers; at record level without secure sums, those of all rows at once."""
+        """Yield each party's sums; those of all rows together if the unit is a row and there is no secure sum."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -221,16 +218,15 @@ class CoefficientTerms(Terms["Coefficients"]):
 class Coefficients(Statistic):
     """The sums over rows of the terms of a quadratic loss: constant (L0), linear (L1) and square (L2).
 
-    L0 and L1 are optional; L2 has its diagonal and its upper triangle.
-    Noise is drawn for all 1 + d + d^2 numbers (d^2 without L1). An off-diagonal entry gets the mean of two of them: as
-    ``w'Ew`` depends only on the symmetric part of E, this is the same release. With `mirrored`, it gets one of them.
+    Only the diagonal and the upper triangle of L2 are sent, but noise is drawn for all d^2 entries. An entry above the
+    diagonal gets the mean of its two noise numbers, because ``w'Ew`` depends only on the symmetric part of the noise E.
 
     Args:
         loss: squared, logistic, or softmax.
         constant: Whether L0 is released.
         unit: Whether the sum is over rows or over parties.
-        last: Whether only the rows of the last party are summed.
-        mirrored: Whether an off-diagonal entry gets one noise number instead of the mean of two.
+        last: Whether the sum is over the rows of the last party only.
+        mirrored: Whether an entry above the diagonal gets one noise number instead of the mean of two.
         linear: Whether L1 is released; without L1, L0 is not released either.
         classes: The number of classes K for softmax, else 1.
     """
@@ -247,7 +243,7 @@ class Coefficients(Statistic):
 
     @property
     def quadratic(self) -> Quadratic:
-        """The polynomial of a row."""
+        """The coefficients of one row as functions of its label."""
         return quadratic_of(self.loss, self.classes)
 
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -263,7 +259,7 @@ class Coefficients(Statistic):
         return (self._before(d) + d * d,)
 
     def _before(self, d: int) -> int:
-        """Return how many noise numbers are drawn before those of L2."""
+        """Return how many noise numbers are drawn for L0 and L1, before those for L2."""
         return 1 + self.classes * d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
@@ -278,7 +274,7 @@ class Coefficients(Statistic):
         return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the fractional bits of rows: 20, or fewer so that sums of N rows with noise fit into 64 bits."""
+        """Return the number of fractional bits of rows: 20, or fewer so that noisy sums of N rows fit into 64 bits."""
         if self.classes > _MOST_CLASSES:
             raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
         q = self.quadratic
@@ -295,7 +291,7 @@ class Coefficients(Statistic):
         return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return what rounding adds to mu: each party's mean is rounded once, so two means differ by one step more.
+        """Return what rounding adds to mu: nothing for rows; a party's mean is rounded once, by at most half a step.
 
         This is at most ``d 2^(-2 bits)`` of mu, less than half of what `Program.target_mu` reserves.
         """
@@ -317,8 +313,7 @@ class Coefficients(Statistic):
 def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
     """Return the exact ``[rows labels]' [rows labels]`` of integers (n, d) and (n,) or (n, K) of at most 2^bits.
 
-    Floating-point products are exact in any order if no sum exceeds 2^53, so blocks with this property are multiplied
-    in floating point, which takes a ninth of the time of integers.
+    Blocks of rows whose sums cannot exceed 2^53 are multiplied in floating point, which is exact and nine times faster.
     """
     wide = rows.shape[1] + labels[:1].size
     products = np.zeros((wide, wide), np.int64)
@@ -329,7 +324,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return a loss's polynomial form; for several classes, the squared loss of their codes."""
+    """Return a loss as a polynomial of the score; for several classes, the squared loss of their codes."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -337,13 +332,13 @@ def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
 
 
 def entries(d: int) -> tuple[Index, Index]:
-    """Return the row and column indices of a matrix's diagonal (d, d), followed by the entries above it."""
+    """Return the row and column indices of the diagonal of a (d, d) matrix, followed by the entries above it."""
     on, (i, j) = np.arange(d), np.triu_indices(d, 1)
     return np.concatenate([on, i]), np.concatenate([on, j])
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` units; skip L0."""
+    """Return L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` rows or parties."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -354,19 +349,19 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
     return packed[..., max(0, square - classes * d) : square] / count, A
 
 
-# Matrix entries per budget in a block of draws. A constant, so that the noise does not depend on the list of budgets.
+# Matrix entries per budget that are drawn at once. Constant, so that the noise does not depend on the list of budgets.
 _BLOCK = 1 << 18
 
 SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
-"""A function that minimises polynomials ``w'Aw + b'w``, (budgets, draws, d, d) and (budgets, draws, d), given the
-spectral edges (budgets,) of the noise in A. It returns the models, and whether there was no minimum (budgets, draws).
-For several classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, K, d)."""
+"""A function that minimises ``w'Aw + b'w``, given A (budgets, draws, d, d), b (budgets, draws, d), and about the
+largest eigenvalue of the noise in A, (budgets,). It returns the models, and whether there was no minimum (budgets,
+draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, K, d)."""
 
 
 def draws_together(d: int) -> int:
-    """Return how many matrices (d, d) per budget are drawn at once."""
+    """Return how many noisy matrices (d, d) per budget are in memory at once."""
     return max(1, _BLOCK // d**2)
 
 
@@ -378,28 +373,28 @@ def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
 
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
-    """Return the message: the sums of all coefficients with noise of these scales, in one vector."""
+    """Return the sum of all coefficients, with noise of these scales, as one message."""
     constant = (scales.constant,) if of.constant else ()
     units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(of.quadratic, scales, d), 1.0, units)
 
 
 def spectral_edge(d: int, variance: float = 0.5) -> float:
-    """Return about the largest eigenvalue of noise on L2 with this off-diagonal variance (by the semicircle law)."""
+    """Return about the largest eigenvalue of a noise matrix (d, d) with this off-diagonal variance (semicircle law)."""
     return 2 * math.sqrt(variance * d)
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the minimisers after raising the eigenvalues of A to the floor."""
+    """Return the minimisers after raising the small eigenvalues of A to a floor, `SPECTRAL_FLOOR` times `edges`."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
-    """Request the coefficients, and minimise the noisy polynomial + lam/2 ||w||^2.
+    """Request the noisy coefficients, and release the minimisers of the noisy polynomial + lam/2 ||w||^2.
 
-    The metric `noisy_objective` is its value at the model. If L0 is not released, the exact L0 is used: it does not
-    affect the minimiser, and metrics are not for publication. `trimmed` is 1 if a direction without positive curvature
-    was cut off or raised to the floor.
+    The metric `noisy_objective` is the polynomial's value at the model, with the exact L0 if L0 is not released;
+    metrics are not for publication. `trimmed` is 1 if a direction without positive curvature was dropped or raised to a
+    floor.
     """
     of = carrier.statistic(0)
     assert isinstance(of, Coefficients)

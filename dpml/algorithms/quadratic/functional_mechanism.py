@@ -1,7 +1,7 @@
-"""The functional mechanism, at one curator and at M sites (Imtiaz, Mohammadi & Sarwate 2019).
+"""The functional mechanism at one curator or at M sites (Imtiaz, Mohammadi & Sarwate 2019).
 
 Site k sends N_k/N times its own coefficients (Remark 3), so that all sites' messages have the same sensitivity.
-docs/privacy/imtiaz2019.md, Theorem 2, proves the mu of every view, and explains where Theorem 1 of the paper fails.
+docs/privacy/imtiaz2019.md, Theorem 2, proves the guarantees, and explains where Theorem 1 of the paper fails.
 """
 
 import math
@@ -60,18 +60,18 @@ class FunctionalMechanism(
     Args:
         sites: Who draws the noise. `curator`: one trusted curator. `cape`: the sites, with correlated noise; the sum
             has the curator's noise. `independent`: each site, with noise that protects its message alone. `last`: the
-            last site only, on its own rows.
-        variant: How an indefinite noisy Hessian is repaired. `paper`: with published noise, add a ridge and drop the
-            remaining negative eigenvalues (Zhang et al. 2012, Sec. 6, as Imtiaz et al. do not describe it); with tight
-            noise, raise eigenvalues to a floor. `authors`: as in their scripts, minimise over the box [-1, 1]^d and
-            stop where their solver stops, which is before convergence if d is large.
+            last site, which uses only its own rows.
+        variant: How an indefinite noisy Hessian is repaired. `paper`: with published noise, a ridge is added and the
+            remaining negative eigenvalues are dropped (Zhang et al. 2012, Sec. 6; Imtiaz et al. do not describe it);
+            with tight noise, eigenvalues are raised to a floor. `authors`: as in their scripts, the objective is
+            minimised over the box [-1, 1]^d, and the solver stops before convergence if d is large.
         radius: The norm of w for which the `tight` split of the noise between L1 and L2 is best; None: 2 (squared) or 4
             (logistic).
         ridge: The ridge of `paper` with published noise (our choice), in units of the noise's largest eigenvalue.
         protocol: For `cape`: `simulate` draws the noise of the sum directly; `secagg` runs the real protocol
             (`dpml.protocols.cape`) with every site's coefficients and noise.
         noise: `continuous` is floating-point noise; `discrete`, for `curator` and `cape` with calibration=tight, is
-            exact integers on a grid (docs/privacy/discrete_noise.md), and only the sum is seen.
+            exact integers on a grid (docs/privacy/discrete_noise.md) in a secure sum.
     """
 
     variant: Variant = "paper"
@@ -104,7 +104,7 @@ class FunctionalMechanism(
         return TrustedCurator() if self.sites == "curator" else TrustedCurator(("release", "client"))
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the noise on N times (L0, L1, L2)."""
+        """Return the noise_std on N times (L0, L1, L2)."""
         if math.isinf(budget.eps):
             return Scales(math.inf if self.tight else 0.0, 0.0, 0.0)
         if self.tight:
@@ -127,7 +127,7 @@ class FunctionalMechanism(
 
 
 def minimiser(variant: Variant, tight: bool, ridge: float) -> Minimise:
-    """Return the function that minimises noisy polynomials, for a variant and a calibration."""
+    """Return the function that minimises noisy polynomials for this variant and calibration."""
 
     def stopped(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
         d = b.shape[-1]

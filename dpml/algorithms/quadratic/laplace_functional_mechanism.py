@@ -1,7 +1,7 @@
 """The functional mechanism with Laplace noise (Zhang et al. 2012): pure eps-DP.
 
-*Discrete noise.* The integer sums are exact sums of rows in the unit ball (`coefficients`), so they have the same L1
-sensitivity, and discrete Laplace noise of the same scales has exactly the same eps.
+With discrete noise, the integer sums are exact sums of rows in the unit ball, so the L1 sensitivity and the eps are the
+same.
 """
 
 import math
@@ -44,12 +44,12 @@ class LaplaceFunctionalMechanism(
     """`dpfm`: the functional mechanism with Laplace noise, for pure eps-DP at one trusted curator (Zhang et al. 2012).
 
     Published noise has one scale Delta/eps, with Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2
-    entries of L2. The true L1 sensitivity (`pure_eps`) needs far less. `tight` splits eps between L1 and the upper
+    entries of L2. The exact L1 sensitivity is far smaller. `tight` uses it, and splits eps between L1 and the upper
     triangle of L2.
 
     Args:
-        variant: `paper`; or `authors`, which uses Delta in the Gaussian formula as their scripts do, for (eps,
-            delta)-DP, and minimises over their box.
+        variant: `paper`; or `authors`, which uses Delta in the formula for Gaussian noise as the authors' scripts do,
+            for (eps, delta)-DP, and minimises over the box [-1, 1]^d.
         radius: The norm of w for which the `tight` split of the noise between L1 and L2 is best; None: 2 (squared) or 4
             (logistic).
         ridge: The size of the ridge with published noise, in units of the largest eigenvalue of the noise on L2.
@@ -70,22 +70,20 @@ class LaplaceFunctionalMechanism(
 
     @property
     def laplace(self) -> bool:
-        """Whether the noise has a Laplace distribution."""
         return self.variant == "paper"
 
     @property
     def mirrored(self) -> bool:
-        """Whether noise is drawn for only one of two equal entries of L2."""
         return self.laplace and self.tight
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
 
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
-        """Return upper bounds on the L1 sensitivities of N (L0, L1, L2) to replacing one sample.
+        """Return upper bounds on the L1 sensitivities of N times L0, L1 and L2 to a replaced row.
 
-        ``||c1 x - c1' x'||_1 <= 2 linear_bound sqrt d``. For L2, ``||xx' - x'x''||_1 <= d ||xx' - x'x''||_F``, at
-        most ``sqrt 2 d``. `tight` has entries above the diagonal once, which gives half of this plus half of the
+        ``||c1 x - c1' x'||_1 <= 2 linear_bound sqrt d``. For L2, ``||xx' - x'x''||_1 <= d ||xx' - x'x''||_F``, at most
+        ``sqrt 2 d``. `tight` has each entry above the diagonal once, which gives half of this plus half of the
         diagonal's bound 2. For d = 1, L2 is one number with sensitivity 1.
         """
         q = quadratic_of(self.loss)
@@ -97,9 +95,9 @@ class LaplaceFunctionalMechanism(
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
 
     def pure_eps(self, scales: Scales, d: int) -> float:
-        """Return the eps of Laplace noise of these scales: the joint L1 sensitivity in units of the noise.
+        """Return the eps of Laplace noise of these scales: the joint L1 sensitivity after dividing by the noise.
 
-        L1 and L2 have different worst neighbours, so this is less than the sum of `l1_sensitivity` over the scales:
+        No two rows are worst for both L1 and L2, so this is less than the sum of `l1_sensitivity` over the scales:
         docs/privacy/imtiaz2019.md, Theorem 4.
         """
         moves = self.l1_sensitivity(d)
@@ -112,7 +110,7 @@ class LaplaceFunctionalMechanism(
         return constant + math.sqrt(1 - sine * sine) * (a + 2 * b * sine)
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the noise on N times (L0, L1, L2)."""
+        """Return the scales of the noise on N times (L0, L1, L2)."""
         d = problem.d
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
@@ -127,7 +125,7 @@ class LaplaceFunctionalMechanism(
         return Scales(constant, scale, scale)
 
     def _tight_scales(self, eps: float, d: int) -> Scales:
-        """Return the split with the least energy ``2 d b1^2 + 8 d R^2 b2^2`` of the gradient's noise at norm R."""
+        """Return the scales with the least noise energy, ``2 d b1^2 + 8 d R^2 b2^2``, in the gradient at norm R."""
         norm = QUADRATIC_NORM[self.loss.name] if self.radius is None else self.radius
 
         def stretched(log_ratio: float) -> tuple[float, float]:

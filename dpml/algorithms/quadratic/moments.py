@@ -1,6 +1,6 @@
-"""Coefficients and their covariances from the noisy sums that `regression` publishes.
+"""Compute regression coefficients and their covariances from the noisy sums that `regression` publishes.
 
-Nothing here reads a row: all of it is post-processing. The derivations: docs/privacy/inference.md, Theorems 2 and 4.
+This is post-processing, because rows are not read. The derivations: docs/privacy/inference.md, Theorems 2 and 4.
 """
 
 import math
@@ -15,10 +15,10 @@ from dpml.algorithms.quadratic.coefficients import spectral_edge
 from dpml.arrays import Array
 from dpml.mechanism.message import Sum
 
-_HIDDEN = 0.5  # the least curvature that is inverted, in units of the noise's spectral edge
+_HIDDEN = 0.5  # the least curvature that is inverted, relative to the largest eigenvalue of the noise
 _UNLIKELY = 1e-4  # the p-value of the last gradient below which the rounds have not converged
 _FARTHEST = 1.0  # the largest root mean square difference of logits between the coefficients and the last models
-_SEPARATED = 0.15  # the least curvature that a direction may keep since round 0, relative to the mean of all directions
+_SEPARATED = 0.15  # the least share of the first round's curvature in a direction, relative to the mean direction
 _NO_NOISE = 1e-12  # replaces a noise_std of 0 in the weights of rounds
 
 
@@ -28,9 +28,9 @@ class Estimated:
 
     Attributes:
         coefficients: (d,).
-        covariances: Over samples and noise, by k formulas, (k, d, d). The largest variance counts.
-        hidden: The projection on directions that the noise hides, (d, d).
-        refusal: The reason why there are no intervals; "" if there are.
+        covariances: Over samples of rows and noise, by k formulas, (k, d, d). The largest variance is used.
+        hidden: About the projection on the directions that the noise hides, (d, d).
+        refusal: The reason why there are no intervals, or "".
     """
 
     coefficients: Array
@@ -39,18 +39,18 @@ class Estimated:
     refusal: str = ""
 
     def errors(self, directions: Array) -> Array:
-        """Return the standard errors of the coefficients along directions (m, d): (m,)."""
+        """Return the standard errors of linear combinations `directions` (m, d) of the coefficients: (m,)."""
         return np.sqrt(np.einsum("mi,kij,mj->km", directions, self.covariances, directions).max(axis=0))
 
 
 def least_curvature(d: int, noise: float) -> float:
-    """Return the smallest eigenvalue that is used of a matrix (d, d) with this noise_std on its diagonal."""
+    """Return the least eigenvalue that is used of a matrix (d, d) with this noise_std on its diagonal."""
     return _HIDDEN * spectral_edge(d) * noise
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """A noisy matrix, whose eigenvalues below half of the noise's spectral edge are raised to it."""
+    """A noisy symmetric matrix, in which eigenvalues below `least_curvature` are raised to this value."""
 
     values: Array
     raised: Array
@@ -58,7 +58,7 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: Array, noise: float) -> "Curvature":
-        """Return the decomposed matrix (d, d) for noise of this standard deviation on the diagonal."""
+        """Return the decomposition of a matrix (d, d) with this noise_std on its diagonal."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
         floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
@@ -66,28 +66,26 @@ class Curvature:
 
     @property
     def matrix(self) -> Array:
-        """The matrix with raised eigenvalues."""
         return (self.vectors * self.raised) @ self.vectors.T
 
     @property
     def inverse(self) -> Array:
-        """Its inverse."""
         return (self.vectors / self.raised) @ self.vectors.T
 
     @property
     def hidden(self) -> Array:
-        """Its projection on the directions whose eigenvalues were raised, by how much they were."""
+        """The projection on the eigenvectors, weighted by how much their eigenvalues were raised (0 to 1)."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
 
 def _longest(d: int) -> float:
-    """Return the norm of the longest model that a round goes on from."""
+    """Return the largest norm of the models between Newton rounds."""
     return 20.0 * math.sqrt(d)
 
 
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
-    """Return the covariance of ``e - E a`` (Theorem 2).
+    """Return the covariance of ``e - E a`` for noise e and E (docs/privacy/inference.md, Theorem 2).
 
     Args:
         vector: The noise_std of the vector e.
@@ -100,7 +98,7 @@ def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
 
 @dataclass(frozen=True)
 class Moments:
-    """The noisy sums of a least squares release over rows x in the unit ball with labels y in [-1, 1].
+    """The noisy sums of a least squares `regression`, over rows x in the unit ball with labels y in [-1, 1].
 
     Attributes:
         square: X'X, (d, d).
@@ -109,7 +107,7 @@ class Moments:
         square_noise: The noise_std on the diagonal of X'X; off the diagonal it is divided by sqrt 2.
         linear_noise: The noise_std on X'y.
         rows: The number of rows.
-        scaled_up: The factor that rescaled the sums of the present rows to all rows.
+        scaled_up: The factor by which sums were multiplied because parties dropped out.
     """
 
     square: Array
@@ -122,19 +120,19 @@ class Moments:
 
     @property
     def present(self) -> int:
-        """Return how many rows were there."""
+        """The number of rows of the parties that did not drop out."""
         return round(self.rows / self.scaled_up)
 
     def has_noise(self, message: Sum, widening: float) -> bool:
-        """Return whether the noise is that of a message, times `widening`."""
+        """Return whether the sums have the noise of this message, multiplied by `widening`."""
         return noise_of(message, widening) == (self.square_noise, self.linear_noise)
 
     def plain(self) -> dict[str, Any]:
-        """Return the sums as plain values for a model's file."""
+        """Return the sums as plain values for the file of a model."""
         return _plain(self)
 
     def estimated(self) -> Estimated:
-        """Return the least squares coefficients and their covariance over samples and noise (Theorem 2)."""
+        """Return the least squares coefficients, and their covariance over samples and noise (Theorem 2)."""
         S, v = Curvature.of(self.square, self.square_noise), self.linear
         b = S.inverse @ v
         noise = noise_in_scores(self.linear_noise, self.square_noise, b)
@@ -145,23 +143,23 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return the standard deviations of the noise on X'X (on its diagonal) and on X'y."""
+    """Return the noise_std on the diagonal of X'X and on X'y in a message, multiplied by `widening`."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 
 
 @dataclass(frozen=True)
 class Round:
-    """The noisy sums of a Newton round over rows x in the unit ball, at a public model.
+    """The noisy sums of one Newton round of logistic `regression`, over rows x in the unit ball.
 
     Attributes:
         at: The model w, (d,).
         gradient: The sum of s x for slopes s of the logistic loss, (d,).
         hessian: The sum of |s| (1 - |s|) xx', (d, d).
         meat: The sum of s^2 xx', (d, d).
-        noise: The noise_std t on the gradient. It is t/4 on the diagonal of the Hessian and sqrt 2 t on that of the
-            meat; off the diagonals these are divided by sqrt 2.
-        scaled_up: The factor that rescaled the sums of the present rows to all rows.
+        noise: The noise_std t on the gradient. It is t/4 on the diagonal of `hessian` and sqrt 2 t on that of `meat`;
+            off the diagonals these are divided by sqrt 2.
+        scaled_up: The factor by which sums were multiplied because parties dropped out.
     """
 
     at: Array
@@ -172,18 +170,16 @@ class Round:
     scaled_up: float = 1.0
 
     def has_noise(self, message: Sum, widening: float) -> bool:
-        """Return whether the noise is that of a message, times `widening`."""
         return message.noise * widening == self.noise
 
     def next_model(self) -> Array:
-        """Return the model after a Newton step."""
         w: Array = self.at - Curvature.of(self.hessian, self.noise / 4).inverse @ self.gradient
         return w / max(1.0, float(np.linalg.norm(w)) / _longest(len(w)))
 
 
 @dataclass(frozen=True)
 class NewtonMoments:
-    """The noisy sums of a logistic release: of the round at 0, and of the last two rounds.
+    """The noisy sums that a logistic `regression` publishes: of the first Newton round, and of the last two.
 
     Attributes:
         first, before, last: The rounds.
@@ -197,15 +193,14 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """Return how many rows were there in the round with the fewest."""
+        """The number of rows of the parties in the sum, in the smaller of the last two rounds."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def plain(self) -> dict[str, Any]:
-        """Return the sums as plain values for a model's file."""
         return {name: _plain(of) if isinstance(of, Round) else of for name, of in vars(self).items()}
 
     def estimated(self) -> Estimated:
-        """Return the coefficients, and their covariances by the model and by the squared slopes (Theorem 4)."""
+        """Return the coefficients, and their covariances by the model and by squared slopes (Theorem 4)."""
         rounds = (self.before, self.last)
         precisions = np.array([max(each.noise, _NO_NOISE) ** -2 for each in rounds])
         weights, t = precisions / precisions.sum(), precisions.sum() ** -0.5
@@ -243,7 +238,7 @@ def _plain(sums: Any) -> dict[str, Any]:
 
 
 def moments_of(content: Mapping[str, Any]) -> Moments | NewtonMoments:
-    """Return the sums in a model's file."""
+    """Return the sums that `plain` wrote into the file of a model."""
 
     def arrays(sums: Mapping[str, Any]) -> dict[str, Any]:
         return {name: np.array(of, dtype=float) if isinstance(of, list) else float(of) for name, of in sums.items()}

@@ -1,8 +1,8 @@
-"""Linear models from noisy X'X and X'y, released once (`ssp`), or followed by rounds of descent (`ssp_descent`).
+"""Linear models from noisy X'X and X'y (`ssp`), which rounds of gradient descent may refine (`ssp_descent`).
 
-The sums have one joint sensitivity, and the split of the noise minimises the noise in the gradient. The logistic loss
-is replaced by its expansion at 0, and the labels of several classes (softmax) by centred codes. With `unit=party` every
-party sends the mean of its rows' coefficients. Sensitivities: docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
+The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) by centred
+codes. With `unit=party` every party sends the mean of its rows' coefficients. Sensitivities:
+docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
 """
 
 import math
@@ -51,7 +51,7 @@ class SufficientStatistics(
     radius: Annotated[float | None, POSITIVE] = None
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        least = 2 if self.loss.task == "multiclass" else 1  # the budget holds for any number of classes
+        least = 2 if self.loss.task == "multiclass" else 1  # the sensitivity does not depend on the number of classes
         of = Coefficients(self.loss, unit=self.unit, classes=max(least, self.loss.outputs(problem.classes)))
         scales = split(of, problem.d, self.target_mu(budget, problem, of), self.radius)
         return (coefficients_sum(of, scales, problem.d),)
@@ -65,7 +65,7 @@ class SufficientStatistics(
 
 @dataclass(frozen=True)
 class PreconditionedDescent(Program, losses=("logistic", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
-    """`ssp_descent`: `ssp`, followed by T rounds of clipped noisy gradient descent that it preconditions.
+    """`ssp_descent`: `ssp`, followed by T rounds of clipped noisy gradient descent, preconditioned by the noisy X'X.
 
     Args:
         budget_share: The share of mu^2 for the sufficient statistics.
@@ -81,7 +81,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise of the rounds, whose step is that of Newton's method."""
+        """Return the noise and clip of the rounds, whose step is that of Newton's method."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)
@@ -116,9 +116,9 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
 
 def _inverses(A: Array, floors: Array) -> Array:
-    """Return the inverses of 2 A, the Hessians of ``w'Aw``, for A (budgets, draws, d, d) with floors (budgets,).
+    """Return the inverses of 2 A for A (budgets, draws, d, d), whose eigenvalues are raised to `floors` (budgets,).
 
-    Without noise there is no floor, and directions without curvature are left out.
+    Directions without curvature are left out.
     """
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * np.finfo(float).eps * np.abs(values).max(axis=-1, keepdims=True)

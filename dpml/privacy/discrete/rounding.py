@@ -1,7 +1,7 @@
-"""Round rows to integer vectors of bounded length, so that sums are exact and sensitivities are integers.
+"""Round rows to integer vectors of bounded length, so that their sums are exact.
 
 A row's integers depend only on that row and on public numbers, so floating-point errors before the rounding do not
-affect privacy. Accounting and rounding: docs/privacy/discrete_noise.md, Theorems 1 and 2.
+affect privacy: docs/privacy/discrete_noise.md, Theorem 2.
 """
 
 import math
@@ -17,16 +17,16 @@ Integers = NDArray[np.int64]
 
 
 def integer_radius(clip: float, bits: int) -> int:
-    """Return R, the largest integer that is at most `clip` in steps of 2^-bits."""
+    """Return the largest integer R with ``R 2^-bits <= clip``."""
     return math.floor(Fraction(clip) * 2**bits)
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Round vectors (..., k) to integers in steps of 2^-bits, none longer than ``R = integer_radius(clip, bits)``.
+    """Return vectors (..., k) in steps of 2^-bits, as integer vectors no longer than ``integer_radius(clip, bits)``.
 
     A vector longer than `clip` is first shortened to `clip`, in floating point. Then every entry is rounded to the
-    nearest integer. If the result is still too long, it is multiplied by R/n, where n is its length rounded up to an
-    integer, and rounded towards 0 in integer arithmetic. The vectors of neighbours are at most 2 R apart.
+    nearest integer. If the result is still too long, it is multiplied by R/n, where R is the radius and n the length
+    rounded up to an integer, and rounded towards 0 in integer arithmetic.
     """
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
@@ -61,7 +61,7 @@ def divide(total: Integers, count: int) -> Integers:
 
 
 def _root_above(squares: Integers) -> Integers:
-    """Return the least integers whose squares are at least `squares` (n,), below 2^62."""
+    """Return the least integers whose squares are at least `squares` (n,), which are below 2^62."""
     root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # start below, as the float may be off by one
     for _ in range(3):
         root += root * root < squares
@@ -69,21 +69,21 @@ def _root_above(squares: Integers) -> Integers:
 
 
 REST = 1e-25
-"""An upper bound on how much mu exceeds the mu of the continuous Gaussian, 54 d h e^(-2 pi^2 r^2)."""
+"""A bound on the term that discrete noise adds to mu: docs/privacy/discrete_noise.md, Theorem 1."""
 
-_RING = 64  # bits of the secure sum's ring
+_RING = 64  # a secure sum is computed modulo 2^64
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return an r^2 with ``2 pi^2 r^2 >= 64 + log(honest * coordinates)``: 13/4 plus 1/28 per binary digit."""
+    """Return the r^2 of Theorem 1, docs/privacy/discrete_noise.md, for so many honest parties and coordinates."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
 
 
 def wrap_probability(bound: int, variance: Fraction, parties: int, coordinates: int) -> float:
-    """Bound the probability that a coordinate of the noisy sum leaves [-2^63, 2^63) and wraps around modulo 2^64.
+    """Return a bound on the probability that a noisy sum of integers overflows 64 bits.
 
-    Wrapping is post-processing of the sum, so it costs accuracy but not privacy. The bound is derived in
-    docs/privacy/discrete_noise.md, "The ring of the secure sum".
+    An overflow costs accuracy but not privacy. Derivation: docs/privacy/discrete_noise.md, "The ring of the secure
+    sum".
 
     Args:
         bound: A bound on the size of every coordinate of the sum without noise.

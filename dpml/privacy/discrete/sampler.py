@@ -1,7 +1,7 @@
-"""Draw arrays of integers from the exact discrete Gaussian and Laplace distributions.
+"""Draw arrays of integers from exactly the discrete Gaussian and Laplace distributions.
 
-64-bit integers decide almost all comparisons; `settle` decides the others with more digits. No floating-point number is
-used. Algorithm and proof that the distribution is exact: docs/privacy/discrete_noise.md, "Sampling".
+Almost all comparisons need 64-bit integers only; `settle` decides the others with more digits. No floating-point number
+is used. Algorithm and proof: docs/privacy/discrete_noise.md, "Sampling".
 """
 
 import os
@@ -20,7 +20,7 @@ from dpml.errors import UserError
 from dpml.privacy.discrete.rounding import Integers
 
 Bounds = tuple[list[int], list[int]]
-"""Bounds lower <= 2^bits c <= upper on ascending real numbers c."""
+"""Integer bounds ``lower[k] <= 2^bits c_k <= upper[k]`` on ascending real numbers c_k."""
 
 _GUARD = 64  # additional bits of intermediate results
 
@@ -33,9 +33,9 @@ def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
 def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
     """Return the bounds of `exp_minus` for ``gamma = above / below``, which need not be in lowest terms.
 
-    The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, which is then squared `halvings` times. Errors in units
-    of 2^-w: each term is at most 4 too small, because e' <= e/2 + 2. The first term that becomes 0 is therefore at most
-    4, and later terms alternate in sign and are smaller. Cutting x to a multiple of the unit shifts e^-x by at most 1.
+    The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, which is then squared `halvings` times. In units of
+    2^-w, a term is at most 4 too small (its error e' is at most e/2 + 2), as are all terms after the first that is 0
+    together. Rounding x down to a unit shifts e^-x by at most 1.
     """
     if above >= bits * below:  # e^-gamma < 2^-bits
         return 0, 1
@@ -55,10 +55,10 @@ def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
 
 
 def cumulative(variance: Fraction, bits: int) -> Bounds:
-    """Bound ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``, k >= 0.
+    """Return bounds on ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``.
 
-    The list ends where the remaining probability is below 2^-bits: each weight after k is at most ``e^-y`` times the
-    one before, with ``y = (2k + 1)/2 variance``, and ``1/(1 - e^-y) <= 1 + 1/y``.
+    The lists end where the rest is below 2^-bits: each weight after k is at most ``e^-y`` times the one before, with
+    ``y = (2k + 1)/2 variance``, and ``1/(1 - e^-y) <= 1 + 1/y``.
     """
     w = bits + _GUARD
     weights: list[tuple[int, int]] = []
@@ -78,7 +78,7 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
 
 
 def geometric(rate: Fraction, bits: int) -> Bounds:
-    """Bound ``Pr[V <= k] = 1 - e^(-rate (k + 1))``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to e^(-rate k).
+    """Return bounds on ``Pr[V <= k] = 1 - e^(-rate (k + 1))`` for k = 0, 1, ... and a geometric V.
 
     The list ends where the remaining probability is below 2^-bits. A product of two bounds adds an error of at most one
     unit of 2^-(bits + 64).
@@ -96,10 +96,10 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the real `numbers` are at most a uniform U whose first `bits` binary digits are `prefix`.
+    """Return how many of the ascending real `numbers` are at most U, a uniform number whose first digits are known.
 
-    The last upper bound must be at least 2^bits. If the bounds at one precision do not decide, `more` returns the next
-    64 digits of U. As U is uniform, this ends with probability 1.
+    `prefix` has the first `bits` binary digits of U in [0, 1). If the bounds at this precision do not decide, `more`
+    returns 64 more digits of U. The last upper bound must be at least 2^bits.
     """
     while True:
         lower, upper = numbers(bits)
@@ -111,18 +111,21 @@ def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Calla
 
 Words = NDArray[np.uint64]
 Source = Callable[[int], bytes]
-"""A source of n uniform random bytes: `os.urandom`, or a NumPy generator's `bytes` for reproducible noise."""
+"""A function that returns n random bytes: `os.urandom`, or a NumPy generator's `bytes` for reproducible noise."""
 
-_BLOCK = 1 << 17  # candidates at once: arrays of 1 MiB
-_INDEX = 63  # digits of U for v; the 64th bit is the sign
-UNIT = 30  # digits of e^-gamma, and of the U that is compared with it
-FRACTION = 24  # digits of u/t
+_BLOCK = 1 << 17  # candidates that are drawn at once, in arrays of 1 MiB
+_INDEX = 63  # digits of the U that selects v; the 64th bit is the sign
+UNIT = 30  # binary digits of e^-gamma, and of the U that is compared with it
+FRACTION = 24  # binary digits of u/2^b
 _MARGIN = 1 << UNIT - 20  # a bound on the error of `_chance`
 _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """Draw independent integers; a subclass is a frozen dataclass that defines the weights of blocks."""
+    """A sampler of integers +-(2^b v + u): v is from a table, u is b random bits, e^-gamma is the chance to keep it.
+
+    A subclass is a frozen dataclass that defines b, the distribution of v, and gamma.
+    """
 
     @property
     @abstractmethod
@@ -139,10 +142,10 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma in units of 2^-30 with an error below 2^-21, and where this holds and gamma is below 1/2."""
+        """Return gamma in units of 2^-30 with an error below 2^-21, and for which entries this and gamma < 1/2 hold."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
-        """Draw an array of independent integers; the result depends only on the bytes of `source`."""
+        """Draw an array of independent integers, which depends only on the bytes of `source`."""
         samples = np.empty(shape, dtype=np.int64)
         flat, filled = samples.reshape(-1), 0
         while filled < flat.size:
@@ -163,7 +166,7 @@ class BlockSampler(ABC):
         return np.where(negative, -x, x)[keep]
 
     def _blocks(self, prefixes: Words, source: Source) -> Integers:
-        """Return v for the first digits of U (n,)."""
+        """Return v for the first 63 digits of U (n,)."""
         lower, decided = _table(self, _INDEX)
         v = np.searchsorted(lower, prefixes, side="right")
         for i in np.flatnonzero(prefixes < decided[v]):
@@ -171,7 +174,7 @@ class BlockSampler(ABC):
         return v
 
     def _kept(self, v: Integers, u: Integers, source: Source) -> NDArray[np.bool_]:
-        """Return whether U < e^-gamma."""
+        """Return for each candidate whether it is kept, that is, whether U < e^-gamma."""
         digits = np.frombuffer(source(4 * len(v)), dtype="<u4").astype(np.int64) >> 32 - UNIT
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
@@ -182,7 +185,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return e^-gamma in units of 2^-30 with an error below 2^-20, and where this holds.
+        """Return e^-gamma in units of 2^-30 with an error below 2^-20, and for which entries this holds.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.
@@ -198,7 +201,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return the lower bounds (k,), and the least U from which each count of them is certain (k + 1,)."""
+    """Return the lower bounds (k,), and for each number of bounds below U the least U for which it is certain."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -257,10 +260,10 @@ class DiscreteGaussian(BlockSampler):
         return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Bound gamma as `BlockSampler` requires.
+        """Return gamma, and for which entries it is precise enough for `BlockSampler`.
 
-        With f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma loses
-        ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
+        With t = 2^b, f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma
+        loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
         ``2^-40 * 2^13`` by rounding k by 2^-40, and 2^-30. No product exceeds 2^63. In the table, gamma is below 1/3.
         """
         b = self.block_bits
@@ -310,10 +313,10 @@ class DiscreteLaplace(BlockSampler):
         return u / self.scale
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Bound gamma as `BlockSampler` requires.
+        """Return gamma, and for which entries it is precise enough for `BlockSampler`.
 
-        With f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers gamma by
-        2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
+        With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers
+        gamma by 2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
         """
         b = self.block_bits
         f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b

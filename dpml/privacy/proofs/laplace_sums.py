@@ -1,11 +1,11 @@
-"""The exact privacy loss of a sum of L2-Laplace vectors with sensitivity 2, if only the sum is seen.
+"""Compute the privacy loss of a sum of L2-Laplace vectors with sensitivity 2, for an observer who sees only the sum.
 
 The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, beta = eps/2, has the density
 
     f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
 
-times beta^d. A shift by 2 dominates every shorter shift. Its loss is bounded from above on a grid:
-docs/privacy/rajkumar2012.md, Theorem 3, proof of bound 2.
+times beta^d. The loss of a shift by 2 is bounded from above on a grid: docs/privacy/rajkumar2012.md, Theorem 3, proof
+of bound 2.
 """
 
 import math
@@ -22,18 +22,18 @@ _RATIO = 1.06  # ratio of neighbouring distances from the centre of P
 _BELTS = 120  # number of values of rho
 _SLACK = 1e-12  # relative error of a density, and error of a loss per unit of v
 _FAR = 45.0  # the mass beyond the last t is e^-45
-_BLOCK = 1 << 13  # numbers per block
+_BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU cache
 
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """Return the loss of a sum of `parties` vectors in R^d with sensitivity 2, for eps = 2 beta in [1e-7, 100]."""
+    """Return the privacy losses of a sum of `parties` eps-DP vectors in R^d, sensitivity 2, for eps in [1e-7, 100]."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
 
     def loss(t: Array, rho: Array) -> tuple[Array, Array]:
-        """Return the logarithm of the density under P, and the loss."""
+        """Return the log density under P, and the privacy loss, at axial coordinates t and radii rho."""
         to_p, to_q = np.hypot(t + eps / 2, rho), np.hypot(t - eps / 2, rho)
         log_p, log_q = _log_profile(v, to_p), _log_profile(v, to_q)
         # the difference of the distances, computed without cancellation
@@ -47,7 +47,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
     belts = max(len(rho) - 1, 1)
     high, low = corners[:-1, :belts] + error, np.maximum(corners[1:, -belts:] - error, 0.0)
     gap = high - low
-    flat = gap < 1e3 * error  # rounding would decide, so all mass goes to the upper end
+    flat = gap < 1e3 * error  # rounding errors would decide, so all mass goes to the upper end
 
     masses = []
     for order in (3, 4):
@@ -72,7 +72,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
 
 
 def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
-    """Return the edges of the grid's cells: in t, from the farthest to 0, and in rho."""
+    """Return the edges of the grid's cells in t, ascending to 0, and in rho."""
     shape = parties * (d + 1) / 2
     theta = np.linspace(0.01, 0.99, 99)
     far = float(np.min((_FAR - shape * np.log1p(-(theta**2))) / theta))  # Chernoff
@@ -82,7 +82,7 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
     t = np.concatenate([-eps / 2 - outward[::-1], [-eps / 2], -eps / 2 + inward, [0.0]])
     if d == 1:
         return t, np.zeros(1)
-    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; any edges are valid
+    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; all edges give a valid bound
     freedom = (d - 1) / 2
     highest = 2 * math.sqrt(gammainccinv(shape, 1e-17) * gammainccinv(freedom, 1e-17))
     lowest = 2 * math.sqrt(gammaincinv(shape, 1e-6) * gammaincinv(freedom, 1e-6))
@@ -97,13 +97,13 @@ def _nodes(edges: Array, order: int) -> tuple[Array, Array]:
 
 
 def _log_profile(v: float, r: Array) -> Array:
-    """Return ``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow, in blocks for the CPU cache."""
+    """Return ``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow."""
     blocks = np.array_split(r.ravel(), math.ceil(r.size / _BLOCK))
     return np.concatenate([_log_profile_of(v, block) for block in blocks]).reshape(r.shape)
 
 
 def _log_profile_of(v: float, r: Array) -> Array:
-    """Return `_log_profile` by recursion over the ratios ``r K_(v+1)/K_v``, which adds only positive terms."""
+    """Return `_log_profile` of a short array by recursion over ``r K_(v+1)/K_v``, which adds only positive terms."""
     if v % 1:
         total, ratio, order = np.full_like(r, math.log(math.pi / 2) / 2), r + 1, 0.5
     else:

@@ -1,7 +1,7 @@
-"""Privacy of the last of many noisy rounds, if no earlier round is seen.
+"""Compute the mu of the last model of a noisy iteration, if nobody sees the earlier models.
 
 Round t is ``w <- phi_t(w) + N(0, s_t^2 I)``: for fixed data phi_t is c_t-Lipschitz in w, and replacing a row shifts
-phi_t(w) by at most m_t for every w. Shifted interpolation gives the mu of the last model (Bok, Su & Altschuler 2024):
+phi_t(w) by at most m_t for every w. The bound is by shifted interpolation (Bok, Su & Altschuler 2024):
 docs/privacy/kang2019.md, Theorem 2.
 """
 
@@ -14,7 +14,7 @@ from dpml.arrays import Array
 
 
 def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
-    """Return the mu of the last of T rounds, rounded up; inf if a shift meets no noise, 0 without rounds.
+    """Return the mu of the model after T noisy rounds, rounded up; inf if a shift gets no noise.
 
     Args:
         contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
@@ -34,18 +34,18 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
         c, m, s = (numbers[forgotten[-1] :] for numbers in (c, m, s))
     with np.errstate(divide="ignore"):
         later = np.concatenate([np.cumsum(np.log(c[:0:-1]))[::-1], [0.0]]) if len(c) else c
-        moved, noised = np.log(m), np.log(s)
+        log_shifts, log_noises = np.log(m), np.log(s)
     # relative error of T sums of logarithms; errors of tiny products are negligible
     rounding = 8 * np.finfo(float).eps * len(c)
-    pieces = _convex_minorant(later + moved, 2 * (later + noised))
+    pieces = _convex_minorant(later + log_shifts, 2 * (later + log_noises))
     shifted = _root_of_sum(2 * pieces[0], pieces[1]) * (1 + rounding * (1 + float(later.max(initial=0.0))))
-    return float(min(shifted, _root_of_sum(2 * moved, 2 * noised) * (1 + rounding)))
+    return float(min(shifted, _root_of_sum(2 * log_shifts, 2 * log_noises) * (1 + rounding)))
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """Return the pieces of the greatest convex minorant of the path with these steps (T,), in logarithms.
+    """Return the pieces of the greatest convex minorant of the path with these steps (T,); all numbers are logarithms.
 
-    Runs of decreasing slopes are pooled at once, such as constant rounds with c <= 1; other steps one by one.
+    Runs of decreasing slopes, such as those of constant rounds with c <= 1, are merged at once, other steps one by one.
     """
     slopes = _slope(heights, widths)
     first = np.concatenate([[0], 1 + np.flatnonzero(slopes[1:] > slopes[:-1])]) if len(slopes) else np.zeros(0, int)
@@ -66,7 +66,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """Return the log slopes; a step of zero width has slope inf, so that it is pooled with the next step."""
+    """Return the log slopes. A step of width zero gets slope inf, so that it is merged with the next step."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 
@@ -76,7 +76,7 @@ def _log_add(a: float, b: float) -> float:
 
 
 def _root_of_sum(tops: Array, bottoms: Array) -> float:
-    """Return sqrt(sum e^(top - bottom)) without overflow: 0 if all tops are -inf, else inf if a bottom is -inf."""
+    """Return sqrt(sum e^(top - bottom)) without overflow; inf if a bottom is -inf and its top is not."""
     silent = tops == -math.inf
     logs = np.where(silent, -math.inf, tops - np.where(silent, 0.0, bottoms))
     highest = float(logs.max(initial=-math.inf))

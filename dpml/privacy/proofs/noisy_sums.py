@@ -1,8 +1,8 @@
-"""Privacy of many noisy sums, each with fresh L2-Laplace noise, and optionally with one constant Gaussian vector.
+"""Compute the eps of many noisy sums with fresh L2-Laplace noise, and optionally one Gaussian vector added to all.
 
-In every round each of h parties adds a vector with density proportional to exp(-beta ||rho||), beta = eps/2, to a sum
-of sensitivity 2. A vector eta ~ N(0, common^2 I) is drawn once and added in every round. The result is the best of four
-upper bounds on the privacy curve of T adaptive rounds: docs/privacy/rajkumar2012.md, the four proofs of Theorem 3.
+In each of T adaptive rounds, h parties each add a vector with density proportional to exp(-beta ||rho||), beta = eps/2,
+to a sum of sensitivity 2. A vector eta ~ N(0, common^2 I) is drawn once and added in every round. The result is the
+best of four upper bounds: docs/privacy/rajkumar2012.md, Theorem 3.
 """
 
 import math
@@ -19,16 +19,16 @@ from dpml.privacy.proofs import laplace_sums
 
 PURE, EXACT, SCALES, ETA = "pure rounds", "exact sums", "Gaussians of known scales", "Gaussians of known scales and eta"
 
-_EXACT_SHAPE = 64.0  # above, a sum is so nearly Gaussian that revealing its scale costs less than 1 % of mu^2
+_EXACT_SHAPE = 64.0  # above it, a sum is nearly Gaussian: revealing its scale g costs less than 1 % of mu^2
 _EXACT_EPS = (1e-7, 100.0)
-_TAIL = 1e-4  # the share of delta that goes to unlikely scales
+_TAIL = 1e-4  # the share of delta for unlikely values of g
 _EDGES = 100
 _SLACK = 1e-12  # relative error of a density
 
 
 @lru_cache(maxsize=1 << 12)
 def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: float) -> tuple[float, str]:
-    """Return the least eps that is proven at `delta` for all `rounds` together, and the name of the proof.
+    """Return the least eps that is proven at `delta` for all rounds together, and the name of the proof.
 
     Args:
         rounds: The number of rounds T.
@@ -48,7 +48,7 @@ def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: 
         bounds.append((_composed([(losses, rounds)], delta), EXACT))
     else:
         bounds.append((_composed([(_scales(2 * eps, shape, rounds, delta, plain), rounds)], delta), SCALES))
-    # eta helps if 1/common^2 is below about 3 S
+    # bound 4 of Theorem 3 can be the best one if 1/common^2 is below about 3 S
     if 6 * (common * eps) ** 2 * rounds > 8 * (shape - 1):
         parts = [(_scales(eps, shape, rounds, delta, plain), rounds), (pld.gaussian(1 / common), 1)]
         bounds.append((_composed(parts, delta), ETA))
@@ -62,9 +62,9 @@ def _composed(parts: list[tuple[pld.Losses, int]], delta: float) -> float:
 
 
 def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
-    """Return the loss of a round: a Gaussian release of ``mu = sensitivity / sqrt(8 g)``, observed g ~ Gamma(shape).
+    """Return the privacy losses of Gaussian noise with a known g ~ Gamma(shape), ``mu = sensitivity / sqrt(8 g)``.
 
-    Losses above `most`, an eps that is proven otherwise, count as infinite. So do values of g whose lower tail has a
+    Losses above `most`, an eps that another proof gives, count as infinite. So do values of g whose lower tail has a
     probability below ``1e-4 delta / rounds`` (Chernoff).
     """
     unlikely = math.log(_TAIL * delta / rounds)

@@ -1,8 +1,9 @@
-r"""Privacy of objective perturbation with Gaussian or L2-Laplace noise, if one row of norm at most 1 is replaced.
+r"""Compute the eps and delta of objective perturbation with Gaussian or L2-Laplace noise.
 
 The release is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w`` with a random b, R > 0 and
-shift >= 0. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md, Theorem 1
-(with a shift). b with density proportional to exp(-beta ||b||): docs/privacy/imtiaz2019.md, Theorem 5.
+shift >= 0; one row of norm at most 1 is replaced. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and
+docs/privacy/perturbed_minima.md, Theorem 1 (with a shift). b with density proportional to exp(-beta ||b||):
+docs/privacy/imtiaz2019.md, Theorem 5.
 """
 
 import math
@@ -16,48 +17,48 @@ from dpml.arrays import Array
 from dpml.privacy import gdp, pld
 from dpml.privacy.safe import ROUNDING, round_down, round_up, with_slack
 
-SMOOTHNESS = 0.25  # the largest s (1 - s)
-_CELLS = 256  # cells of an upper sum for the integral over s, 1 % above the integral for delta >= 1e-8
+SMOOTHNESS = 0.25  # the largest second derivative s (1 - s) of the logistic loss
+_CELLS = 256  # intervals of an upper sum for the integral over s, 1 % above the integral for delta >= 1e-8
 _SPLITS = 13  # splits of eps that each round of the search compares
 _ROUNDS = 5
 _POINTS = 1 << 10  # points of a curve; chords bound the curve between them
-_PAID_POINTS = 32  # how many of these points account for the curvature
+_PAID_POINTS = 32  # how many of these points have an eps at which the curvature costs privacy
 _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return the least eps at which the curvature costs no privacy: ``2/R - 2/sigma^2``, R = `ridge`; rounded up."""
+    """Return the least eps at which the curvature costs no privacy: ``2/ridge - 2/sigma^2``, rounded up."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return rho, the value of `paid` for removing a row instead of replacing it."""
+    """Return the value of `paid` for neighbours of which one has a row more than the other."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
-    """Return the least R with which the curvature costs no privacy at this eps; 0 if every R suffices."""
+    """Return the least ridge with which the curvature costs no privacy at this eps; 0 if every ridge suffices."""
     precision = 1 / sigma / sigma
-    # slightly above the R at which `paid` equals eps, to cover rounding
+    # slightly above the ridge at which `paid` equals eps, to cover rounding errors
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
 
 
 def delta_of(eps: float, sigma: float, ridge: float) -> float:
-    """Return an upper bound on delta at eps >= 0; `ridge` is R: N lam if ``lam/2 ||w||^2`` is added to a mean loss."""
+    """Return an upper bound on the delta of Gaussian objective perturbation at eps >= 0, for the ridge R = `ridge`."""
     return math.exp(log_delta_of(eps, sigma, ridge))
 
 
 def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
-    """Return log of `delta_of`."""
+    """Return the logarithm of `delta_of`."""
     mu, precision = round_up(1 / sigma), round_down(1 / sigma / sigma)
     if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
-    # delta never increases with eps, and every split of eps gives a valid bound
+    # delta decreases in eps, and every split of eps between removing and adding a row gives a valid bound
     least = gdp.log_delta_of(2 * mu, precision)
     rho = _paid_removal(sigma, ridge)
     low, high = 0.0, eps
     for _ in range(_ROUNDS):
-        t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the part of eps for the removal
+        t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the share of eps for removing a row
         removed = log_removal(t, sigma, ridge)
         added = np.array([gdp.log_delta_of(mu, max(eps - part, 0.0)) for part in t])
         totals = np.minimum(np.logaddexp(removed, t + added), np.logaddexp(added, eps - t + removed))
@@ -70,7 +71,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return log of a bound on H_t(with a row, without it), (k,), for t (k,) >= 0."""
+    """Return log of a bound on the divergence H_t of outputs with a row from outputs without it, for t (k,) >= 0."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
@@ -82,14 +83,14 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 
 @np.errstate(divide="ignore", over="ignore", invalid="raise")
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
-    """Return log of an upper bound on ``D(1) - d_mu(t) = int (M - phi(a_s)) ds``, t (k,) > 0, log d_mu(t) = `plain`.
+    """Return log of an upper bound on what the curvature adds to the divergence of `log_removal`, for t (k,) > 0.
 
-    The bound is a sum over cells of s. In a cell, M is at most its value at the right end with the largest curvature in
-    the cell (``e^t phi(A + s) - phi(A) >= 0`` and 1/k decrease), and phi(a_s) is at least its value at the left end. As
-    ``e^t phi(A + s)/phi(A) = (1 + k) e^-v`` for A = (t - log(1 + k) + v)/r - r/2, r = s/sigma, log M is the maximum of
-    a concave function of v in (0, log(1 + k)], which a tangent bounds. (Lengths below are in units of sigma.)
+    With log d_mu(t) = `plain`, this is ``D(1) - d_mu(t) = int (M - phi(a_s)) ds`` (docs/privacy/rajkumar2012.md,
+    Theorem 1). The bound is a sum over intervals of s. In an interval, M is at most its value at the right end with the
+    interval's largest curvature, and phi(a_s) is at least its value at the left end. log M is the maximum of a concave
+    function of v in (0, log(1 + k)], which a tangent bounds. Lengths are in units of sigma.
     """
-    # below `low`, phi is e^-40 of the curve where curvature matters; above `high`, a_s is negative or too small
+    # below `low`, phi is below e^-40 of the curve; above `high`, a_s is negative or too small
     reach = np.sqrt(2 * (_NEGLIGIBLE - plain))
     high = np.minimum(1 / (1 + ridge / t / sigma / sigma), sigma * np.sqrt(2 * t))
     low = np.minimum(t * sigma / (reach + sigma / ridge + np.sqrt(t / 2)), high)
@@ -122,14 +123,14 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 
 @lru_cache(maxsize=1 << 8)
 def losses(sigma: float, ridge: float) -> pld.Losses:
-    """Return the privacy loss of a release, from its whole privacy curve, for composition."""
+    """Return the privacy losses of a minimiser with Gaussian noise, for composition."""
     low, high = 1 / sigma / sigma, max(paid(sigma, ridge), 1 / sigma / sigma)
     top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 12 standard deviations of a Gaussian release's loss
     plain = np.linspace(0.0, top, _POINTS)
     plain = plain[(plain <= low) | (plain >= high)]
     eps = np.unique(np.concatenate([plain, np.linspace(low, high, _PAID_POINTS)]))
     delta = np.exp([log_delta_of(float(each), sigma, ridge) for each in eps]) * (1 + 1e-9)
-    # replace-one adjacency is symmetric: the curve at -eps follows from the curve at eps
+    # neighbours can be exchanged, so the curve at -eps follows from the curve at eps
     below = -eps[:0:-1]
     return pld.from_curve(
         np.concatenate([below, eps]), np.concatenate([-np.expm1(below) + np.exp(below) * delta[:0:-1], delta])
@@ -138,7 +139,7 @@ def losses(sigma: float, ridge: float) -> pld.Losses:
 
 @lru_cache(maxsize=1 << 12)
 def eps_of(sigma: float, ridge: float, delta: float) -> float:
-    """Return the least eps that is proven at `delta`, rounded up; inf without noise or without a ridge."""
+    """Return the least eps that is proven at `delta` for Gaussian noise, rounded up; inf without noise or ridge."""
     if sigma == 0 or ridge == 0:
         return math.inf
     mu, precision = round_up(2 / sigma), round_down(1 / sigma / sigma)
@@ -146,7 +147,7 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
     low, high = max(plain, precision), paid(sigma, ridge)
     if plain <= precision or plain >= high:
         return plain
-    apart = math.log1p(SMOOTHNESS / ridge)  # the eps of the Jacobian, if it is accounted for separately from the noise
+    apart = math.log1p(SMOOTHNESS / ridge)  # the eps of the Jacobian, if Jacobian and noise are accounted separately
     if math.exp(-apart) * delta > 0:
         high = min(high, round_up(apart + gdp.eps_of(mu, round_down(math.exp(-apart) * delta))))
     return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
@@ -154,7 +155,7 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def sigma_of(eps: float, ridge: float, delta: float) -> float:
-    """Return the least sigma that is proven to give (eps, delta) with this ridge, rounded up."""
+    """Return the least sigma of Gaussian noise that is proven to give (eps, delta) with this ridge, rounded up."""
     log_delta = math.log(delta) * (1 + ROUNDING)
     low = 2 / gdp.mu_of(eps, delta)  # the sigma of the Gaussian mechanism
     if ridge >= free_ridge(eps, low):
@@ -169,14 +170,11 @@ def sigma_of(eps: float, ridge: float, delta: float) -> float:
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of the decreasing function `excess` in [low, high], low > 0, rounded up so that `excess` <= 0.
-
-    Values take milliseconds and are used more than once, so they are cached.
-    """
+    """Return the root of the decreasing function `excess` in [low, high], low > 0, rounded up."""
     excess = cache(excess)
     if excess(low) <= 0:
         return low
-    if excess(high) > 0:  # can only happen by rounding
+    if excess(high) > 0:  # only by rounding errors
         return high
     bottom, top = math.log(low), math.log(high)
     ends = {bottom: low, top: high}
@@ -189,7 +187,7 @@ def _crossing(excess: Callable[[float], float], low: float, high: float) -> floa
 
 
 def pure_eps_of(beta: float, ridge: float) -> float:
-    """Return the eps (delta = 0) of noise with density proportional to exp(-beta ||b||); inf without noise or ridge."""
+    """Return the eps (delta = 0) of noise with density proportional to exp(-beta ||b||), for the logistic loss."""
     if ridge == 0 or math.isinf(beta):
         return math.inf
     if round_down(beta * ridge) >= 1:
@@ -202,16 +200,15 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 
 
 def jacobian_eps_of(slope: float, curvature: float) -> float:
-    """Return the eps, at delta = 0, for any loss: `slope` is beta times a bound on its gradients, `curvature` is c/R.
+    """Return the eps (delta = 0) for any loss: `slope` is beta times a bound on a row's gradient, `curvature` is c/R.
 
-    The gradients of two rows differ by at most twice the bound. The Jacobians of b <-> w differ in one rank-one term of
-    at most c, in a matrix that is at least R, which costs one factor ``1 + c/R``.
+    "Noise and Jacobian apart" in docs/privacy/perturbed_minima.md has the proof.
     """
     return round_up(2 * slope + math.log1p(curvature))
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest beta, which is the least noise, with `pure_eps_of` at most eps; 0 if there is none."""
+    """Return the largest beta (the least noise) for which `pure_eps_of` is at most eps; 0 if there is none."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)
