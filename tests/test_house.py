@@ -42,7 +42,7 @@ ROOMS = {
     "top level": ("dpml/*.py", 869, 700),
     "data": ("dpml/data", 4632, 4100),
     "privacy": ("dpml/privacy", 2266, 2350),
-    "optim": ("dpml/optim", 1657, 1400),
+    "optim": ("dpml/optim", 1666, 1400),
     "mechanism": ("dpml/mechanism", 1862, 2000),
     "algorithms": ("dpml/algorithms", 4431, 4000),
     "protocols": ("dpml/protocols", 1658, 1700),
@@ -55,7 +55,7 @@ ROOMS = {
     "api and cli": ("dpml/api dpml/cli", 3493, 2900),
     "experiments": ("experiments", 2717, 2900),
     "scripts": ("scripts", 2030, 1500),
-    "tests": ("tests", 32467, 28000),
+    "tests": ("tests", 32470, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",

@@ -337,7 +337,10 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
         return _least_squares(X, y, lam, counts)
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     if isinstance(loss, Logistic):
-        return fit(X[None], hard_targets(y, 1)[None], lam, share[None], offset=_offset(loss, y))[0]
+        basis = _row_space(X) if n < d else None
+        rows = X if basis is None else X @ basis.T
+        w = fit(rows[None], hard_targets(y, 1)[None], lam, share[None], offset=_offset(loss, y))[0]
+        return w if basis is None else w @ basis
     classes = loss.outputs(int(y.max()) + 1)
 
     def evaluate(w: Array) -> tuple[float, Array]:
@@ -367,6 +370,12 @@ def _least_squares(X: Array, y: Array, lam: float, counts: Array | None) -> Arra
     weighted = X if counts is None else counts[:, None] * X
     w, _ = minimise_quadratic(weighted.T @ X / N + lam / 2 * np.eye(d), -2 * weighted.T @ y / N)
     return w
+
+
+def _row_space(X: Array) -> Array:
+    """Return an orthonormal basis (r, d) of the span of the rows: equal rows would make their products singular."""
+    _, sizes, basis = np.linalg.svd(X, full_matrices=False)
+    return basis[sizes > 1e-12 * sizes.max()]
 
 
 def _offset(loss: Logistic, y: Array) -> Array | None:

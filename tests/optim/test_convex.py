@@ -112,6 +112,9 @@ def test_few_rows_that_can_be_separated_leave_no_loss() -> None:
     X[5], y[4], y[5] = X[4], 1.0, -1.0  # the same row with both labels: nobody can tell them apart
     least = mean_loss(LOGISTIC, X, y, convex.optimum(LOGISTIC, X, y)[None])[0]
     assert least == pytest.approx(2 * np.log(2) / 20, abs=1e-8)
+    X, y = X[np.arange(20) % 5], np.sign(rng.standard_normal(20))  # five different rows: products of rank 5
+    w = convex.optimum(LOGISTIC, X, y)
+    assert np.linalg.norm((y / (1 + np.exp(y * (X @ w)))) @ X) / 20 <= 1e-9
 
 
 @pytest.mark.parametrize("name", LOSSES)
