@@ -36,6 +36,12 @@ def test_an_independent_accountant_agrees(neighbours, rate, noise, rounds, delta
     assert ours == pytest.approx(theirs.self_compose(rounds).get_epsilon_for_delta(delta), rel=0.01)
 
 
+@pytest.mark.parametrize(("noise", "rounds"), [(2.0, 1), (8.0, 30), (20.0, 400)])
+def test_a_sample_of_fixed_size_that_has_every_row_is_a_gaussian_release(noise, rounds) -> None:
+    exact = gdp.eps_of(2 / noise * math.sqrt(rounds), 1e-5)
+    assert exact <= SampledGaussian(noise, rounds, "replace", "fixed", 1.0).eps(1e-5) <= 1.01 * exact
+
+
 Z = np.linspace(-40, 40, 400_001)
 
 
