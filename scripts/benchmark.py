@@ -214,7 +214,10 @@ def command_seconds(checkout: Path, folder: str, command: str) -> float:
 def against_checkout(other: Path, repeats: int) -> list[str]:
     """Return the rows of a table: commands with this code and another, first with an empty store, then again."""
     here = Path(__file__).resolve().parents[1]
-    lines = ["", "| dpml-run ... | before, s | now, s | times faster |", "| --- | --- | --- | --- |"]
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], cwd=other, check=True, capture_output=True, text=True
+    )
+    lines = ["", f"| dpml-run ... | {commit.stdout.strip()}, s | now, s | times faster |", "| --- | --- | --- | --- |"]
     for command in COMMANDS:
         times: dict[str, list[tuple[float, float]]] = {"": [], ", again": []}
         for _ in range(repeats):

@@ -54,7 +54,7 @@ ROOMS = {
     "recipes": ("dpml/recipes", 600, 520),
     "api and cli": ("dpml/api dpml/cli", 3493, 2900),
     "experiments": ("experiments", 2717, 2900),
-    "scripts": ("scripts", 2030, 1500),
+    "scripts": ("scripts", 2033, 1500),
     "tests": ("tests", 32476, 28000),
 }
 SAMPLERS = {
