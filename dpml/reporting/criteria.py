@@ -147,7 +147,7 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Return whether two sets of runs differ by at most `limit`. With `better_too`, the first may be better by more.
+    """Return whether the mean metric of two sets of runs differs by at most `limit`; `better_too`: in the worse direction.
 
     By default, the limit is that of the scale; "matters" is a relevant difference.
     """

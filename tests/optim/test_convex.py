@@ -108,7 +108,7 @@ def test_few_rows_that_can_be_separated_leave_no_loss() -> None:
     rng = np.random.default_rng(13)
     X, y = rng.standard_normal((20, 30)), np.sign(rng.standard_normal(20))
     for loss in (LOGISTIC, Logistic(3.0)):
-        assert 0 < mean_loss(loss, X, y, convex.optimum(loss, X, y)[None])[0] < 1e-8
+        assert 0 < mean_loss(loss, X, y, convex.optimum(loss, X, y)[None])[0] < 1e-9
     X[5], y[4], y[5] = X[4], 1.0, -1.0  # the same row with both labels: nobody can tell them apart
     least = mean_loss(LOGISTIC, X, y, convex.optimum(LOGISTIC, X, y)[None])[0]
     assert least == pytest.approx(2 * np.log(2) / 20, abs=1e-8)
