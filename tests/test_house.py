@@ -48,14 +48,14 @@ ROOMS = {
     "protocols": ("dpml/protocols", 1658, 1700),
     "audit": ("dpml/audit", 2107, 2000),
     "config and running": ("dpml/config dpml/running", 2261, 1950),
-    "reporting": ("dpml/reporting", 4959, 4200),
+    "reporting": ("dpml/reporting", 4960, 4200),
     "release": ("dpml/release", 1700, 1600),
     "federated": ("dpml/federated", 1717, 1600),
     "recipes": ("dpml/recipes", 600, 520),
     "api and cli": ("dpml/api dpml/cli", 3493, 2900),
     "experiments": ("experiments", 2717, 2900),
     "scripts": ("scripts", 2033, 1500),
-    "tests": ("tests", 32476, 28000),
+    "tests": ("tests", 32516, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",

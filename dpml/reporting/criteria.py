@@ -147,7 +147,8 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Return whether the mean metric of two sets of runs differs by at most `limit`; `better_too`: in the worse direction.
+    """Return whether the metric of two sets of runs differs by at most `limit`; with `better_too`, whether the first is not
+    worse by more.
 
     By default, the limit is that of the scale; "matters" is a relevant difference.
     """

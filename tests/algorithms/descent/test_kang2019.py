@@ -346,3 +346,18 @@ def test_no_view_of_eq_2_learns_more_than_is_proven(rounds, lam):
     if rounds == 1:
         assert mus["release"] == pytest.approx(exact["release"], rel=3e-4)
     assert gdp.eps_of(mus["client"], 1e-3) > BUDGET.eps
+
+
+@pytest.mark.parametrize("kind", CLIPPED)
+@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
+def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
+    """The view that it is for is exact whatever the clip; unclipped logistic noise is 1/clip times as wide."""
+    make, options = CLIPPED[kind]
+    algorithm, wide = (make(loss, clip=c, rounds=50, step=0.1, **options, **TIGHT) for c in (clip, 10 * clip))
+    problem = problem_of()
+    assert proven(algorithm)[algorithm.target] == pytest.approx(BUDGET.eps, rel=1e-9)
+    noises = [float(each.per_rows(BUDGET, problem)[0]) for each in (algorithm, wide)]
+    assert noises[1] / noises[0] == pytest.approx(min(10.0, wide.lipschitz / clip))
+    if kind in ("jayaraman", "sums", "once"):
+        moved = 2 * clip * (1 + single_imprecision(problem.N, problem.d))
+        assert noises[0] == pytest.approx(moved * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
