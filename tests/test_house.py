@@ -55,7 +55,7 @@ ROOMS = {
     "api and cli": ("dpml/api dpml/cli", 3493, 2900),
     "experiments": ("experiments", 2717, 2900),
     "scripts": ("scripts", 2033, 1500),
-    "tests": ("tests", 32516, 28000),
+    "tests": ("tests", 32552, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",

@@ -147,10 +147,10 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Return whether the metric of two sets of runs differs by at most `limit`; with `better_too`, whether the first is not
-    worse by more.
+    """Return whether the metric of two sets of runs differs by at most `limit`.
 
-    By default, the limit is that of the scale; "matters" is a relevant difference.
+    With `better_too`, return whether the first is worse by at most `limit`. By default, the limit is that of the
+    scale; "matters" is a relevant difference.
     """
     one, scale = effect(pair), pair.scale
     limit = scale.near if limit is None else scale.matters if limit == "matters" else float(limit)
