@@ -117,8 +117,9 @@ def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
     ].itertuples():
         violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
         holds = False if violated else True if proven <= claimed * 1.0001 else None
-        value = f"proven eps {written(proven, 3)}, attacked eps at least {written_below(attacked, 3)}"
-        one = Comparison(holds, value, f"at most {claimed:g}", claimed - (attacked if violated else proven))
+        attack = f", attack ≥ {least}" if (least := written_below(attacked, 3)) != "0" else ""
+        value = f"claimed ε {claimed:g}, proven {written(proven, 3)}{attack}"
+        one = Comparison(holds, value, slack=claimed - (attacked if violated else proven))
         block = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
         groups.append(Group(block, algo, view, {"": one}))
     return groups

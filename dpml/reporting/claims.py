@@ -55,14 +55,8 @@ class Reading:
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
-NEEDED: Mapping[str, Callable[[int], float]] = {
-    "all": lambda n: n,
-    "nine in ten": lambda n: 0.9 * n,
-    "most": lambda n: n // 2 + 1,
-    "some": lambda n: 1,
-    "any": lambda n: 1,  # the other comparisons may even be worse
-}
-"""The number of comparisons, out of n, that must hold in a group."""
+NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any": 1e-9}
+"""The share of comparisons that must hold in a group. If it is "any", the other comparisons may even be worse."""
 
 GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
 """The fields of a group in a manifest: `hold` of `of` comparisons hold; `why` says why the group does not count."""
@@ -86,11 +80,11 @@ class Group:
         if not found:
             return None
         lost = self.often != "any" and any(one.against for one in found)
-        return False if lost else at_least(NEEDED[self.often](len(found)), [one.holds for one in found])
+        return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
         """Return the fields that a manifest stores (`GROUP`)."""
-        kept = sum(one.holds is True for one in self.shown.values())
+        kept = [one.holds for one in self.shown.values()].count(True)
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
 
@@ -195,16 +189,15 @@ class Evidence:
 
     def runs(self, block: str, algorithm: str) -> pd.DataFrame:
         """Return a table of values, with a line per run (seed, draw) and a column per x; empty without runs."""
-        key = block, algorithm, self.reading.variant, self.reading.metric
-        return self.kept(key, lambda: self._runs(block, algorithm))
+        key = block, algorithm, self.reading.metric, self.reading.variant
+        return self.kept(key, lambda: self._runs(*key))
 
     def _places(self) -> Mapping[Any, Any]:
         return self.kept("places", lambda: dict(self.rows.groupby(["block", "algo", "metric"]).indices))
 
-    def _runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        rows = self.rows.iloc[self._places().get((block, algorithm, self.reading.metric), [])]
-        if self.reading.variant != ANY_VARIANT:
-            rows = rows[rows["variant"] == self.reading.variant]
+    def _runs(self, block: str, algorithm: str, metric: str, variant: str) -> pd.DataFrame:
+        rows = self.rows.iloc[self._places().get((block, algorithm, metric), [])]
+        rows = rows if variant == ANY_VARIANT else rows[rows["variant"] == variant]
         if rows.empty or (x := self.axis(block)) not in rows:
             return pd.DataFrame()
         if broken := rows["value"].isna().sum():
@@ -297,12 +290,10 @@ class Claim:
 
     def by_points(self, evidence: Evidence) -> str:
         """Return the outcome of the test on published points, by interpretation; empty if there are no points."""
-        outcomes: dict[str, list[str]] = {}
-        for one in (one for one in self.judge(evidence).readings if not one["lacks"]):
-            outcomes.setdefault(one["outcome"], []).append(one["name"])
-        if len(outcomes) < 2:
-            return next(iter(outcomes), "")
-        return "; ".join(f"[{', '.join(names)}] {outcome}" for outcome, names in outcomes.items())
+        tested = [one for one in self.judge(evidence).readings if not one["lacks"]]
+        names = {kind: ", ".join(one["name"] for one in tested if one["outcome"] == kind) for kind in IN_WORDS.values()}
+        found = {one["outcome"]: names[one["outcome"]] for one in tested}
+        return "; ".join(f"[{names}] {kind}" if len(found) > 1 else kind for kind, names in found.items())
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Test the claim under every interpretation of the paper, and return the verdict."""
@@ -319,12 +310,12 @@ class Claim:
                 entry["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
             readings.append(entry)
         verdict = Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
-        found = {holds(groups) for groups in tested.values()}
-        mixed = {True, False} <= found
+        outcomes = {holds(groups) for groups in tested.values()}
+        mixed = {True, False} <= outcomes
         if len(tested) < len(readings) and not mixed:
             return verdict
-        decision: Decision = "reproduced" if True in found else "not reproduced"
-        if mixed or None in found:
+        decision: Decision = "reproduced" if True in outcomes else "not reproduced"
+        if mixed or None in outcomes:
             decision = "depends on an unstated choice" if mixed else "undecided with these seeds"
         counted = [group for groups in tested.values() for group in groups if not group.why]
         seeds = [one.seeds for group in counted for one in group.shown.values() if one.seeds is not None]
@@ -337,17 +328,17 @@ def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
     It has the same outcome as its interpretation. If this holds, it is the comparison nearest to the limit. If it
     fails, it is the comparison that fails most clearly.
     """
-    outcomes = [holds(groups) for groups in tested.values()]
-    kind = next(kind for kind in (False, None, True) if kind in outcomes)
+    outcomes = {name: holds(groups) for name, groups in tested.items()}
+    kind = next(kind for kind in (False, None, True) if kind in outcomes.values())
     found = [
-        (name, group, x, one)
-        for (name, groups), outcome in zip(tested.items(), outcomes, strict=True)
+        (one.slack, name, group, x, one)
+        for name, groups in tested.items()
         for group in groups
         for x, one in group.shown.items()
-        if outcome is group.holds is one.holds is kind and not group.why and not math.isnan(one.slack)
+        if outcomes[name] is group.holds is one.holds is kind and not group.why and not math.isnan(one.slack)
     ]
     if not found:
         return {}
-    name, group, x, one = min(found, key=lambda each: each[3].slack)
+    _, name, group, x, one = min(found, key=lambda each: each[0])
     about = {"reading": name, "block": group.block, "algorithm": group.algorithm, "against": group.against}
     return about | {"x": short(x), "effect": one.value, "needs": one.needs}

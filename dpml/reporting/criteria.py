@@ -63,7 +63,18 @@ class MetricScale:
 
     def words(self, effect: float) -> str:
         """Return an effect as a difference, or as the factor between two sizes."""
-        return f"x{math.exp(min(effect, 700.0)):.3g}" if self.log else f"{effect:+.2g}"
+        return f"{math.exp(min(effect, 700.0)):.3g}×" if self.log else f"{effect:+.2g}"
+
+    def interval(self, effect: "Effect") -> str:
+        """Return an effect and its 95 % interval in words, such as ``2× higher [1.2, 2.5]``."""
+        middle, low, high = effect.estimate, *effect.interval()
+        if not self.log or abs(math.expm1(middle)) < 0.05:
+            name = "ratio " if self.log else ""
+            return f"{name}{self.words(middle)} [{self.words(low)}, {self.words(high)}]"
+        word, logs = ("lower", [middle, low, high]) if middle > 0 else ("higher", [-middle, -high, -low])
+        factors = (float(f"{math.exp(min(one, 700.0)):.3g}") for one in logs)
+        factor, *ends = (f"{one:.0f}" if 100 <= one < 1e5 else f"{one:.2g}" for one in factors)
+        return f"{factor}× {word} [{', '.join(ends)}]"
 
 
 def is_share(metric: str) -> bool:
@@ -142,7 +153,7 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
         against = below[n] and -one.estimate >= least
         needs = f"at least {pair.scale.words(least)}"
         slack = one.estimate - least
-        found.append(Comparison(holds, _words(one, pair.scale), needs, slack, one.seeds, against))
+        found.append(Comparison(holds, pair.scale.interval(one), needs, slack, one.seeds, against))
     return found
 
 
@@ -157,15 +168,10 @@ def similar(pair: Pair, limit: float | str | None = None, better_too: bool = Fal
     apart = -one.estimate if better_too else abs(one.estimate)
     low, high = one.interval(1 - 2 * LEVEL)
     inside = low > -limit and (better_too or high < limit)
-    low, high = one.interval()
-    holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
+    wider = one.interval()
+    holds = True if inside else False if apart >= limit and not wider[0] <= 0 <= wider[1] else None
     needs = f"above {scale.words(-limit)}" if better_too else f"{scale.words(-limit)} to {scale.words(limit)}"
-    return Comparison(holds, _words(one, scale), needs, limit - apart, one.seeds)
-
-
-def _words(one: Effect, scale: MetricScale) -> str:
-    low, high = map(scale.words, one.interval())
-    return f"{scale.words(one.estimate)} [{low}, {high}]"
+    return Comparison(holds, scale.interval(one), needs, limit - apart, one.seeds)
 
 
 def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
@@ -196,21 +202,21 @@ def effect(pair: Pair) -> Effect:
     With one seed, the estimate is over draws: by Welch's test for two algorithms, and in pairs for one algorithm under
     two settings, whose draws have the same noise directions.
     """
-    badness = pair.scale.badness
+    badness, same = pair.scale.badness, pair.algorithm == pair.against
     a, b = map(pair.scale.sizes, (pair.ours, pair.theirs))
     (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
     both, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
     gaps, seeds = badness(second[j]) - badness(first[i]), min(len(ours), len(theirs))
-    if len(gaps) == 1 and pair.algorithm != pair.against:
+    if len(gaps) < 2 and same:
+        a, b = a.dropna().align(b.dropna(), join="inner")
+        gaps = badness(b.to_numpy(float)) - badness(a.to_numpy(float))
+    elif len(gaps) == 1:
         x, y = (badness(runs.dropna().xs(both[0], level="seed").to_numpy(float)) for runs in (a, b))
         draws, apart = np.array([len(x), len(y)]), float(y.mean() - x.mean())
         if draws.min() < 2:
             return Effect(apart, math.inf, 1, seeds)
         error, freedom = map(float, welch(np.array([x.var(ddof=1), y.var(ddof=1)]), draws))
         return Effect(apart, error, freedom if error else float(draws.sum()) - 2, seeds)
-    if len(gaps) < 2 and pair.algorithm == pair.against:
-        a, b = a.dropna().align(b.dropna(), join="inner")
-        gaps = badness(b.to_numpy(float)) - badness(a.to_numpy(float))
     if len(gaps) < 2:
         return Effect(float(gaps.sum()) if len(gaps) else math.nan, math.inf, 1, seeds)
     return Effect(float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(len(gaps)), len(gaps) - 1, seeds)

@@ -137,12 +137,11 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     """Return sentences that state the protected unit, the number of parties, and delta."""
     units = {"sample": "one record", "party": "all records of one party"}
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
-    parties, delta = (
-        ", ".join(f"{n:g}" for n in sorted({n for one in rankings for n in one[k]})) for k in ("M", "delta")
-    )
+    numbers = ({n for one in rankings for n in one[key]} for key in ("M", "delta"))
+    parties, delta = (", ".join(f"{n:g}" for n in sorted(own)) for own in numbers)
+    same = ", ".join(titled(one) for one in rankings if one.get("same_rows"))
     text = f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
-    same = [titled(one) for one in rankings if one.get("same_rows")]
-    return f"{text} Every seed has the same training and test rows in {', '.join(same)}." if same else text
+    return f"{text} Every seed has the same training and test rows in {same}." if same else text
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
@@ -152,12 +151,9 @@ def titled(ranking: Mapping[str, Any]) -> str:
 
 def _by_eps(cells: Iterable[tuple[str, float, str]], head: str = "", title: str = "") -> Texts:
     """Return a table of `cells`, each with the name of its line, the eps of its column, and its text."""
-    lines: dict[str, dict[float, str]] = {}
-    for name, eps, cell in cells:
-        lines.setdefault(name, {})[eps] = cell
-    places = sorted({eps for line in lines.values() for eps in line})
-    rows = [{head: name} | {f"ε = {eps:g}": line.get(eps, "") for eps in places} for name, line in lines.items()]
-    return texts(pd.DataFrame(rows), title)
+    table = pd.DataFrame(cells, columns=[head, "eps", "cell"])
+    wide = table.pivot(index=head, columns="eps", values="cell").reindex(table[head].unique())
+    return texts(wide.rename(columns="ε = {:g}".format).reset_index(), title)
 
 
 def matrix(rankings: Sequence[Mapping[str, Any]]) -> Texts:
@@ -180,12 +176,10 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     sums: dict[str, set[int | None]] = {}
     for curve, number in (pair for ranking in rankings for pair in ranking["competing"].items()):
         sums.setdefault(_algorithm(curve), set()).add(number)
-    head = f"best or not significantly worse, of {len(choices)}"
-    lines = [
-        {"algorithm": name, head: among[name], "best": first[name], "secure sums": _range(sums[name])}
-        for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
-    ]
-    return texts(pd.DataFrame(lines), "")
+    names = sorted(sums, key=lambda name: (-among[name], -first[name], name))
+    columns = ["algorithm", f"best or not significantly worse, of {len(choices)}", "best", "secure sums"]
+    lines = [(name, among[name], first[name], _range(sums[name])) for name in names]
+    return texts(pd.DataFrame(lines, columns=columns))
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
@@ -209,10 +203,10 @@ def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
     """Return a table, by program and eps: on how many panels is the mean of `own` better than the program's?"""
     wins: dict[tuple[str, float], list[bool]] = {}
-    for key, choice in ((ranking["metric"], choice) for ranking in rankings for choice in ranking["choices"]):
+    for up, choice in ((scale(ranking["metric"]).up, choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():
-            above = (choice["means"][own] > mean) == scale(key).up and choice["means"][own] != mean
-            wins.setdefault((peer, choice["eps"]), []).append(above)
+            better = choice["means"][own] > mean if up else choice["means"][own] < mean
+            wins.setdefault((peer, choice["eps"]), []).append(better)
     cells = ((peer, eps, f"{sum(won)} of {len(won)}") for (peer, eps), won in wins.items())
     return _by_eps(cells, "program", f"Panels on which the mean of {own} is better than that of another program")
 
@@ -245,8 +239,8 @@ def _algorithm(curve: str) -> str:
 def _range(sums: Collection[int | None]) -> str:
     """Return the text for numbers of secure sums, such as "100 to 300"; "-" stands for None."""
     known = sorted(number for number in sums if number is not None)
-    ends = " to ".join(map(str, dict.fromkeys((known[0], known[-1])))) if known else ""
-    return " or ".join([*filter(None, [ends]), *(["-"] if None in sums else [])])
+    ends = [" to ".join(map(str, dict.fromkeys((known[0], known[-1]))))] if known else []
+    return " or ".join([*ends, *(["-"] if None in sums else [])])
 
 
 # ---- an oracle
@@ -262,22 +256,21 @@ def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
     own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]
     keys = named(own)
     lines = []
-    for curve in own:
+    for curve, by_rule in [(one, line) for one in own for line in one.rows.sort_values("eps").to_dict("records")]:
         tried = grid[grid["algo"] == curve.algo]
         varied = [key for key in map(str, tried) if key.startswith("algo.") and tried[key].nunique(dropna=False) > 1]
-        every = pd.concat([curve.rows, tried]).reset_index(drop=True)
-        for by_rule in curve.rows.sort_values("eps").to_dict("records"):
-            here = every[every["eps"] == by_rule["eps"]]
-            best = here.loc[here["mean"].idxmax() if scale(oracle.metric).up else here["mean"].idxmin()]
-            chosen = " ".join(assignment(key, best[key]) for key in varied if text(best[key]))
-            line = {
-                "algorithm": label(curve, keys),
-                "ε": f"{by_rule['eps']:g}",
-                "by rule": value(by_rule),
-                "by an oracle (not private)": short(best["mean"]),
-                "worth": short(abs(best["mean"] - by_rule["mean"])),
-                "the oracle's choice": chosen if best["block"] == oracle.grid else "the rule",
-                "of": len(here),
-            }
-            lines.append(line)
+        here = pd.concat([curve.rows, tried]).reset_index(drop=True)
+        here = here[here["eps"] == by_rule["eps"]]
+        best = here.loc[here["mean"].idxmax() if scale(oracle.metric).up else here["mean"].idxmin()]
+        chosen = " ".join(assignment(key, best[key]) for key in varied if text(best[key]))
+        line = {
+            "algorithm": label(curve, keys),
+            "ε": f"{by_rule['eps']:g}",
+            "by rule": value(by_rule),
+            "by an oracle (not private)": short(best["mean"]),
+            "worth": short(abs(best["mean"] - by_rule["mean"])),
+            "the oracle's choice": chosen if best["block"] == oracle.grid else "the rule",
+            "of": len(here),
+        }
+        lines.append(line)
     return pd.DataFrame(lines)
