@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Test, short
+from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Runs, Test, short
 from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better, similar
 from dpml.reporting.statistics import per_seed
 
@@ -29,19 +29,16 @@ def compared(
     limit: float | str | None = None,
     steps: Sequence[Pair] = (),
 ) -> list[Group]:
-    """Compare all pairs, and return groups of them by block and algorithms.
+    """Compare all pairs, and return groups of the comparisons by block and algorithms.
 
     Args:
         pairs: the pairs of runs.
         by: what the first run of a pair must be: better, not better, as good as, or equal.
-        often: how many pairs of a group must be so (`claims.NEEDED`).
+        often: how many pairs of a group must be as `by` says (`claims.NEEDED`).
         limit: the largest difference for "equal" and "as good as"; default: the metric's; "matters": a relevant one.
         steps: further pairs, whose first run must not be worse.
     """
-    if by in ("better", "not better"):
-        found = better(pairs)
-    else:
-        found = [similar(pair, limit, by == "as good as") for pair in pairs]
+    found = better(pairs) if "better" in by else [similar(pair, limit, by == "as good as") for pair in pairs]
     if by == "not better":
         turned = {True: False, False: True, None: None}
         found = [replace(one, holds=turned[one.holds], against=False, slack=-one.slack) for one in found]
@@ -56,7 +53,7 @@ def compared(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of x in ascending order. Shares of parties, such as 1/1/8, go from equal to unequal."""
+    """Return the values of x in ascending order; shares of parties, such as 1/1/8, run from equal to unequal shares."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):
@@ -95,12 +92,14 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     limit: float | str | None = None,
     each: Each | None = None,
 ) -> list[Group]:
-    """Check that each of `first` is better than each of `second` (or as `by` says) at all x (or as `often` says).
+    """Check that each algorithm of `first` is better than each one of `second`, at every x.
+
+    The arguments `by` and `often` can ask for another relation than "better", and for most or some x in place of all.
 
     Args:
-        blocks: the blocks in which this is checked.
+        blocks: the blocks in which the algorithms are compared.
         first: an algorithm, or a list of algorithms and pairs [algorithm, x].
-        second: what the first is compared with, in the same form; a list can also have numbers.
+        second: the algorithms with which the first are compared, in the same form; a list can also have numbers.
         by: better, not better, as good as, or equal.
         often: all, most, some (and worse at none), or any.
         x: every, first, last, a number, or a range [low, high] whose ends must have been computed.
@@ -114,34 +113,30 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     groups = []
     for metric in metrics or [evidence.reading.metric]:
         own = evidence.under(metric=metric)
-        runs = own.all_runs(dict.fromkeys(blocks, curves), each) if curves else {}
+        runs = own.all_runs(dict.fromkeys(blocks, curves), each) if curves else Runs()
         pairs = []
         for panel in dict.fromkeys(panel for panel, _ in runs) or blocks:
             grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
             for a, b, here in product(firsts, seconds, grid):
-                ours = runs[panel, a][here] if isinstance(a, str) else _at(own, panel, a)
-                if isinstance(b, int | float):
-                    theirs = pd.Series(float(b), ours.index)
-                else:
-                    theirs = (runs[panel, b][here] if isinstance(b, str) else _at(own, panel, b)) / factor
-                name = f"{panel}, {metric}" if len(metrics) > 1 else panel
-                pairs.append(own.pair(name, _name(a), _name(b), here, ours, theirs))
+                (name, ours), (against, theirs) = (_at(own, runs, panel, place, here) for place in (a, b))
+                where = f"{panel}, {metric}" if len(metrics) > 1 else panel
+                theirs = theirs / factor if isinstance(theirs, pd.Series) else pd.Series(theirs, ours.index)
+                pairs.append(own.pair(where, name, against, here, ours, theirs))
         groups += compared(pairs, by, often, limit)
     return groups
 
 
-def _name(place: Place) -> str:
+def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tuple[str, Any]:
+    """Return the name of a place, and its runs at x; for a number, the number itself."""
     if isinstance(place, str):
-        return place
-    return f"{place:g}" if isinstance(place, int | float) else f"{place[0]} at {place[1]:g}"
-
-
-def _at(evidence: Evidence, block: str, place: Any) -> pd.Series:
+        return place, tables[block, place][x]
+    if isinstance(place, int | float):
+        return f"{place:g}", float(place)
     name, x = place
     found = evidence.runs(block, name)
     if len(found) < 2 or x not in found:
         raise NotComputedError([f"{name} in {block} at {x:g}"])
-    return found[x]
+    return f"{name} at {x:g}", found[x]
 
 
 def easier(
@@ -185,17 +180,9 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
 
 
 def _along(
-    evidence: Evidence,
-    blocks: Names,
-    algorithms: Names,
-    way: str,
-    each: Each | None = None,
-    first: float | None = None,
+    evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
 ) -> list[Pair]:
-    """Return pairs (later x, x) of every curve.
-
-    `way` chooses the ends (last, first), the steps (next, this), or others (each, first). `first` must be the first x.
-    """
+    """Return pairs (later x, earlier x) of every curve: its ends, its steps, or all others with the first x."""
     pairs = []
     for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
         grid = several(runs, block)
@@ -221,13 +208,9 @@ def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | 
 
 
 def is_steady(
-    evidence: Evidence,
-    blocks: Names,
-    algorithms: Names,
-    each: Each | None = None,
-    first: float | None = None,
+    evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, first: float | None = None
 ) -> list[Group]:
-    """Check that every algorithm is as at the first x, at every other x. If `first` is given, it must be this x."""
+    """Check that every algorithm has equal results at the first x and at every other x; `first` must be the first x."""
     return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
@@ -301,7 +284,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
         groups += [replace(group, why=why) for group in own]
     if 2 * len(gone) >= len(blocks):
         reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
-        raise NotComputedError([f"{len(gone)} of {len(blocks)} data sets do not count: {reasons}"], words="")
+        raise NotComputedError([f"enough data sets: {len(gone)} of {len(blocks)} do not count: {reasons}"])
     return sorted(groups, key=lambda group: bool(group.why))  # those that count first
 
 
@@ -331,8 +314,8 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
         names: the names of the data sets, by their names in the rows.
         axis: the column that is x.
         where: the settings of the rows. A text must be contained in the value.
-        algorithms: as for `on_sets`.
-        tests: as for `on_sets`.
+        algorithms: the algorithms that are compared.
+        tests: the test of a data set.
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
 
@@ -427,9 +410,9 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
         on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
         for x, mean, error in _points(evidence, series[block], algorithm):
-            at = np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
+            name, at = f"{block} at {x:g}", np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
             if not len(at):
-                shown[algorithm][f"{block} at {x:g}"] = Comparison(None)
+                shown[algorithm][name] = Comparison(None)
                 absent.append(f"{block} at {evidence.axis(block)} = {x:g}")
                 continue
             ours = runs.iloc[:, at[0]].dropna()
@@ -437,7 +420,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
             apart = abs(float(theirs - here))
             near = bool(apart <= on.near) or by_chance(ours, mean, error)
             seeds = ours.index.get_level_values("seed").nunique()
-            shown[algorithm][f"{block} at {x:g}"] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
+            shown[algorithm][name] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
     if unpublished := [algorithm for algorithm in algorithms if not shown[algorithm]]:
         raise NotComputedError([f"published points of {', '.join(unpublished)}"])
     groups = [Group("", algorithm, "published points", own, "nine in ten") for algorithm, own in shown.items()]

@@ -40,8 +40,8 @@ Each = Mapping[str, Sequence[float]]
 class NotComputedError(Exception):
     """Raised if a claim needs something that the rows do not contain. `missing` names it."""
 
-    def __init__(self, missing: Iterable[str], words: str = "not computed: "):
-        self.missing, self.words = tuple(dict.fromkeys(missing)), words
+    def __init__(self, missing: Iterable[str]):
+        self.missing = tuple(dict.fromkeys(missing))
         super().__init__("; ".join(self.missing))
 
 
@@ -307,7 +307,7 @@ class Claim:
                 entry |= {"outcome": IN_WORDS[holds(groups)], "groups": [group.record() for group in groups]}
                 tested[reading.name] = groups
             except NotComputedError as error:
-                entry["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
+                entry["lacks"] = [f"not computed: {error}"]
             readings.append(entry)
         verdict = Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
         outcomes = {holds(groups) for groups in tested.values()}
