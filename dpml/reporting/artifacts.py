@@ -1,4 +1,4 @@
-"""Write everything that is made from an experiment's rows, and from nothing else: tables, figures and verdicts."""
+"""Write the tables, the figures and the verdicts of an experiment from its rows alone."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -31,7 +31,7 @@ from dpml.running.spec import Experiment
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
-    """Write the rows of an experiment, ``base_rows.csv``, and the files of its figure, ``base.csv .png .svg .md``.
+    """Write the rows of an experiment (``base_rows.csv``) and its figure (``base.csv``, ``.png``, ``.svg``, ``.md``).
 
     The rows are also written compressed, for publication (`dpml.reporting.evidence`). Another calibration than the
     published one gets a second figure with its name appended, such as ``base_tight.csv``. Nothing is written if all
@@ -70,7 +70,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
 
 
 def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
-    """Write the pictures of one figure; return the content of its page, the pictures, and the summary of its rows.
+    """Write the pictures of one figure. Return the content of its page, the pictures, and the summary of its rows.
 
     `twin` is a calibration whose figure is separate from that of the published one. It shows no published points.
     """
@@ -90,7 +90,6 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
 
 
 def _facts(results: Results, cells: int) -> dict[str, Any]:
-    """Return the content of an experiment's manifest, from which all pages are made, except for its figures."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
     claims = claims_about(experiment.name).values() if experiment.judged else ()
@@ -117,7 +116,7 @@ DIGITS = 9
 
 
 def results_of(plan: Plan, published: pd.DataFrame) -> Results:
-    """Return an experiment's results: values are rounded to `DIGITS`, titles filled in, and `error` is added."""
+    """Return an experiment's results, with values of `DIGITS` digits and titles with the settings of the rows."""
     results = plan.results()
     rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
     wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}
@@ -131,7 +130,7 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write the start page ``claims.md``, and ``PAPER/claims.md`` and ``PAPER/which.md``, unless they are up to date.
+    """Write the start page ``claims.md``, and ``claims.md`` and ``which.md`` of each paper, if their text has changed.
 
     Some claims of these papers need experiments that were not computed: the pages name these experiments.
     """
@@ -152,7 +151,7 @@ _ORACLE = (
 
 
 def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the sections of a figure's page, each with a title and its content: Markdown paragraphs and tables."""
+    """Return the sections of a figure's page. A section has a title, paragraphs in Markdown, and tables."""
     experiment = results.experiment
     found = []
     if len(results.guarantees):
@@ -192,7 +191,7 @@ def _span(numbers: pd.Series) -> str:
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
-    """Return a sentence for every reason why nothing is proven although an eps is claimed."""
+    """Return a sentence for every reason why no eps is proven although an eps is claimed."""
     keys = ["algo", "variant", "view", "budget_eps"]
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])][keys].drop_duplicates()
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])].merge(claimed, on=keys)
@@ -203,7 +202,7 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
 
 
 def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
-    """Return the guarantees of the first block with a panel over eps, or else of the first block with guarantees."""
+    """Return the guarantees of the first block with a panel over eps, or of the first block with guarantees."""
     about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
     block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
     return guarantees[guarantees["block"] == block]
@@ -230,7 +229,7 @@ def _tuning(summary: pd.DataFrame) -> str:
 
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:
-    """Return a table of our means relative to the published means, by algorithm; no table without published means."""
+    """Return a table of the ratios of our means to the published means, by algorithm; none without published means."""
     pairs = []
     for chart in charts:
         if chart.published is not None:

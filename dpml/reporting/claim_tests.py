@@ -1,4 +1,4 @@
-"""Test claims about runs. A test compares pairs (a, b): is a better than b, as good as b, or equal to b?
+"""Test claims about runs. A test compares pairs of runs (a, b): is a better than b, as good as b, or equal to b?
 
 `criteria` defines these words. A test groups its pairs by block and algorithms. In every group, all, most or some pairs
 must be as the claim says. If the claim says better, no pair may be worse. The last tests compare runs with a law (an
@@ -29,7 +29,7 @@ def compared(
     limit: float | str | None = None,
     steps: Sequence[Pair] = (),
 ) -> list[Group]:
-    """Compare all pairs, and return groups of the comparisons by block and algorithms.
+    """Compare pairs of runs, and group the comparisons by block and algorithms.
 
     Args:
         pairs: the pairs of runs.
@@ -53,7 +53,7 @@ def compared(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of x in ascending order; shares of parties, such as 1/1/8, run from equal to unequal shares."""
+    """Return the values of x in ascending order. Shares of parties, such as 1/1/8, go from equal to unequal shares."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):
@@ -62,7 +62,6 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _chosen(runs: pd.DataFrame, block: str, x: Any) -> list[Any]:
-    """Return the values of x that a card chooses: every, first, last, a number, or a range [low, high]."""
     if x == "every":
         return list(runs.columns)
     grid = several(runs, block)
@@ -92,7 +91,7 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     limit: float | str | None = None,
     each: Each | None = None,
 ) -> list[Group]:
-    """Check that each algorithm of `first` is better than each one of `second`, at every x.
+    """Check that each algorithm of `first` is better than each algorithm of `second` at every x.
 
     The arguments `by` and `often` can ask for another relation than "better", and for most or some x in place of all.
 
@@ -127,7 +126,6 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
 
 
 def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tuple[str, Any]:
-    """Return the name of a place, and its runs at x; for a number, the number itself."""
     if isinstance(place, str):
         return place, tables[block, place][x]
     if isinstance(place, int | float):
@@ -142,7 +140,7 @@ def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tup
 def easier(
     evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
 ) -> list[Group]:
-    """Check that an algorithm is better in each block than in the block to which `blocks` maps it, as `often` says."""
+    """Check that algorithms are better in a block than in the harder block to which `blocks` maps it, as `often` says."""
     runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
     pairs = []
     for (block, other), name in product(blocks.items(), algorithms):
@@ -155,7 +153,7 @@ def easier(
 
 
 def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Names) -> list[Group]:
-    """Check that the gap between `algorithm` and each of the others is wider at one point than at another point.
+    """Check that the gap between `algorithm` and each other algorithm is wider at one point than at another point.
 
     `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
     """
@@ -182,7 +180,7 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
 def _along(
     evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
 ) -> list[Pair]:
-    """Return pairs (later x, earlier x) of every curve: its ends, its steps, or all others with the first x."""
+    """Return pairs (later x, earlier x) of every curve: its ends, its steps, or every later x with the first."""
     pairs = []
     for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
         grid = several(runs, block)
@@ -196,13 +194,13 @@ def _along(
 
 
 def improves(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm gets better from the first to the last x, and worse at no step on the way."""
+    """Check that every algorithm gets better from the first to the last x, and worse at no step between them."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared(ends, steps=steps)
 
 
 def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm gets worse from the first to the last x, and better at no step on the way."""
+    """Check that every algorithm gets worse from the first to the last x, and better at no step between them."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared([pair.turned() for pair in ends], steps=[pair.turned() for pair in steps])
 
@@ -210,18 +208,18 @@ def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | 
 def is_steady(
     evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, first: float | None = None
 ) -> list[Group]:
-    """Check that every algorithm has equal results at the first x and at every other x; `first` must be the first x."""
+    """Check that the results of every algorithm are the same at all x. If `first` is given, it must be the first x."""
     return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
 def fluctuates(evidence: Evidence, blocks: Names, algorithms: Names, first: float | None = None) -> list[Group]:
-    """Check that every algorithm is worse at some x than at the first x; at other x it may be better."""
+    """Check that every algorithm is worse at some x than at the first x. At the other x the algorithm may be better."""
     pairs = _along(evidence, blocks, algorithms, "others", first=first)
     return compared([pair.turned() for pair in pairs], often="any")
 
 
 def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names) -> list[Group]:
-    """Check that `algorithms` are better at the last x than at the first, and `others` do not differ relevantly."""
+    """Check that `algorithms` get better from the first to the last x, and that `others` do not change relevantly."""
     return [
         group
         for block, (names, by) in product(blocks, ((algorithms, "better"), (others, "equal")))
@@ -230,7 +228,7 @@ def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names)
 
 
 def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
-    """Check that on every curve the best x between the `ends` is better than the ends.
+    """Check that on every curve the best x between the two ends is better than the ends.
 
     The best x is chosen by the same means that are then compared, which favours the claim.
     """
@@ -250,7 +248,7 @@ def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Name
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
-    """Check that all tests hold, with `more` arguments. If some lack rows, report everything that is missing."""
+    """Check that all tests of a claim hold. If some tests lack rows, report all missing rows together."""
     groups: list[Group] = []
     missing: list[str] = []
     for test in tests:
@@ -264,7 +262,7 @@ def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group
 
 
 def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -> list[Group]:
-    """Check that the tests hold in each block. There is one block for each data set.
+    """Check that a test holds on all data sets that count. Each data set has its own block.
 
     A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
     classifier. The claim is judged only if more than half of the data sets count.
@@ -289,7 +287,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 
 
 def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
-    """Return why a data set does not count, if no algorithm is above the constant classifier; otherwise empty."""
+    """Return why a data set does not count: no algorithm is above the constant classifier. Return "" if it counts."""
     chance = evidence.runs(block, "constant")
     if chance.empty or evidence.reading.metric != "accuracy":
         return ""
@@ -307,7 +305,7 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     algorithms: Names,
     tests: Test,
 ) -> list[Group]:
-    """Apply `on_sets` to the data sets of one block, as if each were a block, under some settings and any variant.
+    """Apply the test `on_sets` to one block with several data sets, under some settings and any algorithm variant.
 
     Args:
         block: a block with several data sets.
@@ -342,7 +340,7 @@ EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 def falls_as(
     evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
 ) -> list[Group]:
-    """Check that the cost of noise falls as a power of x, with an exponent within 0.1 of the stated one.
+    """Check that the cost of the noise is a power of x whose exponent differs by at most 0.1 from the stated exponent.
 
     The cost is the metric minus the metric of the same seed without noise. Its exponent is the slope of its logarithm.
 
@@ -370,7 +368,7 @@ def falls_as(
 
 
 def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, key: str) -> list[Group]:
-    """Check that the mean of a metric is at most its bound: in every block and variant, for all x and values of `key`.
+    """Check that the mean of a metric is at most its bound in every block and variant, at all x and values of `key`.
 
     The bound is the metric of the interpretation.
     """
@@ -430,7 +428,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
-    """Return whether standard errors explain the difference between our mean, in absolute value, and `theirs`.
+    """Return whether standard errors explain the difference between our absolute mean and the published mean `theirs`.
 
     Return None if more seeds, or more draws of one seed, could refute this with the same means. `error` is the standard
     error of the published mean.
@@ -445,7 +443,7 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
 
 
 def _points(evidence: Evidence, series: str, algorithm: str) -> Iterator[tuple[float, float, float]]:
-    """Yield the published points of an algorithm: x, the absolute value of the mean, and its standard error."""
+    """Yield x, the absolute mean and its standard error for each published point of an algorithm."""
     points, metric = evidence.published, evidence.reading.metric
     own = (points["series"] == series) & (points["algo"] == algorithm) & (points["metric"] == metric)
     for x, mean, std, n in points.loc[own, ["x", "mean", "std", "n"]].itertuples(index=False):

@@ -1,4 +1,4 @@
-"""Represent claims, and compute their verdicts from rows alone.
+"""Represent the claims of papers, and compute verdicts on the claims from rows alone.
 
 A claim is judged under every interpretation (`Reading`). If the interpretations disagree, the verdict says so. A claim
 is judged only if all of its interpretations, blocks and algorithms have been computed, at the same x. Otherwise the
@@ -38,7 +38,7 @@ Each = Mapping[str, Sequence[float]]
 
 
 class NotComputedError(Exception):
-    """Raised if a claim needs something that the rows do not contain. `missing` names it."""
+    """Raised if rows that a claim needs were not computed. `missing` names these rows."""
 
     def __init__(self, missing: Iterable[str]):
         self.missing = tuple(dict.fromkeys(missing))
@@ -47,7 +47,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim: the metric, the variant of the algorithms, and `more` values that tests use."""
+    """An interpretation of a claim. It has a metric, a variant of the algorithms, and `more` values for tests."""
 
     name: str
     variant: str
@@ -64,7 +64,7 @@ GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of one algorithm with another in one block, a comparison for every x. Tests return groups."""
+    """The comparisons of one algorithm with another in one block. A group has one comparison for every x."""
 
     block: str  # followed by the settings of a part of it; or the metric of exact numbers
     algorithm: str  # the claim is about it
@@ -75,7 +75,7 @@ class Group:
 
     @property
     def holds(self) -> bool | None:
-        """Return whether enough comparisons hold and none is lost; None if the available seeds leave that undecided."""
+        """Return whether the claim holds in this group; None if more seeds are needed to decide."""
         found = list(self.shown.values())
         if not found:
             return None
@@ -83,20 +83,20 @@ class Group:
         return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
-        """Return the fields that a manifest stores (`GROUP`)."""
+        """Return the fields of a group that a manifest stores (`GROUP`)."""
         kept = [one.holds for one in self.shown.values()].count(True)
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether at least `number` values are true; None if that depends on the undecided values."""
+    """Return whether at least `number` of some truth values are true; None if undecided values decide it."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether all groups that count hold; None if the available seeds leave that undecided."""
+    """Return whether a claim holds in all groups that count; None if more seeds are needed to decide."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -105,7 +105,7 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them."""
+    """The decision on a claim, with the comparisons behind the decision. Manifests store and pages show verdicts."""
 
     id: str
     text: str
@@ -120,12 +120,12 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict that a manifest stores. A missing text becomes empty."""
+        """Return the verdict in an entry of a manifest. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of an entry of `readings` as mappings with the keys `GROUP`."""
+        """Return the groups of one interpretation (an entry of `readings`) as mappings with the keys `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
@@ -137,7 +137,7 @@ _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 
 class Runs(dict[tuple[str, str], pd.DataFrame]):
-    """Runs by block and algorithm. Without the runs of an algorithm in a block, a claim cannot be tested."""
+    """Tables of runs by block and algorithm. A claim cannot be tested if a table that its test needs is missing."""
 
     def __missing__(self, key: tuple[str, str]) -> pd.DataFrame:
         raise NotComputedError([f"{key[1]} in {key[0]}"])
@@ -145,7 +145,7 @@ class Runs(dict[tuple[str, str], pd.DataFrame]):
 
 @dataclass(eq=False)
 class Evidence:
-    """The rows on which a claim is judged, under one interpretation."""
+    """The rows that decide a claim under one interpretation."""
 
     rows: pd.DataFrame  # of the published calibration, with their block
     published: pd.DataFrame  # the published points
@@ -155,26 +155,26 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows under another interpretation, or under this one with changes."""
+        """Return the same rows with another interpretation of the claim, or with changes of the interpretation."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
 
     def kept(self, key: Hashable, made: Callable[[], K]) -> K:
-        """Return the object that `made` computes from the rows. It is computed once for each key, for all claims."""
+        """Return the object that `made` computes from the rows. The object is cached by `key`, for all claims."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return the rows with this value in a column."""
+        """Return the rows that have a value in a column. Raise NotComputedError if no row has the value."""
         if column not in self.rows or not (self.rows[column] == value).any():
             raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column that is x in a block; for a panel over 1/eps it is eps."""
+        """Return the column of x in a block. For a panel over 1/eps the column is eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -209,7 +209,7 @@ class Evidence:
         return runs.pivot(index=RUN, columns=x, values="value")
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], each: Each | None = None) -> Runs:
-        """Return the runs by block and algorithm: at least two runs of each, at the same x within a block.
+        """Return tables of runs by block and algorithm. Each algorithm of a block must have two runs at the same x.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -235,11 +235,11 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return two sets of runs of a block, whose name can be followed by a comma and the settings of a part."""
+        """Return a pair of runs for a comparison. The name of a block can be followed by a comma and settings."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale of the metric in a block, from the block's baselines.
+        """Return the scale on which a metric is compared in a block. The scale follows from the block's baselines.
 
         The room of a share (`criteria`) is between these baselines. A loss counts as zero below a hundredth of the
         constant model's loss.
@@ -253,7 +253,6 @@ class Evidence:
         return scale(metric, abs(ceiling - constant))
 
     def _mean(self, block: str, algorithms: Sequence[str]) -> float | None:
-        """Return the mean size of the metric for the first of some algorithms that the block has."""
         asked = self.reading.metric
         metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(asked, asked)
         means = self.kept("baselines", self._baselines)
@@ -266,7 +265,7 @@ class Evidence:
 
 
 def short(x: Any) -> str:
-    """Return an x as verdicts show it."""
+    """Return a value of x in the short form that verdicts show."""
     return f"{x:g}" if isinstance(x, float) else str(x)
 
 
@@ -279,7 +278,7 @@ Test = Callable[..., Sequence[Group]]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper. `criterion` describes in words what `test` computes for each of the `readings`."""
+    """A statement of a paper. `criterion` says in words how `test` judges it under each of the interpretations."""
 
     id: str
     figure: str
@@ -289,7 +288,7 @@ class Claim:
     readings: Sequence[Reading]
 
     def by_points(self, evidence: Evidence) -> str:
-        """Return the outcome of the test on published points, by interpretation; empty if there are no points."""
+        """Return the outcome of a claim's test on the paper's published points; empty if there are no points."""
         tested = [one for one in self.judge(evidence).readings if not one["lacks"]]
         names = {kind: ", ".join(one["name"] for one in tested if one["outcome"] == kind) for kind in IN_WORDS.values()}
         found = {one["outcome"]: names[one["outcome"]] for one in tested}
@@ -323,7 +322,7 @@ class Claim:
 
 
 def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
-    """Return the deciding comparison, from the interpretations that fail, or are open, or (if there are none) hold.
+    """Return the comparison that decides a verdict: a failed comparison, or else an open one, or else one that holds.
 
     It has the same outcome as its interpretation. If this holds, it is the comparison nearest to the limit. If it
     fails, it is the comparison that fails most clearly.

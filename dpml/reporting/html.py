@@ -1,4 +1,4 @@
-"""Write the report: the pages of a results folder in HTML, made from manifests and tables. It needs no server."""
+"""Write the report: HTML pages for the manifests and tables in a results folder. The report needs no server."""
 
 import os
 import re
@@ -19,7 +19,7 @@ START = "index.md"
 
 
 def write_report(results: Path) -> Path:
-    """Write ``results/report/index.html``, the other pages and their script; return the path of the start page."""
+    """Write the HTML pages of a results folder to ``results/report``, and return the path of the start page."""
     pages = {**_experiments(results), **dict(_runs(results))}
     if not pages:
         raise UserError(
@@ -52,7 +52,6 @@ def write_report(results: Path) -> Path:
 
 
 def _experiments(results: Path) -> dict[str, str]:
-    """Return the pages of experiments by their paths in the results folder."""
     known = [{"claims": [], "figures": [], "files": {}, **about} for about in manifests(results)]
     try:
         pages = overviews(known) if known else {}
@@ -64,7 +63,7 @@ def _experiments(results: Path) -> dict[str, str]:
 
 
 def _figures(about: Mapping[str, Any], results: Path) -> dict[str, str]:
-    """Return the pages of an experiment's figures whose files are unchanged. A manifest may name no other files."""
+    """Return the pages of an experiment's own figures whose files are unchanged."""
     base, pages = results / about["experiment"], {}
     for name in (base.name, f"{base.name}_tight", f"{base.name}_published"):
         paths = [base.with_name(f"{name}.{kind}") for kind in ("md", "csv", "svg")]
@@ -77,7 +76,7 @@ def _figures(about: Mapping[str, Any], results: Path) -> dict[str, str]:
 
 
 def _runs(results: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of a page for every run and sweep whose files are unchanged."""
+    """Yield the path and the page of every run and sweep whose files are unchanged."""
     for path in sorted(results.rglob("table.md")):
         folder = path.parent
         about = beside(folder).read()

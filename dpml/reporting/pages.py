@@ -1,4 +1,4 @@
-"""Make the content of pages from manifests: the start page, a paper's claims, a figure, and rankings of algorithms."""
+"""Make the pages of results from manifests: start page, pages of papers and figures, rankings of algorithms."""
 
 import re
 from collections import Counter
@@ -30,7 +30,7 @@ Judged = tuple[Mapping[str, Any], Verdict]
 
 
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the facts that pages show about a paper, from its card and its verdicts. `key` is the paper's folder.
+    """Return everything that pages show about a paper, from its card and its verdicts. `key` is the paper's folder.
 
     `experiments` are the manifests of the paper's experiments, and the audit's with the claims about privacy.
     """
@@ -57,7 +57,7 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
-    """Return the facts that pages show about one sentence of a paper, from its verdicts on one or several figures."""
+    """Return everything that pages show about one sentence of a paper, from its verdicts on one or several figures."""
     main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
     figures, first = [about for about, _ in main], main[0][1]
     text = (card.sentences if card else {}).get(name) or _bare_text(first)
@@ -96,13 +96,12 @@ def _decision(kinds: Set[str]) -> str:
 
 
 def _shown(decision: str, audited: bool) -> dict[str, str]:
-    """Return the symbol and the word of a decision; decisions on privacy (`audited`) have their own words."""
+    """Return the symbol and the word for a decision. Decisions about privacy (`audited`) have their own words."""
     symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
     return {"symbol": symbol, "word": word}
 
 
 def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, str, int]]:
-    """Return the symbol, the word and the number of each verdict on the claims of a kind."""
     own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: [*VERDICTS].index(one["decision"]))
     return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in own).items()]
 
@@ -116,7 +115,7 @@ def _extent(main: Sequence[Judged]) -> str:
 
 
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the sentences that say why outcomes in brackets do not count, and what is missing."""
+    """Return sentences that name missing rows, and that say why outcomes in brackets do not count."""
     readings = [(one, reading) for one in verdicts for reading in one.readings]
     groups = [group for one, reading in readings for group in one.groups(reading) if group["why"]]
     why = (f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups)
@@ -126,7 +125,7 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return the deciding number of a verdict, where it was measured, and what it had to be.
+    """Return the number that decides a verdict, where the number was measured, and what it had to be.
 
     For a mixed verdict the text says that the number belongs to a comparison that fails.
     """
@@ -141,7 +140,7 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
 
 
 def _subject(one: Mapping[str, str]) -> str:
-    """Return the subject of a comparison: the data set, the two algorithms that are compared, and x."""
+    """Return the data set, the two algorithms and the x of a comparison."""
     found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
     x = plain(one.get("x", "")).replace("nan", "")
     x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
@@ -159,7 +158,7 @@ def _folder(about: Mapping[str, Any]) -> str:
 
 
 def _figures(experiments: Iterable[Mapping[str, Any]]) -> str:
-    """Return the names of experiments as papers write them: ``Figs. 1, 3–11``."""
+    """Return the names of experiments as papers write them, such as ``Figs. 1, 3–11``."""
     own = sorted(set(map(_short, experiments)), key=natural)
     if all(re.fullmatch(r"fig\d+", name) for name in own):
         numbers = [int(name[3:]) for name in own]
@@ -172,7 +171,7 @@ def _figures(experiments: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Return tables of outcomes: a table for every interpretation, with a row per figure and a column per data set.
+    """Return a table of outcomes for every interpretation of a claim, with a row per figure and a column per data set.
 
     A claim about one figure has a row per comparison and a column per interpretation. For other interpretations, only
     the outcomes are shown.
@@ -208,14 +207,14 @@ def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
 
 
 def _worst(marks: Iterable[str]) -> str:
-    """Return the worst of several outcomes; in brackets if one of them does not count."""
+    """Return the worst of several outcomes; in brackets if one of the outcomes does not count."""
     found = "".join(marks)
     worst = next(mark for mark in "✗?✓○" if mark in found)
     return f"({worst})" if "(" in found else worst
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return substitute manifests for missing experiments of papers that have at least one manifest.
+    """Return a substitute manifest for each experiment that was not computed, of papers with at least one manifest.
 
     The first line of an experiment's file says how to run it and which data it needs.
     """
@@ -237,7 +236,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return the facts about the papers with claims, from manifests. Each claim about the audit goes to its paper."""
+    """Return everything that pages show about papers with claims. A claim about the audit belongs to its paper."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
     for about in sorted(known, key=lambda about: natural(about["experiment"])):
         papers.setdefault(_folder(about), []).append(about)
@@ -249,7 +248,7 @@ def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the start page and the pages of papers by their paths in a results folder. `known` are the manifests."""
+    """Return the start page and the pages of papers, by their paths in a results folder, from the manifests `known`."""
     papers = _papers([*known, *not_computed(known)])
     ranked: dict[str, list[Mapping[str, Any]]] = {}
     for about in known:
@@ -263,7 +262,6 @@ def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _which(known: Iterable[Mapping[str, Any]]) -> str:
-    """Return the page that ranks algorithms, from the manifests of a paper's experiments with rankings."""
     experiments, answers = [], []
     for about in known:
         rankings = about["rankings"]
@@ -277,7 +275,7 @@ def _which(known: Iterable[Mapping[str, Any]]) -> str:
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
-    """Return the page of a figure, whose picture is ``NAME.svg``, from the content of the experiment's manifest."""
+    """Return the page of a figure from the manifest of its experiment. The picture of the figure is ``NAME.svg``."""
     audited = about.get("experiment") == AUDIT
     verdicts = [] if figure["twin"] else map(Verdict.stored, about["claims"])
     claims = [
@@ -292,5 +290,4 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
 
 
 def _bare_text(verdict: Verdict) -> str:
-    """Return the text of a claim, without remarks in brackets and with Greek letters."""
     return symbols(re.sub(r" \[.*?\]", "", verdict.text))

@@ -1,4 +1,4 @@
-"""Rank algorithms at every eps: the best one with a proven guarantee, those not significantly worse, and an oracle.
+"""Rank algorithms with a proven guarantee at every eps, and compare rules for hyper-parameters with an oracle.
 
 A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
 worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders. Tests
@@ -29,7 +29,7 @@ Competing = Mapping[str, tuple[pd.DataFrame, int | None]]
 
 
 def rankings(results: Results) -> list[dict[str, Any]]:
-    """Return the ranking of every panel that shows a metric of the experiment's `rank_by` against eps."""
+    """Return a ranking for every panel over eps that shows a metric in the experiment's `rank_by`."""
     ranked = results.experiment.rank_by
     panels = [one for one in results.experiment.panels if one.x == "eps" and one.y.rpartition(".")[2] in ranked]
     found = [(panel, shown(results.rows, panel)) for panel in panels]
@@ -76,7 +76,7 @@ def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
 def _choice(
     eps: float, metric: str, competing: Competing, references: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any] | None:
-    """Return the best algorithm at one eps, and what it is compared with; None if no algorithm competes."""
+    """Return the best algorithm at one eps and its competitors; None if no algorithm competes."""
     on = scale(metric)
     here = {name: rows[rows["eps"] == eps] for name, (rows, _) in competing.items()}
     at = {
@@ -110,7 +110,6 @@ def _choice(
 
 
 def _p_better(ours: pd.Series, theirs: pd.Series, on: MetricScale) -> float:
-    """Return the p-value for runs that are better than those of another algorithm."""
     return effect(Pair("", "ours", "theirs", "", ours, theirs, on)).p_above()
 
 
@@ -119,7 +118,7 @@ def _indexed(rows: pd.DataFrame) -> pd.Series:
 
 
 def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
-    """Return the published results of other programs at this eps, by program."""
+    """Return the published results of other programs at one eps, by program."""
     if points is None:
         return {}
     here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
@@ -145,12 +144,12 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
-    """Return the title of a ranking: its panel and its metric."""
+    """Return the title of a ranking, which consists of its panel and its metric."""
     return f"{ranking['title']}: {metric(ranking['metric'])}"
 
 
 def _by_eps(cells: Iterable[tuple[str, float, str]], head: str = "", title: str = "") -> Texts:
-    """Return a table of `cells`, each with the name of its line, the eps of its column, and its text."""
+    """Return a table with a column per eps. `cells` are triples (name of the line, eps, text)."""
     table = pd.DataFrame(cells, columns=[head, "eps", "cell"])
     wide = table.pivot(index=head, columns="eps", values="cell").reindex(table[head].unique())
     return texts(wide.rename(columns="ε = {:g}".format).reset_index(), title)
@@ -166,7 +165,7 @@ def _named(choice: Mapping[str, Any]) -> str:
 
 
 def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """Return a table: how often is each algorithm the best, or not significantly worse, if the best beats the constant?
+    """Return a table that counts how often each algorithm is the best, or not significantly worse than the best.
 
     Curves of one algorithm count as one: its hyper-parameters and its secure sums can differ between panels.
     """
@@ -183,7 +182,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is the best, or not significantly worse, on most panels at this eps; empty if none is.
+    """Return the algorithm that is the best at one eps, or not significantly worse, on most panels; empty if none is.
 
     Panels on which the best algorithm is not above the constant baseline do not count.
     """
@@ -201,7 +200,7 @@ def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
-    """Return a table, by program and eps: on how many panels is the mean of `own` better than the program's?"""
+    """Return a table that counts, for every eps, the panels on which algorithm `own` is better than another program."""
     wins: dict[tuple[str, float], list[bool]] = {}
     for up, choice in ((scale(ranking["metric"]).up, choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():
@@ -212,7 +211,7 @@ def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:
-    """Return a table for one panel: at every eps the best algorithm, those not significantly worse, and baselines."""
+    """Return a table for one panel, with the best algorithm at every eps, its competitors, and the baselines."""
     lines = []
     for choice in ranking["choices"]:
         alike = [f"{name} {short(mean)}" for name, mean in choice["alike"]]
@@ -232,12 +231,11 @@ def details(ranking: Mapping[str, Any]) -> Texts:
 
 
 def _algorithm(curve: str) -> str:
-    """Return the algorithm of a curve, whose label begins with it."""
     return curve.split()[0].rstrip(",")
 
 
 def _range(sums: Collection[int | None]) -> str:
-    """Return the text for numbers of secure sums, such as "100 to 300"; "-" stands for None."""
+    """Write numbers of secure sums in words, such as "100 to 300". None becomes "-"."""
     known = sorted(number for number in sums if number is not None)
     ends = [" to ".join(map(str, dict.fromkeys((known[0], known[-1]))))] if known else []
     return " or ".join([*ends, *(["-"] if None in sums else [])])
@@ -247,7 +245,7 @@ def _range(sums: Collection[int | None]) -> str:
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that compares a rule's result with the best of a grid, which is chosen on the private test rows.
+    """Return a table that compares a rule for hyper-parameters with the best of a grid, chosen by private test rows.
 
     It has a line for every eps and every algorithm that is in both blocks of the oracle, `rule` and `grid`.
     """
