@@ -70,7 +70,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
 
 
 def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
-    """Write the pictures of one figure. Return the content of its page, the pictures, and the summary of its rows.
+    """Write the pictures of a figure, and return its page's content, the pictures, and the summary of its rows.
 
     `twin` is a calibration whose figure is separate from that of the published one. It shows no published points.
     """

@@ -161,6 +161,6 @@ class _Reader:
         try:
             found: Test = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
-            raise UserError(f"{name} in {where}: {error}.") from None
+            raise UserError(f"the test {name} in {where} cannot be loaded: {error}.") from None
         self.modules.add(module)
         return found

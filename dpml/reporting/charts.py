@@ -26,7 +26,7 @@ _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 
 
 def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-    """Return one chart for each metric; its x axis is the setting `x`.
+    """Return one chart for each metric, with the setting `x` on the x axis.
 
     Args:
         summary: of a run or a sweep.

@@ -80,7 +80,7 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
 
 
 def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Group]:
-    """Check that every computed value differs by at most 1 % from the stated value; with `least`, it may be larger.
+    """Check that all computed values differ by at most 1 % from the stated ones; with `least`, larger values pass.
 
     In the column `reading`, computed rows have the name of the interpretation, and stated rows have ``stated``.
     """

@@ -140,7 +140,7 @@ def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tup
 def easier(
     evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
 ) -> list[Group]:
-    """Check that algorithms are better in a block than in the harder block to which `blocks` maps it, as `often` says."""
+    """Check that algorithms are better in a block than in the harder block to which `blocks` maps this block."""
     runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
     pairs = []
     for (block, other), name in product(blocks.items(), algorithms):
@@ -208,12 +208,12 @@ def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | 
 def is_steady(
     evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, first: float | None = None
 ) -> list[Group]:
-    """Check that the results of every algorithm are the same at all x. If `first` is given, it must be the first x."""
+    """Check that an algorithm's results at every x are equal to those at the first x, which `first` can prescribe."""
     return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
 def fluctuates(evidence: Evidence, blocks: Names, algorithms: Names, first: float | None = None) -> list[Group]:
-    """Check that every algorithm is worse at some x than at the first x. At the other x the algorithm may be better."""
+    """Check that every algorithm is worse at some x than at the first x. At other x it may be better."""
     pairs = _along(evidence, blocks, algorithms, "others", first=first)
     return compared([pair.turned() for pair in pairs], often="any")
 

@@ -47,7 +47,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim. It has a metric, a variant of the algorithms, and `more` values for tests."""
+    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` values that tests use."""
 
     name: str
     variant: str
@@ -89,7 +89,7 @@ class Group:
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether at least `number` of some truth values are true; None if undecided values decide it."""
+    """Return whether at least `number` of some truth values are true; None if it depends on undecided values."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
@@ -278,7 +278,7 @@ Test = Callable[..., Sequence[Group]]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper. `criterion` says in words how `test` judges it under each of the interpretations."""
+    """A statement of a paper. `criterion` says in words how `test` judges the statement under each interpretation."""
 
     id: str
     figure: str

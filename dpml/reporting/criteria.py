@@ -52,7 +52,7 @@ class MetricScale:
     zero: float = FLOOR
 
     def badness(self, values: Array) -> Array:
-        """Return the positions of values on the axis of a metric. The sign is such that less is better."""
+        """Return positions on the axis of a metric, with a sign such that smaller positions are better."""
         if self.log:
             return np.asarray(np.log(np.maximum(np.abs(values), self.zero)))
         return -values if self.up else values
@@ -184,7 +184,7 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Comparison:
-    """Return whether a statement holds with probability at least `share`. It held in `kept` of `of` trials.
+    """Return whether a statement that held in `kept` of `of` trials holds with probability at least `share`.
 
     The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
     """

@@ -87,7 +87,7 @@ def _verified(path: Path) -> Verified:
     claims = claims_about(about["experiment"])
     if unknown := [name for name in old if name not in claims]:
         raise UserError(
-            f"{about['experiment']} has a verdict on {unknown[0]}, which no known paper claims: add --pack DIR."
+            f"{about['experiment']} has a verdict on claim {unknown[0]}, which no known card has: add --pack DIR."
         )
     wrong = [f"{name}: the card has this claim, but no verdict is stored" for name in claims if name not in old]
     for new in judge(rows, [claims[name] for name in old], about["panels"], points):

@@ -1,4 +1,5 @@
-"""Read and write manifests. A manifest contains a digest of the inputs of output files, their checksums and the commit.
+"""Read and write manifests. A manifest describes output files: a digest of their inputs, their checksums, and the
+commit.
 
 It also contains a checksum of itself, because pages show its verdicts and guarantees. The manifest of a run, a sweep or
 a merged table is called manifest.json; the manifest of an experiment is named after its figure.
@@ -43,7 +44,7 @@ def stamp(plan: Plan, published: "pd.DataFrame") -> str:
 
 @dataclass(frozen=True)
 class Manifest:
-    """The manifest file of an experiment, a run or a sweep. The manifest of an experiment contains no time."""
+    """The manifest file of an experiment, a run or a sweep. The manifest of an experiment contains no date."""
 
     path: Path
 
@@ -64,7 +65,7 @@ class Manifest:
     def write(
         self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
     ) -> None:
-        """Write the manifest. If its content is unchanged, the file stays, with the commit of the first run.
+        """Write the manifest. If the content is unchanged, the file stays, with the commit of the first run.
 
         `versions` are the software versions that computed the numbers.
         """
@@ -75,7 +76,7 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with checksums of `files` and of itself. A list of plain values is one line."""
+        """Write `content` with the checksums of `files` and of the manifest. A list of plain values is one line."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)

@@ -34,7 +34,7 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """The curves of the panel that have a position on the x axis. A proven eps of infinity has none."""
+        """The curves with a position on the x axis. A proven eps of infinity has no position."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 

@@ -85,7 +85,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return the names of the columns for a metric's mean and statistics. They differ from the names of settings."""
+    """Return column names for a metric's mean and statistics, which differ from the names of settings."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 

@@ -182,14 +182,14 @@ def read_rows(path: Path) -> pd.DataFrame:
     """Read the rows that a run or a sweep wrote."""
     rows = read_table(path, COLUMNS)
     if not len(rows) or not is_numeric_dtype(rows["value"]):
-        raise UserError(f"{path} has no numbers in its column 'value': run it again.")
+        raise UserError(f"{path} has no numbers in its column 'value': run its command again.")
     return rows
 
 
 def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
     """Read a table that dpml wrote and that has the given columns. `options` are options of `pandas.read_csv`."""
     if not path.is_file():
-        raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
+        raise UserError(f"there is no {path}: name folders that dpml-run wrote.")
     check_table(path)
     try:
         content = path.read_text("utf-8")
@@ -198,12 +198,12 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:  # from the encoding, or from pandas
         reason = str(error).strip().splitlines()[0].rpartition(" error: ")[2]
-        raise UserError(f"{path} is not a whole table ({reason}): run it again.") from None
+        raise UserError(f"{path} is not a whole table ({reason}): run its command again.") from None
     missing = [column for column in columns if column not in table]
     if missing:
-        raise UserError(f"{path} is no table of a run: it has no column {missing[0]!r}.")
+        raise UserError(f"{path} is not a table of a run: it has no column {missing[0]!r}.")
     if not content.endswith("\n"):
-        raise UserError(f"{path} is cut off in its last line: run it again.")
+        raise UserError(f"{path} is cut off in its last line: run its command again.")
     return table
 
 
@@ -221,11 +221,11 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     if len(twice):
         what = " ".join(assignment(key, twice.iloc[0][key]) for key in keys if twice.iloc[0][key])
         raise UserError(
-            f"the folders disagree about {what}: the number of draws, data, code, dpml or the machine was another."
+            f"the folders have different numbers for {what}: draws, data, code, the version of dpml or the machine differ."
         )
     known = beside(target).read()
     if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both
-        raise UserError(f"{target} has a rows.csv that no dpml merge wrote: name another folder with -o.")
+        raise UserError(f"{target} has a rows.csv that dpml merge did not write: name another folder with -o.")
     target.mkdir(parents=True, exist_ok=True)
     paths = [target / "rows.csv", target / "guarantees.csv"]
     for path, table in zip(paths, (rows, guarantees), strict=True):

@@ -40,7 +40,7 @@ def algorithm(key: str) -> str:
 
 
 def metric(key: str) -> str:
-    """Return the display name of a metric. For a metric MODULE.NAME, it is the display name of NAME."""
+    """Return the display name of a metric NAME or MODULE.NAME."""
     name = key.rpartition(".")[2]
     return METRICS.get(name, name.replace("_", " "))
 
