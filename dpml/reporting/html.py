@@ -58,7 +58,7 @@ def _experiments(results: Path) -> dict[str, str]:
         for about in known:
             pages |= _figures(about, results)
     except (TemplateError, TypeError, AttributeError, LookupError, ValueError) as error:
-        raise UserError(f"a manifest in {results} is by another version of dpml ({error}): run dpml-run again.") from None
+        raise UserError(f"a manifest in {results} is from another version ({error}): run dpml-run again.") from None
     return {START if name == "claims.md" else name: text for name, text in pages.items()}
 
 

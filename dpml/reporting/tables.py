@@ -221,7 +221,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     if len(twice):
         what = " ".join(assignment(key, twice.iloc[0][key]) for key in keys if twice.iloc[0][key])
         raise UserError(
-            f"the folders have different numbers for {what}: draws, data, code, the version of dpml or the machine differ."
+            f"the folders have different numbers for {what}: draws, data, code, dpml's version or the machine differ."
         )
     known = beside(target).read()
     if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both
