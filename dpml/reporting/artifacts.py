@@ -33,9 +33,9 @@ from dpml.running.spec import Experiment
 def write(plan: Plan, base: Path) -> list[Path]:
     """Write the rows of an experiment (``base_rows.csv``) and its figure (``base.csv``, ``.png``, ``.svg``, ``.md``).
 
-    The rows are also written compressed, for publication (`dpml.reporting.evidence`). Another calibration than the
-    published one gets a second figure with its name appended, such as ``base_tight.csv``. Nothing is written if all
-    files exist and were made from the same cells.
+    The rows are also written compressed, for publication (`dpml.reporting.evidence`). A calibration other than the
+    published one has a second figure, such as ``base_tight.csv``. If all files exist and were made from the same cells,
+    nothing is written.
 
     Args:
         plan: the experiment and its computed cells.
@@ -72,7 +72,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
 def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
     """Write the pictures of a figure, and return its page's content, the pictures, and the summary of its rows.
 
-    `twin` is a calibration whose figure is separate from that of the published one. It shows no published points.
+    `twin` is a calibration other than the published one. The figure of a twin shows no published points.
     """
     experiment = results.experiment
     rows, guarantees = results.rows, results.guarantees
@@ -132,7 +132,7 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
 def write_claims(folder: Path) -> list[Path]:
     """Write the start page ``claims.md``, and ``claims.md`` and ``which.md`` of each paper, if their text has changed.
 
-    Some claims of these papers need experiments that were not computed: the pages name these experiments.
+    The pages also name the experiments that some claims need and that were not computed.
     """
     pages = {folder / name: text for name, text in overviews(manifests(folder)).items()}
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_bytes() != text.encode()]

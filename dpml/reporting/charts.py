@@ -29,10 +29,10 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
     """Return one chart for each metric, with the setting `x` on the x axis.
 
     Args:
-        summary: of a run or a sweep.
+        summary: the summary of a run or a sweep.
         x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
             command line that has more than one value.
-        metrics: by default the optimality gap, or else the loss, and accuracy or RMSE.
+        metrics: the metrics to show; by default the optimality gap, or else the loss, and accuracy or RMSE.
     """
     own = [key for key in settings(summary) if key not in _AXES]
     if x is None:
@@ -116,8 +116,8 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
     """Read the published points of a paper's figures, with columns series, x, algo, metric, mean, std, n and peer.
 
-    Points that its authors report are in ``PAPER/published.csv``. A `peer`, in ``PAPER/peers.csv``, is the result of
-    another program at the same guarantee. The first of the `folders` that has a file wins.
+    The file ``PAPER/published.csv`` has the points of the paper's authors, and ``PAPER/peers.csv`` has the results of
+    other programs at the same guarantee. Each file is read from the first of the `folders` that has it.
     """
     folders = list(folders)
     tables = [pd.DataFrame(columns=[*_PUBLISHED, "peer"])]
@@ -162,9 +162,9 @@ def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFra
     """Raise UserError if a panel of an experiment names a metric, a setting or a series of points that does not exist.
 
     Args:
-        experiment: as in its file.
-        points: its combinations of settings.
-        published: the paper's points.
+        experiment: the experiment that its file describes.
+        points: the combinations of settings in the experiment.
+        published: the points that the paper published.
     """
     settings: dict[str, set[str]] = defaultdict(set)
     metrics: dict[str, set[str]] = defaultdict(set)

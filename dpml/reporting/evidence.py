@@ -67,7 +67,7 @@ def verify(path: Path) -> Iterator[Verified]:
     """Recompute the verdicts and the tables of experiments from the stored rows, one experiment after the other.
 
     Args:
-        path: a results folder, the folder of a paper in it, or a figure: PAPER/FIGURE, with or without a suffix.
+        path: a results folder, the folder of a paper in it, or a figure PAPER/FIGURE, with or without a suffix.
     """
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
     known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]

@@ -56,7 +56,7 @@ def paper_figure(charts: Sequence[Chart], width: float) -> tuple[Figure, str]:
 def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tuple[Figure, str]:
     """Draw panels below one legend, `columns` panels in a row and `width` inches wide; return figure and caption.
 
-    Every panel has a letter. Labels of axes stand once for neighbours that have the same.
+    Every panel has a letter. Neighbouring panels with the same axis have one label.
     """
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
@@ -106,7 +106,7 @@ def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -
 def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
     """Return the points of all panels, with the number of their panel, and which y axes are logarithmic.
 
-    A curve has the same label, and a metric the same kind of scale, in all panels.
+    In all panels, a curve has the same label, and a metric has the same kind of scale.
     """
     keys: dict[str, list[str]] = {}
     for chart in charts:
@@ -121,8 +121,8 @@ def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
 def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int) -> Array:
     """Return the ends of the y axes of all panels, (panels, 2).
 
-    Panels of a row share them if they show the same metric of the same data against the same x, unless a panel would be
-    less than a third filled.
+    Panels of a row with the same metric, data and x axis have the same ends, unless a panel would be less than a third
+    filled.
     """
     ends, kinds = [], []
     for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):

@@ -32,7 +32,7 @@ Judged = tuple[Mapping[str, Any], Verdict]
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return everything that pages show about a paper, from its card and its verdicts. `key` is the paper's folder.
 
-    `experiments` are the manifests of the paper's experiments, and the audit's with the claims about privacy.
+    `experiments` are the manifests of the paper's experiments, and the audit's manifest with claims about privacy.
     """
     card = card_of(key)
     groups: dict[str, list[Judged]] = {}

@@ -144,8 +144,9 @@ def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
 def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
     """Return the ends of a band: mean ± half on a linear axis, and mean exp(± half / mean) on a logarithmic axis.
 
-    The second is the interval for the logarithm of the mean by the delta method. For 10 exponential values it covers
-    the mean in 93 % of samples, mean ± half in 90 %. A curve in absolute size has no band where its sign is unknown.
+    The second band is the interval for the logarithm of the mean by the delta method. For 10 exponential values, this
+    interval covers the mean in 93 % of samples, and mean ± half in 90 %. A curve of absolute values has no band where
+    the sign is unknown.
     """
     if not log:
         return mean - half, mean + half

@@ -30,16 +30,16 @@ _STATISTICS = ("mean", "interval", "count", "missing")
 
 @dataclass(frozen=True)
 class RunTable:
-    """A table of settings.
+    """The table of a run or a sweep, with a line per setting.
 
     Attributes:
-        summary: the statistics that it shows.
-        keys: the settings that vary, a column each.
-        metrics: those shown.
-        lines: the columns `keys`; METRIC (`names`), METRIC_interval (half the 95 % interval), METRIC_count and
-            METRIC_missing of every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and
-            declared_eps where the word of code that is not part of dpml stands in place of a proof.
-        caption: what all lines share, and what the intervals are over.
+        summary: the summary of the rows.
+        keys: the settings that vary.
+        metrics: the metrics of the table.
+        lines: the table, with the columns `keys`; METRIC (`names`), METRIC_interval (half the 95 % interval),
+            METRIC_count and METRIC_missing of every metric; claimed_eps (NaN without a claim), proven_eps, proven_view,
+            and declared_eps, which code outside dpml declares without a proof.
+        caption: the settings that all lines share, and what the intervals are over.
     """
 
     summary: pd.DataFrame
@@ -95,10 +95,10 @@ def run_table(
     """Return the table of a run, a sweep or an experiment from the summary of its rows.
 
     Args:
-        summary: of its rows (`statistics.summarise`).
-        metrics: those shown; by default `MAIN`, or all if none of these was measured.
-        claims: the algorithms, with variant and calibration, of which somebody claims a finite eps
-            (`claims_in`); None: those whose noise a paper states.
+        summary: the summary of the rows (`statistics.summarise`).
+        metrics: the metrics to show; by default `MAIN`, or all metrics if none of `MAIN` was measured.
+        claims: the algorithms (with variant and calibration) with a claimed finite eps (`claims_in`); by default the
+            algorithms with the noise that their paper states.
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))

@@ -19,8 +19,8 @@ from dpml.running.spec import Panel
 def y_ends(points: pd.DataFrame, panel: Panel, log: bool) -> tuple[float, float]:
     """Return the ends of a panel's y axis for the points in `points`; as logarithms if the axis is logarithmic.
 
-    The axis covers all means, but thin curves only if there are no others. It covers the end of a band, or a mean of
-    the constant baseline, if that is at most its own height, a factor of three, or the usual width of a band away.
+    The axis covers all means; it covers thin curves only if there are no other curves. It covers the ends of bands and
+    the constant baseline if they are at most the height of the means, a factor of three, or a usual band away.
     """
     if panel.ylim:
         low, high = map(float, np.log(panel.ylim) if log else panel.ylim)
@@ -97,8 +97,8 @@ def _range(name: str) -> str:
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
     """Set the ticks of a logarithmic axis: at powers of ten, or also at `steps` between them if the axis is short.
 
-    If they are less than five apart, ticks are as on a linear axis. Numbers are written out unless they are
-    very small or very large.
+    The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on a linear axis.
+    Numbers are written out unless they are very small or very large.
     """
     low, high = sorted(axis.get_view_interval())
     at_steps = LogLocator(subs=steps) if high >= 5 * low else MaxNLocator(4)

@@ -34,9 +34,9 @@ class Shape:
 
     Attributes:
         name: the feature.
-        column: its range, or its values.
-        values: points of its range, in its own unit, or the places of its values (n,).
-        effects: the score there, above its mean over the points, (n, K); one column for two classes or a target.
+        column: the range of the feature, or its values.
+        values: points of the range in the unit of the feature, or the numbers of the values, (n,).
+        effects: the score at each of the points, minus the mean score, (n, K); K = 1 for two classes or a target.
     """
 
     name: str

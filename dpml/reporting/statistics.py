@@ -35,7 +35,7 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
     NaN among them, and a single NaN makes the mean NaN. `interval` is half the 95 % t-interval of the mean, or NaN.
     `replicates` says what the interval is over: what seeds vary (`varied`), or "draws" if there is one seed.
     `claimed_eps` and `proven_eps` hold for every seed. Different settings are never averaged; equal runs count once.
-    If there are rows of an algorithm `reference`, lines have the differences from it, except in `computed` blocks.
+    If an algorithm `reference` has rows, lines have the differences from its means, except in `computed` blocks.
     """
     rows = rows.reset_index(drop=True)
     line = _numbered(rows, [*settings(rows), "metric"]).rename("line")
@@ -155,7 +155,7 @@ def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
 def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
     """Return the standard error of the difference of two means, and its degrees of freedom (Welch 1947).
 
-    `variances` and `counts`, (2, ...), are those of the two samples.
+    `variances` and `counts`, (2, ...), describe the two samples.
     """
     parts = variances / counts
     with np.errstate(divide="ignore", invalid="ignore"):  # one value has no variance; equal values have no error
@@ -174,7 +174,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
     """Number rows with different guarantees differently, if rows of one seed have different guarantees.
 
-    Otherwise guarantees differ between seeds only: the weakest one belongs to their mean.
+    Otherwise guarantees differ only between seeds, and the weakest guarantee belongs to the mean over seeds.
     """
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())

@@ -51,8 +51,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 def value(line: Mapping[Any, Any], metric: str = "") -> str:
     """Return the mean in a line of a summary with half its interval. If some values are NaN, return how many are NaN.
 
-    A proven eps is rounded up, a signed metric has its absolute value as in figures, and a gap that is a rounding error
-    is 0.
+    A proven eps is rounded up. A signed metric has its absolute value, as in figures. A rounding error of a gap is 0.
     """
     mean = float(line["mean"])
     if metric in EPS:
@@ -67,12 +66,10 @@ def value(line: Mapping[Any, Any], metric: str = "") -> str:
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """Return a table of guarantees, with a line per algorithm and view, and the proven eps at every requested eps.
 
-    If the proven eps is infinite because of a selection, a line below it, `CONDITIONAL`, has the eps without a
-    selection.
-
-    The table has every setting that changes some eps, and those in `also` that vary; a line has no entry for a setting
-    on which its algorithm does not depend. Over seeds the largest eps is taken, because party sizes can depend on the
-    seed.
+    If the proven eps is infinite because hyper-parameters were selected, another line (`CONDITIONAL`) has the eps
+    without the selection. The table has every setting that changes some eps, and the settings in `also` that vary. A
+    cell is empty if the eps of the algorithm does not depend on the setting. The eps is the largest over seeds, because
+    the sizes of parties can depend on the seed.
     """
     given = guarantees[np.isfinite(guarantees["budget_eps"])]
     open_ = given.loc[(given["basis"] == "published") & np.isinf(given["eps"]), "algo"]
@@ -112,7 +109,7 @@ def _depends(guarantees: pd.DataFrame, key: str, others: Sequence[str]) -> bool:
 def short(number: float, up: bool = False) -> str:
     """Return a number with three digits, rounded up if `up` is true. Numbers below a million have no power of ten.
 
-    A proven eps is rounded up; from a thousand on, it is rounded up to a whole number.
+    From a thousand on, a proven eps is rounded up to a whole number.
     """
     if math.isinf(number):
         return "∞"
