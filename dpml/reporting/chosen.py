@@ -9,7 +9,7 @@ import pandas as pd
 from dpml.errors import UserError, nearest
 from dpml.reporting.charts import charts_of, run_charts
 from dpml.reporting.curves import text
-from dpml.reporting.manifest import Manifest, changed
+from dpml.reporting.manifest import Manifest, refuse_changed
 from dpml.reporting.panels import Chart
 from dpml.reporting.run_table import claims_in
 from dpml.reporting.statistics import settings, summarise
@@ -75,8 +75,7 @@ def chosen(path: Path) -> Chosen:
         raise UserError(f"there is no figure {path}: {nearest(name, figures)}")
     about = Manifest(figures[name]).read()
     table = folder / f"{name}.csv"
-    if changed(table, about["files"]):
-        raise UserError(f"{table} was changed after it was written: run its dpml-run command again.")
+    refuse_changed(table, about["files"])
     summary = read_table(table, ("algo", "metric", "mean", "interval"), low_memory=False)
     return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Runs, Test, short
+from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Runs, Test
 from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better, similar
+from dpml.reporting.curves import text
 from dpml.reporting.statistics import per_seed
 
 Names = Sequence[str]
@@ -180,7 +181,7 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
 def _along(
     evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
 ) -> list[Pair]:
-    """Return pairs (later x, earlier x) of every curve: its ends, its steps, or every later x with the first."""
+    """Pair the runs of curves at a later x and an earlier x. `way` is ends, steps, or others (all with the first)."""
     pairs = []
     for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
         grid = several(runs, block)
@@ -188,7 +189,7 @@ def _along(
             raise NotComputedError([f"anything at {runs.columns.name} = {first:g}"])
         ends, others = [(grid[0], grid[-1])], [(grid[0], later) for later in grid[1:]]
         for x, later in {"ends": ends, "steps": pairwise(grid), "others": others}[way]:
-            label = short(later) if way == "others" else f"{short(x)} to {short(later)}"
+            label = text(later) if way == "others" else f"{text(x)} to {text(later)}"
             pairs.append(evidence.pair(block, name, name, label, runs[later], runs[x]))
     return pairs
 
@@ -322,9 +323,9 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
         for key, value in where.items():
             if key not in rows:
                 raise NotComputedError([f"{block} by {key}"])
-            text = rows[key].astype(str).str.contains(str(value), regex=False)
+            contains = rows[key].astype(str).str.contains(str(value), regex=False)
             # rows without this setting belong to each of its values
-            rows = rows[(text if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
+            rows = rows[(contains if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
         rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
         return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
 

@@ -79,7 +79,7 @@ class MetricScale:
 
 def is_share(metric: str) -> bool:
     """Return whether a metric is a share from 0 to 1, such as an accuracy, an error or an AUC."""
-    return metric.endswith(("accuracy", "auc")) or metric == "error"
+    return metric.endswith(("accuracy", "auc")) or metric in ("error", "trimmed")
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:

@@ -19,7 +19,7 @@ from dpml.errors import UserError
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
-from dpml.reporting.manifest import Manifest, changed
+from dpml.reporting.manifest import Manifest, refuse_changed
 from dpml.reporting.statistics import rows_of, summarise
 from dpml.reporting.tables import shortened
 
@@ -55,8 +55,7 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run its dpml-run command again.")
-    if path.name not in files or changed(path, files):
-        raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
+    refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not those that were written
     try:
         return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):
@@ -99,8 +98,7 @@ def _verified(path: Path) -> Verified:
     twins = any(one["twin"] for one in about["figures"])
     for figure in about["figures"]:
         path = base.with_name(f"{figure['name']}.csv")
-        if changed(path, about["files"]):
-            raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
+        refuse_changed(path, about["files"])
         part = rows_of(rows, figure["twin"] or "published") if twins else rows
         table = summarise(part, about["reference"], about["computed"])
         values += table.size

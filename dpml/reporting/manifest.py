@@ -76,7 +76,7 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with the checksums of `files` and of the manifest. A list of plain values is one line."""
+        """Write `content` with the checksums of `files` and of the manifest. In the file, a plain list is one line."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
@@ -92,6 +92,12 @@ def changed(path: Path, files: Any) -> bool:
     """Return whether a file differs from its checksum in a manifest. A file without a checksum has not changed."""
     known = files.get(path.name) if isinstance(files, Mapping) else None
     return known is not None and known != checksums([path])[path.name]
+
+
+def refuse_changed(path: Path, files: Any) -> None:
+    """Raise UserError if a file differs from its checksum in the manifest of an experiment."""
+    if changed(path, files):
+        raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
 
 
 def check_table(path: Path) -> None:

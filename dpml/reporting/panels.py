@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from dpml.reporting.criteria import is_share
 from dpml.reporting.criteria import scale as criterion
 from dpml.reporting.curves import Curve, curves, label, text
 from dpml.reporting.numerals import SIGNED, ZERO
 from dpml.reporting.scales import x_axis
-from dpml.reporting.style import DIGITS, FLOORS, LINEAR, SHARES, THIN, Look, base_look
+from dpml.reporting.style import DIGITS, FLOORS, THIN, Look, base_look
 from dpml.reporting.words import REFERENCES
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
@@ -56,7 +57,7 @@ class Chart:
         positive = means[means > ZERO]
         if not len(positive) or panel.y == DIGITS:
             return False
-        if panel.yscale != "auto" or panel.y in LINEAR:
+        if panel.yscale != "auto" or is_share(panel.y):
             return panel.yscale == "log"
         return not (means < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
@@ -84,7 +85,7 @@ class Chart:
         thin, floor = table["algo"].isin(panel.thin), table["algo"].isin(FLOORS)
         mean = _as_drawn(table["mean"].astype(float), panel.y)
         low, high = _band(mean, table[half].mask(thin | floor | (panel.band == "none")), log, panel.y in SIGNED)
-        if panel.y.rpartition(".")[2] in SHARES:
+        if is_share(panel.y):
             # what is beyond is no value of the metric: the possible part of an interval covers the mean as often
             low, high = low.clip(0, 1), high.clip(0, 1)
         if panel.y in EPS:  # nor has an eps of 0 a position here, and a line to it would look like one

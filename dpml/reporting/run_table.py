@@ -50,7 +50,7 @@ class RunTable:
 
     @property
     def texts(self) -> Texts:
-        """The table for readers. Numbers have half their interval, and a proven eps is rounded up."""
+        """The table for readers, in which each number has half its interval, and a proven eps is rounded up."""
         columns = {SYMBOLS.get(key, key): [text(one) or "-" for one in self.lines[key]] for key in self.keys}
         for name in self.metrics:
             lines = self.lines[names(name, self.keys)].set_axis([*_STATISTICS], axis=1).to_dict("records")

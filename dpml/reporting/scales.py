@@ -97,7 +97,7 @@ def _range(name: str) -> str:
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
     """Set the ticks of a logarithmic axis: at powers of ten, or also at `steps` between them if the axis is short.
 
-    The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on a linear axis.
+    The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
     Numbers are written out unless they are very small or very large.
     """
     low, high = sorted(axis.get_view_interval())

@@ -172,7 +172,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Number rows with different guarantees differently, if rows of one seed have different guarantees.
+    """Split groups of rows (rows of one number) by guarantee, if rows of one seed have different guarantees.
 
     Otherwise guarantees differ only between seeds, and the weakest guarantee belongs to the mean over seeds.
     """

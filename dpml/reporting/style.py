@@ -22,9 +22,6 @@ from dpml.reporting.words import ALGORITHMS, REFERENCES
 DIGITS = "digits"
 """The metric log10(1/delta). Its axis is linear, because it is a logarithm already, and has labels for delta."""
 MOST_DIGITS = 20.0  # a delta below 1e-20 counts as zero
-SHARES = ("accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
-"""Metrics from 0 to 1."""
-LINEAR = (DIGITS, *SHARES)
 FLOORS = ("constant",)  # the constant baseline: drawn thin, and below all other curves
 DISTINCT = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
 """Colours of curves without an order, which colour-blind readers can distinguish."""
