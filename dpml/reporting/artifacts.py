@@ -21,7 +21,7 @@ from dpml.reporting.numerals import ZERO
 from dpml.reporting.pages import figure_page, overviews
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table, rankings
-from dpml.reporting.statistics import replication, rows_of, summarise
+from dpml.reporting.statistics import about_intervals, rows_of, summarise
 from dpml.reporting.tables import Texts, overview, proven, shortened, texts, wide
 from dpml.reporting.words import metric
 from dpml.running.environment import matrix_rate
@@ -151,7 +151,6 @@ _ORACLE = (
 
 
 def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the sections of a figure's page. A section has a title, paragraphs in Markdown, and tables."""
     experiment = results.experiment
     found = []
     if len(results.guarantees):
@@ -174,20 +173,19 @@ def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) 
 
 
 def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | Texts]:
-    own = _typical(experiment, guarantees)
-    names = {"M": "M", "N": "N", "d": "d", "budget_delta": "δ"}
-    sizes = [f"{name} = {_span(own[key])}" for key, name in names.items() if own[key].notna().any()]
+    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
+    block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
+    own, sizes = guarantees[guarantees["block"] == block], []
+    for key, name in {"M": "M", "N": "N", "d": "d", "budget_delta": "δ"}.items():
+        if own[key].notna().any():
+            ends = dict.fromkeys(f"{end:.15g}" for end in (own[key].min(), own[key].max()))
+            sizes.append(f"{name} = {' to '.join(ends)}")
     text = (
         f"The proven ε for every requested ε ({', '.join(sizes)}, per {' or '.join(own['unit'].unique())}). "
         "`claimed` marks the views for which the paper or its scripts claim ε."
     )
     curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
-    table = proven(own, list(curves))
-    return [text, texts(table), *_reasons(guarantees)]
-
-
-def _span(numbers: pd.Series) -> str:
-    return " to ".join(dict.fromkeys(f"{end:.15g}" for end in (numbers.min(), numbers.max())))
+    return [text, texts(proven(own, list(curves))), *_reasons(guarantees)]
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
@@ -201,20 +199,11 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
     return [f"No ε is proven for {', '.join(own)}: {reason}." for reason, own in reasons.items()]
 
 
-def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
-    """Return the guarantees of the first block with a panel over eps, or of the first block with guarantees."""
-    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
-    block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
-    return guarantees[guarantees["block"] == block]
-
-
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
-    return (
-        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name also has "
-        f"n, the standard deviation, and the differences from {experiment.reference} with their intervals."
-    )
+    more = f"n, the standard deviation, and the differences from {experiment.reference} with their intervals"
+    return f"{about_intervals(cells)} {_tuning(cells)} The CSV file of the same name also has {more}."
 
 
 def _tuning(summary: pd.DataFrame) -> str:

@@ -67,7 +67,9 @@ def chosen(path: Path) -> Chosen:
     folder = path if path.is_dir() else path.parent
     figures = {} if (folder / "rows.csv").is_file() else _figures(folder)
     if not figures:
-        return _run(path)
+        rows, guarantees = read_rows(path / "rows.csv"), path / "guarantees.csv"
+        claims = claims_in(read_table(guarantees, ("algo", "eps"))) if guarantees.is_file() else None
+        return Chosen(summarise(rows), claims)
     if path.is_dir() and len(set(figures.values())) > 1:
         raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
     name = next(iter(figures)) if path.is_dir() else path.stem  # the figure of tight noise has the second name
@@ -78,13 +80,6 @@ def chosen(path: Path) -> Chosen:
     refuse_changed(table, about["files"])
     summary = read_table(table, ("algo", "metric", "mean", "interval"), low_memory=False)
     return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
-
-
-def _run(folder: Path) -> Chosen:
-    rows = read_rows(folder / "rows.csv")
-    path = folder / "guarantees.csv"
-    claims = claims_in(read_table(path, ("algo", "eps"))) if path.is_file() else None
-    return Chosen(summarise(rows), claims)
 
 
 def _figures(folder: Path) -> dict[str, Path]:

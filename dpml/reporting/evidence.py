@@ -76,7 +76,6 @@ def verify(path: Path) -> Iterator[Verified]:
 
 
 def _verified(path: Path) -> Verified:
-    """Compare the manifest and the tables of an experiment with the verdicts and tables recomputed from its rows."""
     base, about = path.with_suffix(""), Manifest(path).read()
     if about.get("experiment") != f"{path.parent.name}/{path.stem}":
         raise UserError(f"{path} was changed or moved after it was written: run its dpml-run command again.")

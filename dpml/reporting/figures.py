@@ -140,7 +140,6 @@ def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], c
 
 
 def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2D]:
-    """Return the entries of the legend: curves in the order of words.yaml, thin curves, and published points."""
     lines = points[points["kind"].isin(("curve", "floor"))].drop_duplicates("label").set_index("label")["algo"]
     names = sorted((name for name in styles if name in lines), key=lambda name: place(lines[name]))
     entries = {curve_name(name): _entry(styles[name]) for name in names}
@@ -156,7 +155,6 @@ def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2
 
 
 def _named(points: pd.DataFrame, kind: str) -> list[str]:
-    """Return the display names of the algorithms that have points of a kind, in the order of words.yaml."""
     return [algorithm(algo) for algo in sorted(points["algo"][points["kind"] == kind].unique(), key=place)]
 
 
@@ -181,7 +179,6 @@ def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:
 
 
 def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
-    """Return the sentences of a caption: about lines and bands, published points, the proven eps, and the settings."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas

@@ -32,7 +32,6 @@ def draw(skew: Skew, title: str, path: Path) -> list[Path]:
 
 
 def _bars(skew: Skew) -> Figure:
-    """Draw bars with the number of rows of every party, the shares of its classes, and the shares in all rows."""
     M = len(skew.sizes)
     figure = Figure(figsize=(max(4.5, min(9.5, 2.6 + 0.16 * M)), 4.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))

@@ -13,7 +13,7 @@ from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.reporting.manifest import beside, changed, manifests
 from dpml.reporting.pages import overviews
-from dpml.reporting.render import framed, page, script
+from dpml.reporting.render import framed, page, script, title
 
 START = "index.md"
 
@@ -25,7 +25,7 @@ def write_report(results: Path) -> Path:
         raise UserError(
             f"there are no results in {results}: run something, such as dpml-run experiment=imtiaz2019/fig5."
         )
-    pages.setdefault(START, page("runs.md", pages=[(_title(text), name) for name, text in pages.items()]))
+    pages.setdefault(START, page("runs.md", pages=[(title(text), name) for name, text in pages.items()]))
     folder = results / "report"
     overview = {name: text for name, text in pages.items() if Path(name).name in (START, "claims.md", "which.md")}
     for name, text in pages.items():
@@ -34,7 +34,7 @@ def write_report(results: Path) -> Path:
         for parent in (folder, *(one for one in target.parents if folder in one.parents)):
             if parent.is_symlink():  # results of others could link to any folder, whose files would be replaced
                 raise UserError(f"{parent} is a link to another folder: remove it, then make the report again.")
-        navigation = [(_title(content), f"{root}/{_html(one)}") for one, content in overview.items()]
+        navigation = [(title(content), f"{root}/{_html(one)}") for one, content in overview.items()]
 
         def link(address: str, source: Path = Path(name).parent, root: str = root) -> str | None:
             path, _, part = address.partition("#")
@@ -76,21 +76,16 @@ def _figures(about: Mapping[str, Any], results: Path) -> dict[str, str]:
 
 
 def _runs(results: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and the page of every run and sweep whose files are unchanged."""
     for path in sorted(results.rglob("table.md")):
         folder = path.parent
         about = beside(folder).read()
         if "report" in path.relative_to(results).parts or not about or changed(path, about.get("files")):
             continue
         picture = folder / "figure.svg"
-        title = str(folder.relative_to(results)) if folder != results else results.name
+        name = str(folder.relative_to(results)) if folder != results else results.name
         shown = picture.is_file() and not changed(picture, about.get("files"))
-        content = {"title": title, "command": str(about.get("command", "")), "picture": shown}
+        content = {"title": name, "command": str(about.get("command", "")), "picture": shown}
         yield str(path.relative_to(results)), page("run.md", table=path.read_text("utf-8"), **content)
-
-
-def _title(text: str) -> str:
-    return text.partition("\n")[0].lstrip("# ")
 
 
 def _html(name: str) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from textwrap import shorten
 from typing import Any
@@ -67,7 +67,10 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
     audited = figures[0]["experiment"] == AUDIT
     theory = stated or not any(about.get("cells", 1) for about in figures)
     private = audited or (card is not None and name in card.privacy)
-    decision = _decision({one.decision for _, one in main})
+    decisions = {one.decision for _, one in main}
+    tested = decisions - {UNTESTED} or decisions
+    mixed = len(tested) > 1 and {"reproduced", MIXED} & tested
+    decision = MIXED if mixed else min(tested, key=_WORST.index)
     worst, judged = min(main, key=lambda pair: _WORST.index(pair[1].decision))
     points = {one.published for _, one in main if one.published}
     return {
@@ -90,11 +93,6 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
     }
 
 
-def _decision(kinds: Set[str]) -> str:
-    tested = kinds - {UNTESTED} or kinds
-    return MIXED if len(tested) > 1 and {"reproduced", MIXED} & tested else min(tested, key=_WORST.index)
-
-
 def _shown(decision: str, audited: bool) -> dict[str, str]:
     """Return the symbol and the word for a decision. Decisions about privacy (`audited`) have their own words."""
     symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
@@ -115,7 +113,6 @@ def _extent(main: Sequence[Judged]) -> str:
 
 
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return sentences that name missing rows, and that say why outcomes in brackets do not count."""
     readings = [(one, reading) for one in verdicts for reading in one.readings]
     groups = [group for one, reading in readings for group in one.groups(reading) if group["why"]]
     why = (f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups)
@@ -207,7 +204,6 @@ def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
 
 
 def _worst(marks: Iterable[str]) -> str:
-    """Return the worst of several outcomes; in brackets if one of the outcomes does not count."""
     found = "".join(marks)
     worst = next(mark for mark in "✗?✓○" if mark in found)
     return f"({worst})" if "(" in found else worst

@@ -65,7 +65,6 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
 
 
 def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
-    """Return the proven guarantees of a curve, with a line per view and budget."""
     given = guarantees[(guarantees["algo"] == curve.algo) & (guarantees["basis"] == "proven")]
     for key, wanted in curve.settings.items():
         if key in given and key not in ("eps", "delta", "N", "d"):
@@ -194,7 +193,6 @@ def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
 
 
 def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Count how often every algorithm is the best or not significantly worse than the best."""
     alike = [[choice["best"], *(other for other, _ in choice["alike"])] for choice in choices]
     return Counter(name for curves in alike for name in dict.fromkeys(map(_algorithm, curves)))
 
@@ -235,7 +233,6 @@ def _algorithm(curve: str) -> str:
 
 
 def _range(sums: Collection[int | None]) -> str:
-    """Write numbers of secure sums in words, such as "100 to 300". None becomes "-"."""
     known = sorted(number for number in sums if number is not None)
     ends = [" to ".join(map(str, dict.fromkeys((known[0], known[-1]))))] if known else []
     return " or ".join([*ends, *(["-"] if None in sums else [])])

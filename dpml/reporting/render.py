@@ -63,8 +63,12 @@ def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
     _relink(tokens, link)
     body = str(markdown.renderer.render(tokens, markdown.options, {}))
     body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
-    title = html.escape(text.partition("\n")[0].lstrip("# "))
-    return _environment().get_template("base.html").render(title=title, body=body, **frame)
+    return _environment().get_template("base.html").render(title=html.escape(title(text)), body=body, **frame)
+
+
+def title(text: str) -> str:
+    """Return the first heading of a page in Markdown."""
+    return text.partition("\n")[0].lstrip("# ")
 
 
 def script() -> str:

@@ -71,7 +71,6 @@ class RunTable:
         return f"{markdown(self.texts)}\n{self.caption}\n"
 
     def _latex(self) -> list[str]:
-        """Return LaTeX tables of each metric and of the proven eps, with a line per eps and a column per algorithm."""
         x = "eps" if "eps" in self.keys or not self.keys else self.keys[0]
         proven = self.summary.assign(metric="proven_eps", mean=self.summary["proven_eps"], interval=np.nan, missing=0)
         parts = [(name, self.summary[self.summary["metric"] == name]) for name in self.metrics]

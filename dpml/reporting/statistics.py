@@ -47,7 +47,6 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
 
 
 def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
-    """Summarise rows. `line` numbers the combinations of settings, and is the index of the result."""
     keys = [*settings(rows), "metric"]
     number = _by_guarantee(rows, _numbered(rows.assign(line=line), ["line", "unit", "tuned"]))
     rows = _runs(rows, number, keys)

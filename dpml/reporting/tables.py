@@ -80,9 +80,10 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     given[keys] = given[keys].map(text)
     algorithms = given.groupby(["algo", "variant"], sort=False).groups.values()
     for key in reversed(keys):  # of two settings that vary together, the first one stays
-        others = [other for other in keys if other != key]
-        for own in algorithms:
-            if given.loc[own, key].nunique() > 1 and not _depends(given.loc[own], key, others):
+        same = ["view", "basis", "budget_eps", *(other for other in keys if other != key)]
+        for own in (own for own in algorithms if given.loc[own, key].nunique() > 1):
+            worst = given.loc[own].groupby([*same, key], sort=False)["eps"].max()
+            if worst.groupby(level=same, sort=False).nunique().max() < 2:  # the eps does not depend on the setting
                 given.loc[own, key] = ""
     always = (*also, "calibration")
     keys = [key for key in keys if key in always or any(given.loc[own, key].nunique() > 1 for own in algorithms)]
@@ -97,13 +98,6 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     lines = shown[names].itertuples(index=False, name=None)
     shown.insert(len(names), "claimed", ["ε" if line in claims else "-" for line in lines])
     return shown.rename(columns=SYMBOLS)
-
-
-def _depends(guarantees: pd.DataFrame, key: str, others: Sequence[str]) -> bool:
-    """Return whether the eps of an algorithm differs with the setting `key` while the other settings are equal."""
-    same = ["view", "basis", "budget_eps", *others]
-    worst = guarantees.groupby([*same, key], sort=False)["eps"].max()
-    return bool((worst.groupby(level=same, sort=False).nunique() > 1).any())
 
 
 def short(number: float, up: bool = False) -> str:

@@ -83,8 +83,6 @@ def curve(label: str) -> str:
         return label
     settings = re.sub(r"(?<=, )\w+", lambda word: WORDS["words"].get(word[0], word[0]), found[3])
     settings = settings.replace("calibration=", "")
-    return f"{found[1]}{algorithm(found[2])}{re.sub(r'([a-z_]+[.][a-z_]+|eps|delta)=', _symbol, settings)}"
-
-
-def _symbol(key: re.Match[str]) -> str:
-    return f"{SYMBOLS.get(key[1], key[1].removeprefix('algo.'))}="
+    names = r"([a-z_]+[.][a-z_]+|eps|delta)(?==)"
+    settings = re.sub(names, lambda key: SYMBOLS.get(key[1], key[1].removeprefix("algo.")), settings)
+    return f"{found[1]}{algorithm(found[2])}{settings}"
