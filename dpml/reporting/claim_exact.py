@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.claims import Evidence, Group, NotComputedError
+from dpml.reporting.claims import Evidence, Group, NotComputedError, short
 from dpml.reporting.criteria import Comparison, exact
-from dpml.reporting.curves import text
 from dpml.reporting.statistics import settings
 
 Where = Mapping[str, Any]
@@ -46,7 +45,7 @@ def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | N
     words = {"attacked": written_below, "proven": written}.get(metric.partition("_")[0])  # down, and up
     shown = {}
     for number, (value, limit) in enumerate(zip(rows["value"], limits, strict=True)):
-        at = ", ".join(f"{key} = {text(rows[key][number])}" for key in varying)
+        at = ", ".join(f"{key} = {short(rows[key][number])}" for key in varying)
         one = exact(value, limit)
         shown[at or number] = replace(one, value=words(value, 4)) if words else one
     return [Group(metric, "", f"{most}", shown)]

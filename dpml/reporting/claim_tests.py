@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Runs, Test
+from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Runs, Test, short
 from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better, similar
-from dpml.reporting.curves import text
 from dpml.reporting.statistics import per_seed
 
 Names = Sequence[str]
@@ -189,7 +188,7 @@ def _along(
             raise NotComputedError([f"anything at {runs.columns.name} = {first:g}"])
         ends, others = [(grid[0], grid[-1])], [(grid[0], later) for later in grid[1:]]
         for x, later in {"ends": ends, "steps": pairwise(grid), "others": others}[way]:
-            label = text(later) if way == "others" else f"{text(x)} to {text(later)}"
+            label = short(later) if way == "others" else f"{short(x)} to {short(later)}"
             pairs.append(evidence.pair(block, name, name, label, runs[later], runs[x]))
     return pairs
 

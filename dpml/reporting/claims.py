@@ -15,7 +15,6 @@ from typing import Any, Literal, TypeVar
 import pandas as pd
 
 from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, is_share, scale
-from dpml.reporting.curves import text
 from dpml.reporting.statistics import settings
 from dpml.running.rows import own_columns
 
@@ -228,7 +227,7 @@ class Evidence:
                 grid = list(dict.fromkeys(x for runs in own.values() for x in runs.columns))
                 missing += [f"{name} in {block}" if grid else block for name, runs in own.items() if runs.empty]
                 for name, runs in own.items():
-                    lacks = ", ".join(text(x) for x in grid if x not in runs)
+                    lacks = ", ".join(short(x) for x in grid if x not in runs)
                     missing += [f"{name} in {block} at {self.axis(block)} = {lacks}"] if lacks and len(runs) else []
                     missing += [f"a second run of {name} in {block}"] if len(runs) == 1 else []
         if missing:
@@ -263,6 +262,11 @@ class Evidence:
         rows = self.rows if self.baselines is None else self.baselines
         rows = rows[rows["algo"].isin(("constant", *_REFERENCES))]
         return dict(rows["value"].abs().groupby([rows[key] for key in ("block", "algo", "metric")]).mean())
+
+
+def short(x: Any) -> str:
+    """Return a value of x in the short form that verdicts show."""
+    return f"{x:g}" if isinstance(x, float) else str(x)
 
 
 # ---- claims
@@ -336,4 +340,4 @@ def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
         return {}
     _, name, group, x, one = min(found, key=lambda each: each[0])
     about = {"reading": name, "block": group.block, "algorithm": group.algorithm, "against": group.against}
-    return about | {"x": text(x), "effect": one.value, "needs": one.needs}
+    return about | {"x": short(x), "effect": one.value, "needs": one.needs}

@@ -32,7 +32,7 @@ _BANDS = {"interval": "95 % intervals", "sd": "one s.d. either way"}
 
 
 def plot(rows: pd.DataFrame, folder: Path) -> list[Path]:
-    """Draw the main metrics of a run or a sweep against the setting that varies. Write figure.png and figure.svg."""
+    """Draw the main metrics of a run or a sweep against the setting that varies, as figure.png and figure.svg."""
     charts = run_charts(summarise(rows), None, None)
     return save(figure_of(charts, 3)[0], folder / "figure")
 
@@ -104,7 +104,7 @@ def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -
 
 
 def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
-    """Return the points of all panels, with the number of their panel, and which y axes are logarithmic.
+    """Return the points of all panels, and whether the y axis of each panel is logarithmic.
 
     In all panels, a curve has the same label, and a metric has the same kind of scale.
     """

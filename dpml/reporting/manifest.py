@@ -89,7 +89,7 @@ def beside(folder: Path) -> Manifest:
 
 
 def changed(path: Path, files: Any) -> bool:
-    """Return whether a file differs from its checksum in a manifest. A file without a checksum has not changed."""
+    """Return whether a file differs from its checksum in a manifest. A file without a checksum counts as unchanged."""
     known = files.get(path.name) if isinstance(files, Mapping) else None
     return known is not None and known != checksums([path])[path.name]
 

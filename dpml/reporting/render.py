@@ -77,7 +77,7 @@ def script() -> str:
 
 
 def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
-    """Return HTML that keeps only the tags that templates write. All other tags are shown as text."""
+    """Return HTML with the tags that templates write, and with all other tags as text."""
     parts = re.split(r"(<[^<>]*>)", tokens[place].content)
     return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
 
