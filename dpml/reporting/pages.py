@@ -139,7 +139,7 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
 def _subject(one: Mapping[str, str]) -> str:
     """Return the data set, the two algorithms and the x of a comparison."""
     found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
-    x = plain(one.get("x", "")).replace("nan", "")
+    x = "" if one.get("x", "nan") == "nan" else plain(one["x"])
     x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
     against = WORDS["views"].get(one["against"]) or plain(one["against"])
     compared = [algorithm(one["algorithm"]), against if one["against"] != one["algorithm"] else ""]
