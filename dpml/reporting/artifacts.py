@@ -36,10 +36,6 @@ def write(plan: Plan, base: Path) -> list[Path]:
     The rows are also written compressed, for publication (`dpml.reporting.evidence`). A calibration other than the
     published one has a second figure, such as ``base_tight.csv``. If all files exist and were made from the same cells,
     nothing is written.
-
-    Args:
-        plan: the experiment and its computed cells.
-        base: the path of the files, without a suffix.
     """
     manifest = Manifest(base.with_suffix(".json"))
     experiment = plan.experiment

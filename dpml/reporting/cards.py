@@ -135,10 +135,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that an entry of a card describes. If the entry is a list, all of its tests must hold.
-
-        Callers of the test pass the arguments `later`.
-        """
+        """Return the test that an entry of a card describes. If the entry is a list, all of its tests must hold."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]

@@ -160,11 +160,6 @@ def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
 
 def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
     """Raise UserError if a panel of an experiment names a metric, a setting or a series of points that does not exist.
-
-    Args:
-        experiment: the experiment that its file describes.
-        points: the combinations of settings in the experiment.
-        published: the points that the paper published.
     """
     settings: dict[str, set[str]] = defaultdict(set)
     metrics: dict[str, set[str]] = defaultdict(set)

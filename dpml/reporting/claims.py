@@ -322,10 +322,7 @@ class Claim:
 
 
 def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
-    """Return the comparison that decides a verdict: a failed comparison, or else an open one, or else one that holds.
-
-    It has the same outcome as its interpretation. If this holds, it is the comparison nearest to the limit. If it
-    fails, it is the comparison that fails most clearly.
+    """Return the comparison with the least slack among failed comparisons, or else among open ones, or else among all.
     """
     outcomes = {name: holds(groups) for name, groups in tested.items()}
     kind = next(kind for kind in (False, None, True) if kind in outcomes.values())

@@ -38,11 +38,7 @@ def plot(rows: pd.DataFrame, folder: Path) -> list[Path]:
 
 
 def plot_experiment(charts: Sequence[Chart], columns: int, base: Path) -> tuple[list[Path], str]:
-    """Draw the panels of an experiment, `columns` panels in a row, and write ``base.png`` and ``base.svg``.
-
-    Returns:
-        The files, and the caption.
-    """
+    """Draw an experiment's panels as ``base.png`` and ``base.svg``, and return the files and the caption."""
     figure, caption = figure_of(charts, columns)
     return save(figure, base), caption
 

@@ -122,10 +122,7 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return the number that decides a verdict, where the number was measured, and what it had to be.
-
-    For a mixed verdict the text says that the number belongs to a comparison that fails.
-    """
+    """Return the number that decides a verdict, where the number was measured, and what it had to be."""
     one = verdict.deciding
     if not one:
         lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]

@@ -242,10 +242,7 @@ def _range(sums: Collection[int | None]) -> str:
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that compares a rule for hyper-parameters with the best of a grid, chosen by private test rows.
-
-    It has a line for every eps and every algorithm that is in both blocks of the oracle, `rule` and `grid`.
-    """
+    """Return a table that compares a rule for hyper-parameters with the best of a grid, chosen by private test rows."""
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))
     own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]

@@ -101,10 +101,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def short(number: float, up: bool = False) -> str:
-    """Return a number with three digits, rounded up if `up` is true. Numbers below a million have no power of ten.
-
-    From a thousand on, a proven eps is rounded up to a whole number.
-    """
+    """Return a number with three digits, rounded up if `up` is true, and without a power of ten below a million."""
     if math.isinf(number):
         return "∞"
     if 999 < abs(number) < 1e6:
