@@ -60,8 +60,8 @@ def base_look(algo: str) -> tuple[str, str]:
 def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
     """Return the colour, marker and dashes of every curve of a figure, by the curve's label.
 
-    Up to three curves of an algorithm have shades of its colour; more curves have different colours. Algorithms with the
-    same spare colour and marker share the shades.
+    Up to three curves of an algorithm have shades of its colour; more curves have different colours. Algorithms with
+    the same spare colour and marker share the shades.
     """
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
