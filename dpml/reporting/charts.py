@@ -159,7 +159,7 @@ def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
 
 
 def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Raise UserError if a panel of an experiment names a metric, a setting or a series of points that does not exist."""
+    """Raise UserError if a panel of an experiment names a metric, a setting or a series that does not exist."""
     settings: dict[str, set[str]] = defaultdict(set)
     metrics: dict[str, set[str]] = defaultdict(set)
     for point in points:

@@ -322,7 +322,7 @@ class Claim:
 
 
 def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
-    """Return the comparison with the least slack among failed comparisons, or else among open ones, or else among all."""
+    """Return the comparison with the least slack among failed comparisons, else among open ones, else among all."""
     outcomes = {name: holds(groups) for name, groups in tested.items()}
     kind = next(kind for kind in (False, None, True) if kind in outcomes.values())
     found = [
