@@ -20,7 +20,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SLOPE_CLIP, SQUARED_DISTANCE
-from dpml.algorithms.descent.in_step import Trial, Trials, alone
+from dpml.algorithms.descent.in_step import Trial, released
 from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, sensitivity
 from dpml.arrays import Array
 from dpml.data.partition import Parties
@@ -37,8 +37,10 @@ from dpml.privacy import Budget, Problem, View, gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
 
 StepSelection = Literal["rule", "oracle", "validated", "fixed"]
-STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "oracle", "validated", "fixed")
-UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
+UNCOUNTED: dict[StepSelection, str] = {
+    "oracle": "selection by the private objective is not counted",
+    "validated": "selection by private rows held out is not counted",
+}
 """The values of `step_selection` that read private rows, which no budget accounts for."""
 
 HELD_OUT = 0.2
@@ -97,10 +99,6 @@ KINDS: dict[Sites, _Kind] = {
 
 _ROUNDS = "Theorems 1 and 3, docs/privacy/kang2019.md: all T rounds"
 _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each {:.9g}-Lipschitz{}"
-_NOT_COUNTED = {
-    "oracle": "selection by the private objective is not counted",
-    "validated": "selection by private rows held out is not counted",
-}
 
 
 @lru_cache(maxsize=1 << 12)
@@ -276,10 +274,9 @@ class NoisyDescent(
         scale = self.per_row(budget, problem, 0.0) * self.layout.sum_std(problem)
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
-    def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
-        """Return the noise per row for step sizes (S,); default: those that the release tries."""
-        steps = self.tried(budget, problem) if steps is None else steps
-        return np.array([self.per_row(budget, problem, step) for step in steps])
+    def per_rows(self, budget: Budget, problem: Problem) -> Array:
+        """Return the noise per row for every step size that the release tries, (S,)."""
+        return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
         """Return every observer's mu, for the worst step size that is tried."""
@@ -289,26 +286,22 @@ class NoisyDescent(
         ]
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
-    def argument(self, view: View, budget: Budget, problem: Problem) -> str:
-        """Return the theorem that proves the guarantee against an observer."""
-        source = _ROUNDS
-        if view in self.layout.last_iterates(problem):
-            contraction = max(self.contraction(step) for step in self.tried(budget, problem))
-            why = ": " + ("a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex")
-            source = _LAST.format(contraction, why if contraction > 1 else "")
-        return source
-
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
         """Return the proof against every observer; one who sees only last models has a smaller eps."""
-        delta = budget.require_delta(f"algo={self.name}")
-        mus = self.mus(budget, problem)
-        return {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
+        delta, last = budget.require_delta(f"algo={self.name}"), self.layout.last_iterates(problem)
+        contraction = max(self.contraction(step) for step in self.tried(budget, problem))
+        why = "a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex"
+        source = _LAST.format(contraction, f": {why}" if contraction > 1 else "")
+        return {
+            view: gaussian_proof(mu, delta, source if view in last else _ROUNDS)
+            for view, mu in self.mus(budget, problem).items()
+        }
 
     def claimed(self, view: View) -> str | None:
         return self.kind.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        return _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
+        return UNCOUNTED.get(self.step_selection)
 
     def pure(self, budget: Budget, problem: Problem) -> bool:
         return False
@@ -339,35 +332,38 @@ class NoisyDescent(
         return self.calibration == "published" and not own_noise_in_a_sum
 
     def run(self, carrier: Carrier) -> Release:
-        return alone(self.trials(carrier), self.answer)
+        return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
-    def trials(self, carrier: Carrier) -> Trials:
-        """Request the models for all step sizes, and return the release with the selected ones."""
-        parties, numbers = carrier.mechanism.parties, np.arange(len(carrier.messages[0]))
-        tried = np.tile(numbers, (len(carrier.budgets), 1))
-        if self.step_selection == "validated":
-            training, X, y = held_out(parties)
-            prepared = replace(carrier.mechanism, parties=training)
-            trial = Trial(Carrier(prepared, carrier.budgets, carrier.rng, 1, None), tried, "without those held out")
-            models = (yield trial)[:, :, 0]
-            losses = mean_loss(self.loss, X, y, models.reshape(-1, models.shape[-1])).reshape(tried.shape)
-            tried = np.argmin(losses + self.ridge(models), axis=1)[:, None]
-        last = Trial(carrier, tried, "all")
-        weights = yield last
-        best = np.zeros((len(tried), carrier.draws), dtype=np.intp)
+    def validation(self, trial: Trial) -> Trial:
+        """Return the same trial on the rows that are not held out, with one noise draw."""
+        carrier = trial.carrier
+        training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
+        return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
+
+    def best_on_held_out(self, trial: Trial, models: Array) -> NDArray[np.intp]:
+        """Return the index of the step size whose model is best on the held-out rows, (budgets, 1)."""
+        _, X, y = held_out(trial.carrier.mechanism.parties)
+        losses = mean_loss(self.loss, X, y, models.reshape(-1, X.shape[1])).reshape(trial.numbers.shape)
+        return np.argmin(losses + self.ridge(models[:, :, 0]), axis=1)[:, None]
+
+    def selected(self, trial: Trial, models: Array) -> Release:
+        """Return the release with the selected step size of every draw, given models (budgets, S, draws, d)."""
+        best = np.zeros((len(models), models.shape[2]), dtype=np.intp)
         if self.step_selection == "oracle":
-            best = np.argmin(self.objective(parties, weights), axis=1)
-        weights = np.take_along_axis(weights, best[:, None, :, None], axis=1)[:, 0]
+            best = np.argmin(self.objective(trial.carrier.mechanism.parties, models), axis=1)
+        weights = np.take_along_axis(models, best[:, None, :, None], axis=1)[:, 0]
         if self.step_selection == "fixed":
             return Release(weights)
-        return Release(weights, {"step": np.take_along_axis(last.steps, best, axis=1)})
+        return Release(weights, {"step": np.take_along_axis(trial.steps, best, axis=1)})
 
-    def answer(self, trial: Trial) -> Array:
-        """Return the models of a request. All step sizes get the same noise, multiplied by different factors."""
-        carrier = trial.carrier
-        models = np.empty((*trial.numbers.shape, carrier.draws, carrier.problem.d))
+    def trained(self, trial: Trial) -> Array:
+        """Return the models of a trial, (budgets, S, draws, d). All step sizes get the same noise directions."""
+        carrier, d = trial.carrier, trial.carrier.problem.d
+        models = np.empty((*trial.numbers.shape, carrier.draws, d))
+        weights = self.layout.model_weights(carrier.problem)
         for number, own in self.one_by_one(carrier, trial.numbers):
-            models[trial.numbers == number] = self.released(own, number)
+            last = self.descend(own, number).reshape(-1, carrier.draws, len(weights), d)
+            models[trial.numbers == number] = np.einsum("g,edgj->edj", weights, last)
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
@@ -380,12 +376,6 @@ class NoisyDescent(
                 own = Carrier(carrier.mechanism, budgets, rng, carrier.draws, carrier.observer)
             own.rng = rng if number == every[-1] else deepcopy(rng)
             yield int(number), own
-
-    def released(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models, or the average of the clients' last models: (budgets, draws, d)."""
-        last = self.descend(carrier, number).reshape(len(carrier.budgets), carrier.draws, -1, carrier.problem.d)
-        weights: Array = np.einsum("g,edgj->edj", self.layout.model_weights(carrier.problem), last)
-        return weights
 
     def descend(self, carrier: Carrier, number: int) -> Array:
         """Return the last models of all runs, (B, d); if clients run alone, those of all clients, (B, M d)."""
