@@ -4,9 +4,7 @@ It has one hidden layer of ReLU units and one output: the score of a row x is ``
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -48,85 +46,45 @@ class Models:
         return units, np.einsum("nhb,hb->nb", units, self.outer[:-1]) + self.outer[-1]
 
 
-def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float) -> Models:
-    """Return ``sum_i g_i min(1, clip/||g_i||)`` over the rows' gradients g_i, for every model; clip = inf: no clipping.
+def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float | None) -> Array:
+    """Return the sum of the rows' clipped gradients for every network, (B, size).
 
-    The single g_i are not computed. With the loss's slope s, hidden units z and backward signal ``q = v * [z > 0]``, a
-    gradient is ``s (z, 1)`` for the outer layer and ``s q (x, 1)'`` for the inner one. Its squared norm is ``s^2
-    (||z||^2 + 1 + ||q||^2 (||x||^2 + 1))``, so clipping a row's gradient means reducing its slope.
+    A row's gradient is clipped to the norm `clip`; inf: no clipping. If `clip` is None, the sum is that of the authors'
+    scripts: a gradient is divided by n^2 for n rows, and each of its four blocks is clipped to norm 1.
+
+    The gradients of single rows are not computed. With the loss's slope s, hidden units z and ``q = v * [z > 0]``, a
+    gradient is ``s (z, 1)`` for the outer weights and ``s q (x, 1)'`` for the inner weights. So clipping a gradient, or
+    one of its blocks, means reducing its slope.
     """
-
-    def part(rows: Array, labels: Array) -> Models:
-        units, slope, back = _pass(models, rows, labels, loss)
-        if math.isfinite(clip):
-            square = np.einsum("nhb,nhb->nb", units, units) + 1
-            square += np.einsum("nhb,nhb->nb", back, back) * np.einsum("nd,nd->n", rows, rows)[:, None]
+    total = PairwiseSum()
+    for some in blocks(len(y), most=min(TALL, max(64, _CACHE // models.outer.size))):
+        rows = X[some]
+        units, scores = models.scores(rows)
+        back, slope = (units > 0) * models.outer[:-1], loss.slope(scores, y[some])
+        inner = inner_bias = outer = slope
+        if clip is None:
+            slope /= len(y) ** 2
+            inside, outside = np.abs(slope) * np.sqrt(_squares(back)), np.abs(slope) * np.sqrt(_squares(units))
+            lengths = np.sqrt(np.einsum("nd,nd->n", rows[:, :-1], rows[:, :-1]))[:, None]
+            inner, inner_bias = slope / np.maximum(1, inside * lengths), slope / np.maximum(1, inside)
+            outer = slope / np.maximum(1, outside)
+        elif math.isfinite(clip):
+            square = _squares(units) + 1 + _squares(back) * np.einsum("nd,nd->n", rows, rows)[:, None]
             slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
-        return _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
-
-    return _added(part, X, y, min(TALL, max(64, _CACHE // models.outer.size)))
-
-
-def sum_of_clipped_terms(models: Models, X: Array, y: Array, loss: Loss) -> Models:
-    """Return the sum of the authors' scripts: gradients divided by n^2, each of their four blocks clipped to norm 1.
-
-    The scripts divide by the number of rows n twice, so clipping affects only blocks longer than n^2.
-    """
-
-    def part(rows: Array, labels: Array) -> Models:
-        units, slope, back = _pass(models, rows, labels, loss)
-        slope /= len(y) ** 2
-        size = np.abs(slope)
-        inside = size * np.sqrt(np.einsum("nhb,nhb->nb", back, back))
-        outside = size * np.sqrt(np.einsum("nhb,nhb->nb", units, units))
-        lengths = np.sqrt(np.einsum("nd,nd->n", rows[:, :-1], rows[:, :-1]))[:, None]
-        if max(inside.max(), outside.max(), float((inside * lengths).max())) <= 1:
-            return _sum(rows, units, back, _Slopes(slope, slope, slope, slope))
-        clipped = _Slopes(
-            outer=slope / np.maximum(1.0, outside),
-            outer_bias=slope,
-            inner=slope / np.maximum(1.0, inside * lengths),
-            inner_bias=slope / np.maximum(1.0, inside),
+        signal = (back * inner[:, None]).reshape(len(rows), -1)
+        gradient = Models(
+            (signal.T @ rows).reshape(models.inner.shape),
+            np.vstack([np.einsum("nhb,nb->hb", units, outer), slope.sum(axis=0)]),
         )
-        return _sum(rows, units, back, clipped)
-
-    return _added(part, X, y, TALL)
-
-
-def _added(part: Callable[[Array, Array], Models], X: Array, y: Array, most: int) -> Models:
-    """Return the sum of `part` over blocks of at most `most` rows with their labels."""
-    inner, outer = PairwiseSum(), PairwiseSum()
-    for some in blocks(len(y), most=most):
-        block = part(X[some], y[some])
-        inner.add(block.inner)
-        outer.add(block.outer)
-    return Models(inner.result(), outer.result())
+        if clip is None:
+            gradient.inner[..., -1] = np.einsum("nhb,nb->hb", back, inner_bias)
+        total.add(gradient.flat())
+    return total.result()
 
 
-def _pass(models: Models, X: Array, y: Array, loss: Loss) -> tuple[Array, Array, Array]:
-    """Return hidden units (n, H, B), the loss's slope (n, B), and backward signals (n, H, B)."""
-    units, scores = models.scores(X)
-    return units, loss.slope(scores, y), (units > 0) * models.outer[:-1]
-
-
-class _Slopes(NamedTuple):
-    """The loss's slopes (n, B) that multiply each block of the gradient."""
-
-    outer: Array
-    outer_bias: Array
-    inner: Array
-    inner_bias: Array
-
-
-def _sum(X: Array, units: Array, back: Array, slopes: _Slopes) -> Models:
-    """Return the sum of the rows' gradients, from hidden units and backward signals (n, H, B)."""
-    hidden, models = units.shape[1:]
-    signal = (back * slopes.inner[:, None]).reshape(len(X), -1)
-    gradient = (signal.T @ X).reshape(hidden, models, X.shape[1])
-    if slopes.inner_bias is not slopes.inner:
-        gradient[..., -1] = np.einsum("nhb,nb->hb", back, slopes.inner_bias)
-    outside = np.einsum("nhb,nb->hb", units, slopes.outer)
-    return Models(gradient, np.concatenate([outside, slopes.outer_bias.sum(axis=0, keepdims=True)]))
+def _squares(units: Array) -> Array:
+    """Return the squared norms of hidden units (n, H, B): (n, B)."""
+    return np.asarray(np.einsum("nhb,nhb->nb", units, units))
 
 
 class Adam:

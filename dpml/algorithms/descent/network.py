@@ -24,7 +24,7 @@ from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.losses import Loss
-from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.optim.network import Adam, Models, clipped_sum, score
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
 
@@ -44,14 +44,11 @@ class NetworkTerms(Terms["NetworkGradients"]):
     def total(self, *at: Any) -> Array:
         """Return the sum of gradients of networks (B, size) over the rows with the given numbers, or `ALL`."""
         flat, rows = at
-        models = Models.of(flat, self.statistic.hidden)
         X, y = self._rows
         if len(rows):
             X, y = X[rows], y[rows]
-        loss, clip = self.statistic.loss, self.statistic.clip
-        if clip is None:
-            return sum_of_clipped_terms(models, X, y, loss).flat()
-        return clipped_sum(models, X, y, loss, clip).flat()
+        of = self.statistic
+        return clipped_sum(Models.of(flat, of.hidden), X, y, of.loss, of.clip)
 
     @cached_property
     def _rows(self) -> tuple[Array, Array]:
