@@ -1,4 +1,4 @@
-"""Losses and their minimisers, without noise."""
+"""Losses, their gradients and their minimisers, without noise."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -17,10 +17,10 @@ class NotConvergedError(UserError):
 def alike(
     offsets: Index, most: Callable[[int], int] = lambda size: sys.maxsize
 ) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
-    """Yield groups whose numbers of rows differ by at most a quarter; group k has ``offsets[k]:offsets[k + 1]``.
+    """Put groups together whose numbers of rows differ by at most a quarter; group k has ``offsets[k]:offsets[k + 1]``.
 
-    Yield the numbers of the groups (b,), the places of their rows (b, n), and which of these are not padding. At most
-    ``most(n)`` groups with n rows or more are together.
+    Yield the numbers of b groups, the places of their rows (b, n), and which of these places are not padding (b, n). At
+    most ``most(n)`` groups with n rows or more are together.
     """
     sizes = np.diff(offsets)
     order = np.argsort(sizes, kind="stable")

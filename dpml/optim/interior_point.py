@@ -1,10 +1,10 @@
-"""Emulate the authors' solver on a quadratic over a box: it stops early, not always at the minimum.
+"""Emulate the solver of Imtiaz et al. 2019 on a quadratic over a box, where it may stop before the minimum.
 
-Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon` at its
-defaults. It takes d evaluations of the objective for a gradient by forward differences, and stops after 3,000
-evaluations, which is 29 steps at d = 101. The solver is not public. This emulation follows the papers that its manual
-cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and uses their constants. Gradients
-are exact, because forward differences of a quadratic have an error of only 1e-8 (the step) times the curvature.
+Imtiaz et al. used the interior-point method of MATLAB's `fmincon` at its defaults. It needs d evaluations of the
+objective for a gradient, and stops after 3,000 evaluations, which are 29 steps at d = 101. The solver is not public.
+This emulation follows the papers that its manual cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000;
+Waltz et al. 2006) and uses their constants. Its gradients are exact. Forward differences of a quadratic have an error
+of only 1e-8 (the step) times the curvature.
 """
 
 from dataclasses import dataclass, fields
@@ -28,7 +28,7 @@ _HALVINGS = 40  # the largest number of halvings of one step
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """Return the point at which the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`."""
+    """Return the point where the solver stops on a loss's quadratic expansion + lam/2 ||w||^2, (d,)."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape
@@ -37,21 +37,21 @@ def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
 
 
 def usual_start(d: int) -> Array:
-    """Return the authors' initial point: 1/sqrt(d) in every coordinate, a model of norm 1."""
+    """Return the authors' initial model, which has norm 1 and equal coordinates."""
     return np.full(d, 1 / np.sqrt(d))
 
 
 def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
-    """Return where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
+    """Return the points where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems: (B, d).
 
-    The method is primal-dual interior-point with a logarithmic barrier and damped BFGS from the identity. A step costs
-    one evaluation for each step length that is tried, and d for the next gradient; the count is checked between steps.
+    The primal-dual interior-point method has a logarithmic barrier, and damped BFGS from the identity. A step costs one
+    evaluation for each step length that is tried, and d evaluations for the next gradient.
 
     Args:
-        A: The matrices (B, d, d), symmetric, definite or not.
+        A: The symmetric matrices (B, d, d), which may be indefinite.
         b: The linear terms (B, d).
-        start: The initial point (d,) in the box; a point on the boundary is moved inside, as the solver does.
-        evaluations: The number of evaluations of the objective after which a problem stops.
+        start: The initial point (d,) in the box, which is moved inside from the boundary.
+        evaluations: The number of evaluations after which a problem stops.
     """
     stops = np.broadcast_to(np.clip(start, -_INSIDE, _INSIDE), b.shape).copy()
     state = _State.first(A, b, stops)
@@ -68,7 +68,7 @@ def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS
 
 @dataclass
 class _State:
-    """The state of the unfinished problems, one row for each."""
+    """The state of the unfinished problems; every array has a row for each problem."""
 
     number: NDArray[np.int_]
     A: Array
@@ -104,7 +104,7 @@ class _State:
         return _State(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def error(self, barrier: Array | float) -> Array:
-        """Return the largest residual of the optimality conditions of the barrier's problem, (B,)."""
+        """Return the largest residual of the optimality conditions with this barrier parameter, (B,)."""
         target = np.broadcast_to(barrier, self.used.shape)[:, None]
         off = self.gradient - self.low + self.high, self.low * (1 + self.w) - target, self.high * (1 - self.w) - target
         return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
@@ -114,7 +114,7 @@ class _State:
             self.barrier[solved] *= _FASTER
 
     def step(self) -> None:
-        """Take one step in all problems, with a line search on the barrier objective, and update the gradients."""
+        """Take one step in all problems, with a line search."""
         below, above, mu = 1 + self.w, 1 - self.w, self.barrier[:, None]
         downhill = -(self.gradient - mu / below + mu / above)
         curved = self.hessian.copy()
@@ -133,7 +133,7 @@ class _State:
         self.used += move.shape[1]
 
     def _search(self, move: Array, length: Array, decrease: Array) -> Array:
-        """Return the first of length, length/2, ... times `move` with a sufficient decrease; count evaluations."""
+        """Return `move` times the first of length, length/2, ... that decreases the barrier objective sufficiently."""
         rise, bend = np.sum(self.gradient * move, axis=1), np.sum(move * _times(self.A, move), axis=1)
         bad = np.ones(len(length), dtype=bool)
         for _ in range(_HALVINGS):
@@ -163,12 +163,11 @@ class _State:
 
 
 def _times(A: Array, v: Array) -> Array:
-    product: Array = (A @ v[..., None])[..., 0]
-    return product
+    return np.asarray((A @ v[..., None])[..., 0])
 
 
 def _solve(A: Array, b: Array) -> Array:
-    """Solve ``A x = b``, (B, d, d) and (B, d); the shortest least-squares solution if A is singular up to rounding."""
+    """Solve ``A x = b`` for A (B, d, d) and b (B, d), by least squares if A is singular."""
     try:
         return np.linalg.solve(A, b[..., None])[..., 0].astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
@@ -176,8 +175,7 @@ def _solve(A: Array, b: Array) -> Array:
 
 
 def _room(distance: Array, move: Array) -> Array:
-    """Return the longest step, at most 1, that uses at most the share `_INSIDE` of each distance: (B,)."""
+    """Return the longest step, at most 1, that uses at most the share `_INSIDE` of every distance, (B,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.where(move < 0, -_INSIDE * distance / move, 1.0)
-    longest: Array = np.minimum(1.0, steps.min(axis=1))
-    return longest
+    return np.asarray(np.minimum(1.0, steps.min(axis=1)))

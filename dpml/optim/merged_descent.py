@@ -1,12 +1,12 @@
-"""Run many noisy gradient descents on the same rows at once, with noise that is calibrated as in the papers.
+"""Run many noisy gradient descents with published noise on the same rows at once.
 
-Nothing is proven about the rounding of such runs, so rows may be reordered, equal rows merged, and blocks added in
-single precision. With ``h = tanh(x'w/2)`` a row's gradient is, for a label y = -1 or +1,
+No proof covers the rounding of these runs, so rows may be reordered, equal rows merged, and blocks added in single
+precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
 
     logistic: (h - y) x/2,      sigmoid: y (h^2 - 1) x/4.
 
-The terms without w are added only once, so equal rows are merged even if their labels differ. Rows are sorted so that
-each block has few nonzero columns, and only these columns are multiplied.
+Terms that do not depend on w are added only once, so equal rows are merged even if their labels differ. Rows are sorted
+so that each block has few nonzero columns, and only these columns are multiplied.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,9 +31,9 @@ _NOISE = 1 << 20  # noise numbers that are drawn at once
 
 @dataclass(frozen=True)
 class Block:
-    """A block of halved rows in some columns, (n, c), and the same rows times their factors, (c, n).
+    """Halved rows in some columns, (n, c), and the same rows times their factors, (c, n).
 
-    A stack of g groups has an additional first axis (g,), and all columns.
+    A stack of g groups has all columns, and an additional first axis (g,).
     """
 
     columns: Index | EllipsisType
@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Packed:
-    """The rows of one group, or of several small groups: gradients are ``sum of blocks - constant``, (d, 1)."""
+    """The rows of one group, or of several small groups; a gradient is the sum of the blocks minus `constant` (d, 1)."""
 
     groups: int | list[int]
     blocks: list[Block]
@@ -55,7 +55,8 @@ class MergedDescent:
     """The rows of G groups, for descents in which each group has its own models.
 
     Attributes:
-        squared: Whether gradients depend on h^2 instead of h.
+        parts: All groups, as stacks of small groups and single large groups.
+        squared: Whether gradients depend on h^2 (sigmoid loss) instead of h.
     """
 
     parts: list[Packed]
@@ -63,11 +64,9 @@ class MergedDescent:
 
     @classmethod
     def of(cls, loss: Loss, groups: Sequence[Group], runs: int) -> "MergedDescent":
-        """Prepare groups for the logistic or sigmoid loss and `runs` runs; small groups of similar size are stacked."""
+        """Prepare groups for the logistic or sigmoid loss, and stack small groups of similar size."""
         squared = not loss.convex
-        halves = []
-        for X, y, v in groups:
-            halves.append((X / 2, v * y / 2 if squared else v, v * y / 2 if squared else v * y))
+        halves = [(X / 2, *((v * y / 2, v * y / 2) if squared else (v, v * y))) for X, y, v in groups]
         sizes = np.array([len(y) for _, y, _ in groups])
         waiting, parts = np.argsort(sizes, kind="stable").tolist(), []
         while waiting:
@@ -83,10 +82,10 @@ class MergedDescent:
     def advance(
         self, w: Array, steps: Array, widths: Array, noise: Callable[[int], Single], lam: float, rounds: int
     ) -> None:
-        """Repeat ``w <- w - step (gradient + lam w + width z)`` for all rounds, with models w (G, d, D S), in place.
+        """Repeat ``w <- w - step (gradient + lam w + width z)`` in all rounds; models w (G, d, D S) change in place.
 
-        Runs are D noise draws for each of S step sizes: steps (D S,), widths (G, D, S). ``noise(K)`` draws the z of K
-        rounds, (K, G, d, D).
+        The runs are D noise draws for each of S step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws
+        the noise z of K rounds, (K, G, d, D).
         """
         u, decay = w / steps, 1 - lam * steps  # in these units a step subtracts plain gradients
         G, d, D = *w.shape[:2], widths.shape[1]
@@ -100,21 +99,18 @@ class MergedDescent:
                     own *= decay
                     own -= (z[..., None] * wide).reshape(own.shape)
                     own += part.constant
-                    self._descend(part.blocks, models, own)
+                    for block in part.blocks:
+                        scores = block.half @ models[block.columns]
+                        np.tanh(scores, out=scores)
+                        if self.squared:
+                            np.square(scores, out=scores)
+                        own[block.columns] -= block.scaled @ scores
                 u[part.groups] = own
         np.multiply(u, steps, out=w)
 
-    def _descend(self, blocks: list[Block], models: Single, u: Array) -> None:
-        for block in blocks:
-            scores = block.half @ models[block.columns]
-            np.tanh(scores, out=scores)
-            if self.squared:
-                np.square(scores, out=scores)
-            u[block.columns] -= block.scaled @ scores
-
 
 def _sorted(group: int, rows: Group, height: int) -> Packed:
-    """Merge equal rows of one group, sort them by their nonzero columns, and cut them into blocks of about `height`."""
+    """Merge equal rows of a group, sort them by their nonzero columns, and cut them into blocks of about `height`."""
     half, factors, constants = rows
     first, where, _ = distinct(half)
     merged, added = half[first], np.bincount(where, weights=factors)
@@ -131,7 +127,7 @@ def _sorted(group: int, rows: Group, height: int) -> Packed:
 
 
 def _stack(groups: list[int], rows: Sequence[Group]) -> Packed:
-    """Stack small groups, padded with rows of zeros."""
+    """Stack small groups, which are padded with rows of zeros."""
     most, d = max(len(half) for half, _, _ in rows), rows[0][0].shape[1]
     half = np.zeros((len(rows), most, d), np.float32)
     scaled = np.zeros((len(rows), d, most), np.float32)

@@ -1,6 +1,6 @@
-"""A small neural network, in many instances at once: scores, sums of clipped gradients, and descent.
+"""Compute scores, sums of clipped gradients, and steps of a small neural network, for many networks at once.
 
-It has one hidden layer of ReLU units and one output: the score of a row x is ``t = v'relu(U x + a) + c``.
+A network has one hidden layer of ReLU units and one output. The score of a row x is ``t = v'relu(U x + a) + c``.
 """
 
 import math
@@ -21,20 +21,20 @@ _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 @dataclass
 class Models:
-    """B networks: `inner` weights (H, B, d+1), each unit's bias last, and `outer` weights (H+1, B), bias last."""
+    """B networks of H hidden units, with `inner` weights (H, B, d+1) and `outer` weights (H+1, B), all biases last."""
 
     inner: Array
     outer: Array
 
     @classmethod
     def of(cls, flat: Array, hidden: int) -> "Models":
-        """Return models with the parameter vectors `flat` (B, size)."""
+        """Return networks with the parameter vectors `flat` (B, size) and this number of hidden units."""
         d1 = (flat.shape[1] - hidden - 1) // hidden
         inner = flat[:, : hidden * d1].reshape(len(flat), hidden, d1).transpose(1, 0, 2)
         return cls(np.ascontiguousarray(inner), np.ascontiguousarray(flat[:, hidden * d1 :].T))
 
     def flat(self) -> Array:
-        """Return the parameter vectors: (B, size)."""
+        """Return the networks' parameter vectors, (B, size)."""
         inner = self.inner.transpose(1, 0, 2)
         return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
 
@@ -88,10 +88,10 @@ def _squares(units: Array) -> Array:
 
 
 class Adam:
-    """Adam as in the authors' scripts, for parameter vectors w (B, size), which change in place.
+    """Adam as in the scripts of Imtiaz et al. 2019, which changes parameter vectors w (B, size) in place.
 
     Unlike Kingma & Ba (2015, Alg. 1), the scripts do not correct the bias of the second moment, so their first steps
-    are up to 30 times as long. They also add the small constant under the root.
+    are up to 30 times as long. The scripts also add the small constant under the root.
     """
 
     def __init__(self, w: Array, rate: float) -> None:
@@ -99,7 +99,7 @@ class Adam:
         self.rate, self.steps = rate, 0
 
     def step(self, gradient: Array) -> None:
-        """Take a step against the gradient (B, size)."""
+        """Change the parameters by one step against the gradient (B, size)."""
         self.steps += 1
         self.first *= _FIRST
         self.first += (1 - _FIRST) * gradient
@@ -109,12 +109,11 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """Return the mean loss and the accuracy of every model, (B,) each; row i stands for ``counts[i]`` rows."""
+    """Return every network's mean loss and accuracy, (B,) each. Row i stands for ``counts[i]`` rows."""
     total, right = np.zeros((2, models.outer.shape[1]))
+    counts = np.ones(len(y)) if counts is None else counts
     for rows in blocks(len(y), models.outer.size, _BLOCK):
-        weights = np.ones(len(y[rows])) if counts is None else counts[rows]
         _, scores = models.scores(X[rows])
-        total += weights @ loss.value(scores, y[rows])
-        right += weights @ correct(scores, y[rows])
-    n = len(y) if counts is None else counts.sum()
-    return total / n, right / n
+        total += counts[rows] @ loss.value(scores, y[rows])
+        right += counts[rows] @ correct(scores, y[rows])
+    return total / counts.sum(), right / counts.sum()
