@@ -43,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Packed:
-    """The rows of one group, or of several small groups; a gradient is the sum of the blocks minus `constant` (d, 1)."""
+    """The rows of one group or of several small groups; a gradient is the sum of the blocks minus `constant` (d, 1)."""
 
     groups: int | list[int]
     blocks: list[Block]
