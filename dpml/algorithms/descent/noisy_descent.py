@@ -1,11 +1,9 @@
 """Noisy gradient descent at one curator (`wang`), in a multiparty computation (`jayaraman`), or at M clients (`wddp`).
 
-Each of T rounds is ``w <- w - step (gradient + z)`` with Gaussian z. The noise is given as `per_row`: n times the
-noise_std of z in a mean over n rows. Every mu is inversely proportional to it. docs/privacy/kang2019.md has the proofs
-(Theorems 1 to 3), explains why the claim of `wddp` fails, and derives the rule for the step size ("Step sizes").
-
-With step_selection=validated, every step size is tried once on four fifths of every client's rows, and the one with the
-least mean loss on the other fifth is used on all rows. No budget accounts for this choice.
+Each of T rounds is ``w <- w - step (gradient + z)`` with Gaussian noise z. We describe the noise by `per_row`, which is
+n times the noise_std of z in a mean over n rows. Every mu is inversely proportional to `per_row`.
+docs/privacy/kang2019.md has the proofs (Theorems 1 to 3), explains why the claim of `wddp` fails, and derives the rule
+for the step size ("Step sizes").
 """
 
 import math
@@ -48,7 +46,7 @@ HELD_OUT = 0.2
 
 
 def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
-    """Return the step size for noise of standard deviation `scale` in the mean gradient, without reading rows."""
+    """Return a step size that reads no rows, for noise of standard deviation `scale` in the mean gradient."""
     most = 1 / (slopes.smoothness + lam)
     if slopes.bend:
         forgets = 1 / (lam * rounds) if lam else math.inf
@@ -60,9 +58,9 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Return four fifths of each party's rows, and the held-out X (n, d) and y (n,), rounded down.
+    """Return the parties with four fifths of their rows, and the held-out rows X (n, d) with labels y (n,).
 
-    The held-out rows are each party's last ones, a random sample because rows are in random order.
+    A party's last rows are held out; they are a random sample, because rows are in random order.
     """
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():
@@ -81,7 +79,7 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties that `sites` determines: name, claim, values of `calibrate_for` (default first), and variants."""
+    """The properties that `sites` determines; `targets` are the values of `calibrate_for`, the default first."""
 
     name: str
     claim: str
@@ -103,9 +101,8 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the mu of the last model if each round has mu = 1, but the last round `last` times the noise."""
-    noises = np.ones(rounds)
-    noises[-1] = last
+    """Return the mu of the last model, where every round has mu = 1 except the last, with `last` times the noise."""
+    noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
 
@@ -116,34 +113,37 @@ class NoisyDescent(
 ):  # fmt: skip
     """Gradient descent with Gaussian noise in every round, at one curator, in an MPC, or at M clients.
 
-    `wang`: a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). `jayaraman`: a multiparty
-    computation (MPC) adds noise that nobody knows to the mean of the parties' means (Jayaraman et al. 2018). `wddp`:
-    clients descend alone with their own noise, and a server averages their last models (Kang et al. 2019, Alg. 1).
+    In `wang`, a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). In `jayaraman`, a multiparty
+    computation (MPC) adds noise that nobody knows to the mean of the parties' mean gradients (Jayaraman et al. 2018).
+    In `wddp`, clients descend alone with their own noise, and a server averages their last models (Kang et al. 2019,
+    Alg. 1).
 
     Args:
-        loss: `logistic`; `sigmoid`, which is not convex; or `squared`, which has unbounded slopes and therefore needs
+        loss: `logistic`; `sigmoid`, which is not convex; or `squared`, whose slopes are unbounded, so that it needs
             `tight` noise with a clip.
-        calibration: `published` uses the paper's noise; `tight` the least noise proven against the observer
-            `calibrate_for`.
+        calibration: `published` uses the paper's noise; `tight` uses the least noise that is proven to protect against
+            the observer `calibrate_for`.
         sites: Where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
-        variant: `paper`: clients run all rounds alone, as the paper's text says. `synchronous`: all clients continue
-            from a secure sum after every round. `once`: as eq. (4) of the paper, this sum gets noise once, which no
-            client knows.
+        variant: With `paper`, clients run all rounds alone, as the paper's text says. With `synchronous`, all clients
+            continue from a secure sum after every round. With `once`, as in eq. (4) of the paper, noise that no client
+            knows is added once to this secure sum.
         rounds: The number of rounds T.
         noise_constant: The constant c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says
             "some constant"; the inequalities of its proof need 16.
-        step_selection: How the step size is chosen. `rule`: by a public rule (`ruled_step`). `fixed`: by `step`.
-            `oracle`: the one of `steps` with the least training objective. `validated`: the one of `steps` that is best
-            on held-out rows. The last two read private rows, which no budget accounts for.
-        step: The fixed step size; None: 1/L, with L the smoothness of the loss + lam. A number turns `rule` into
+        step_selection: How the step size is chosen. `rule` is a public rule (`ruled_step`), and `fixed` uses `step`.
+            `oracle` takes the size in `steps` with the least training objective. `validated` tries `steps` on four
+            fifths of every client's rows, and takes the size with the least mean loss on the other fifth. No budget
+            accounts for the private rows that `oracle` and `validated` read.
+        step: The fixed step size; None: 1/L, where L is the smoothness of the loss + lam. A number turns `rule` into
             `fixed`.
         steps: The step sizes that `oracle` and `validated` try.
-        calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release`: the last model, which a
-            curator publishes. `aggregate`: the secure sum of every round, with an equal share of the noise from each
-            client. `colluders`: the same, but the shares of the honest clients suffice. `client`: the noise of each
-            client suffices, even if its messages are seen. None: `release` for a curator, else `aggregate`.
-        clip: The bound G on a row's slope, for `tight` noise only; the papers do not clip. None: `defaults.SLOPE_CLIP`,
-            or no clip for the sigmoid loss.
+        calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release` sees the last model that a
+            curator publishes. `aggregate` sees the secure sum of every round, to which all clients contribute equal
+            shares of the noise. `colluders` see the same sums, but know their own shares, so the honest clients' shares
+            must suffice. `client` sees one client's messages, so every client's noise must suffice. None: `release` for
+            a curator, else `aggregate`.
+        clip: The bound G on a row's slope, for `tight` noise only, because the papers do not clip. None:
+            `defaults.SLOPE_CLIP`, or no clip for the sigmoid loss.
     """
 
     sites: Sites = "curator"
@@ -154,7 +154,8 @@ class NoisyDescent(
     steps: tuple[Annotated[float, POSITIVE], ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
     calibrate_for: View | None = None
     clip: Clip | None = None
-    ruled: tuple[str, ...] = field(init=False, default=())  # hyper-parameters that a rule has set
+    ruled: tuple[str, ...] = field(init=False, default=())
+    """The hyper-parameters that a rule has set."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -186,8 +187,6 @@ class NoisyDescent(
                 f"loss={self.loss.name} is not Lipschitz, so algo={self.name} must clip its slopes: set "
                 f"calibration=tight, for which algo.clip is {SLOPE_CLIP} by default."
             )
-
-    # Properties of the options.
 
     @property
     def kind(self) -> _Kind:
@@ -228,28 +227,26 @@ class NoisyDescent(
 
     @property
     def slopes(self) -> Slopes:
-        """The derivatives of the loss in the scores, clipped or not, from which gradients are computed."""
+        """The derivatives of the loss with respect to the scores, clipped or not."""
         return Slopes(self.loss, self.clip)
 
     @property
     def lipschitz(self) -> float:
-        """The constant G: the clip, or the loss's Lipschitz constant (logistic: 1, as in the paper; sigmoid: 1/4)."""
+        """The bound G on the slopes: the clip, or the loss's Lipschitz constant."""
         return self.slopes.lipschitz
 
     @property
     def largest(self) -> float:
-        """The paper's step size, 1/L."""
+        """The paper's step size 1/L."""
         return 1 / (self.slopes.smoothness + self.lam)
 
     def contraction(self, step: float) -> float:
-        """Return the Lipschitz constant of a round as a function of w."""
+        """Return the Lipschitz constant of a round's map from model to model with this step size."""
         least = self.lam if self.loss.convex else self.lam - self.slopes.smoothness
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
-    # Accounting.
-
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for this step and per_row = 1; a step of 0 gives that of all rounds together."""
+        """Return every observer's mu for per_row = 1 and this step size; step 0 gives the mu of all rounds together."""
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
             if view in mus:
@@ -257,7 +254,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times the noise_std in a mean of n rows: published ``G sqrt(c T ln(1/delta)) / eps``, or tight."""
+        """Return n times the noise_std in a mean of n rows, for this step size."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -279,7 +276,7 @@ class NoisyDescent(
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu, for the worst step size that is tried."""
+        """Return every observer's mu for the worst step size that the release tries."""
         runs = [
             {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
             for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
@@ -287,7 +284,7 @@ class NoisyDescent(
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proof against every observer; one who sees only last models has a smaller eps."""
+        """Return the proof against every observer. Observers who see only last models have a smaller eps."""
         delta, last = budget.require_delta(f"algo={self.name}"), self.layout.last_iterates(problem)
         contraction = max(self.contraction(step) for step in self.tried(budget, problem))
         why = "a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex"
@@ -310,7 +307,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return one noisy sum, of all rounds, for each step size that is tried."""
+        """Return one message for each step size that the release tries: the noisy sum of every round."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -319,15 +316,11 @@ class NoisyDescent(
         )
 
     def begin(self, parties: Parties, rng: Generator) -> Array:
-        """Draw a random initial model with about the norm of a row."""
         return initial_model(rng, parties.X.shape[1])
 
     @property
     def in_step(self) -> bool:
-        """Whether several releases may be computed together by `in_step`, which reorders rows.
-
-        With `tight` noise, the bound on rounding errors needs the order of the rows.
-        """
+        """Whether several releases may run together. With `tight` noise, rows must keep the order in the proof."""
         own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
         return self.calibration == "published" and not own_noise_in_a_sum
 
@@ -367,7 +360,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield every index of a step size in `numbers` (budgets, S), and a carrier for the budgets that use it."""
+        """Yield every index of a step size in `numbers` (budgets, S), with a carrier for the budgets that use it."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -378,7 +371,7 @@ class NoisyDescent(
             yield int(number), own
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of all runs, (B, d); if clients run alone, those of all clients, (B, M d)."""
+        """Return the last models of all runs, (B, d), or the last models of all clients who run alone, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
@@ -404,7 +397,10 @@ def initial_model(rng: Generator, d: int) -> Array:
 
 @dataclass(frozen=True)
 class PlainMean(Clients):
-    """Clients with equal weights, who each add noise for a mean over M times the rows of the smallest client."""
+    """Clients with equal weights in the average, who add the noise for a mean over M n_min rows.
+
+    n_min is the number of rows of the smallest client.
+    """
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
         return np.full(len(rows), 1 / (problem.M * problem.smallest))
@@ -413,13 +409,11 @@ class PlainMean(Clients):
         return math.sqrt(problem.honest if honest else problem.M) / (problem.M**2 * problem.smallest)
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round. The average has sensitivity 2G/(M n_min), and the noise of all clients."""
         client = self.of_client(problem)
         summed = sensitivity(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
         return {"release": summed, "aggregate": summed, "colluders": client, "client": client}
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the values of `Clients`. The last round has sqrt(M) times the noise of one client."""
         client = self.of_client(problem)
         average = (client, math.sqrt(problem.M))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
@@ -430,7 +424,10 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: clients descend alone with published noise, then a server averages (Kang et al., eq. 2)."""
+    """`jayaraman_local`: clients descend alone with published noise, and a server averages their last models.
+
+    This is eq. (2) of Kang et al. 2019, who attribute the method to Jayaraman et al. 2018.
+    """
 
     sites: Sites = "clients"
 
