@@ -146,7 +146,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models. Metrics are the `rounds`, the last `clip` and the `step` that were used."""
+        """Release the averaged models. The metrics are the number of `rounds`, the last `clip` and the `step`."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
         step, n, lam = steps[:, None].astype(np.float32), carrier.problem.units(self.unit), self.lam

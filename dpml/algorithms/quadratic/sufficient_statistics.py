@@ -1,8 +1,8 @@
 """Linear models from noisy X'X and X'y (`ssp`), which rounds of gradient descent may refine (`ssp_descent`).
 
-The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) by centred
-codes. With `unit=party` every party sends the mean of its rows' coefficients. Sensitivities:
-docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
+The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) are
+replaced by centred codes. With `unit=party` every party sends the mean of its rows' coefficients. The sensitivities are
+proven in docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
 """
 
 import math
@@ -81,7 +81,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise and clip of the rounds, whose step is that of Newton's method."""
+        """Return the noise and the clip of the rounds. The step is a Newton step, so the schedule has none."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)
@@ -116,7 +116,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
 
 def _inverses(A: Array, floors: Array) -> Array:
-    """Return the inverses of 2 A for A (budgets, draws, d, d), whose eigenvalues are raised to `floors` (budgets,).
+    """Return the inverses of 2 A after raising the eigenvalues of A (budgets, draws, d, d) to `floors` (budgets,).
 
     Directions without curvature are left out.
     """
