@@ -13,16 +13,14 @@ from dpml.arrays import Array
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.carriers import Prepared
 from dpml.mechanism.guarantees import no_privacy
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import fit_all, optimum
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.losses import Loss, hard_targets, mean_loss
-from dpml.privacy import Budget, Guarantee, Problem
+from dpml.privacy import Guarantee
+from dpml.program import SIMULATED, VARIANTS, Budget, Carrier, Problem, Program, Release, Sum, Variant
 
 Fixed = tuple[Array | None, Mapping[str, float]]
 """A model (d,) or None, and its metrics by name."""

@@ -17,17 +17,13 @@ from dpml.arrays import Array, Index
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, Lam, Release, Unit
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Law, Sum
-from dpml.mechanism.program import Program
+from dpml.mechanism.message import Law
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import LOCAL_TOLERANCE, TOLERANCE, fit, fit_parties
 from dpml.optim.losses import LOSSES, hard_targets, longest_minimiser, scores
 from dpml.options import POSITIVE
-from dpml.privacy import Budget, Problem
 from dpml.privacy.safe import with_slack
+from dpml.program import SIMULATED, Budget, Carrier, Lam, Minimiser, Problem, Program, Release, Sum, Unit
 
 _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 

@@ -20,19 +20,15 @@ from dpml.algorithms.defaults import TYPICAL_NORM
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import VARIANTS, Lam, Release, Variant
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective, perturbations
-from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import minimise_convex
 from dpml.optim.interior_point import stopped_model
 from dpml.optim.losses import LOSSES, Logistic, Loss, longest_minimiser, mean_loss
 from dpml.optim.quadratic import minimise_quadratic_in_ball
 from dpml.options import NOT_NEGATIVE, POSITIVE
-from dpml.privacy import Budget, Problem
 from dpml.privacy.proofs import objective_perturbation as proof
 from dpml.privacy.safe import with_slack
+from dpml.program import VARIANTS, Budget, Carrier, Lam, Minimiser, Problem, Release, Sum, Variant
 
 SMOOTHNESS = LOSSES["logistic"].smoothness  # c in the papers
 SENSITIVITY = 2.0  # the sensitivity of a sum of gradients, 2 L with L = 1

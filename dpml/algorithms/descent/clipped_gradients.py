@@ -13,16 +13,14 @@ import numpy as np
 from dpml import sums
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Unit
 from dpml.mechanism.discrete import BITS, checked, whole_steps
-from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Numbers
 from dpml.optim import gradients
 from dpml.optim.gradients import LEAST_CLIP, PartyGradients, Rows, Single
 from dpml.optim.losses import Loss, hard_targets
-from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.program import Problem, Statistic, Terms, Unit
 
 _LONGEST = 1e30  # the largest entry of a model or map for which scores are finite
 _TOGETHER = 1024  # rows that are multiplied together, so that they fit into the CPU cache in double precision

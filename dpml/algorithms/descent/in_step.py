@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from dpml.algorithms.descent.layouts import GradientMeans
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.carriers import Carrier
 from dpml.optim.gradients import Single
 from dpml.optim.merged_descent import MergedDescent
 from dpml.privacy.noise import single_gaussian
+from dpml.program import Carrier, Release
 
 
 @dataclass(frozen=True)

@@ -17,16 +17,13 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import no_privacy
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.losses import Loss
 from dpml.optim.network import Adam, Models, clipped_sum, score
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+from dpml.program import SIMULATED, VARIANTS, Carrier, Program, Release, Statistic, Sum, Terms, Variant
 
 _CHECKS = 10  # how often the training loss is evaluated during training
 

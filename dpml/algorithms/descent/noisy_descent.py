@@ -23,16 +23,13 @@ from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pool
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, Clip, Release, Rounds
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.optim.losses import Slopes, mean_loss
 from dpml.options import POSITIVE, check_choice
-from dpml.privacy import Budget, Problem, View, gdp
+from dpml.privacy import gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
+from dpml.program import SIMULATED, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Sum, View
 
 StepSelection = Literal["rule", "oracle", "validated", "fixed"]
 UNCOUNTED: dict[StepSelection, str] = {

@@ -29,18 +29,15 @@ from dpml.algorithms.perturbation import (
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Lam, Release, Rounds
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
-from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.objectives import PerturbedObjective
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
 from dpml.optim.gradients import MergedRows
 from dpml.options import POSITIVE
-from dpml.privacy import Budget, Problem, View, noise
+from dpml.privacy import noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack
+from dpml.program import Budget, Carrier, Lam, Problem, Program, Release, Rounds, Statistic, Sum, Terms, View
 
 _MOST_HALVINGS = 400  # sums of N d squares of 2^400 do not overflow
 

@@ -17,14 +17,10 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSum
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, spectral_edge
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum
-from dpml.mechanism.program import Program
 from dpml.optim.gradients import Single
 from dpml.optim.losses import LOSSES
 from dpml.options import SHARE
-from dpml.privacy import Budget, Problem
+from dpml.program import UNITS, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Statistic, Sum
 
 _HELD = 1 << 25  # numbers in the mapped rows that are in memory at once: 128 MiB
 

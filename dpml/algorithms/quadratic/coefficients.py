@@ -20,15 +20,12 @@ from scipy.optimize import brentq, minimize_scalar
 from dpml.algorithms.defaults import QUADRATIC_NORM, SPECTRAL_FLOOR
 from dpml.arrays import Array, Index, blocks
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release, Unit
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import BITS, checked, whole_steps
-from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.optim.losses import Loss, Quadratic, coded
 from dpml.optim.quadratic import minimise_floored
-from dpml.privacy import Problem
 from dpml.privacy.discrete import divide, to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.program import Carrier, Problem, Release, Statistic, Sum, Terms, Unit
 from dpml.sums import TALL, PairwiseSum
 
 

@@ -25,15 +25,12 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.interior_point import stop_in_box, usual_start
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.options import NOT_NEGATIVE, POSITIVE
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import gdp
+from dpml.program import VARIANTS, Budget, Carrier, Problem, Program, Release, Sum, Variant
 
 PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 1.0, math.sqrt(2) / 8)}
 """The published L2 sensitivities of N times (L0, L1, L2), from Secs. 4.3 and H of the paper."""

@@ -22,14 +22,11 @@ from dpml.algorithms.quadratic.coefficients import (
     quadratic_of,
 )
 from dpml.algorithms.quadratic.functional_mechanism import minimiser
-from dpml.mechanism.algorithm import VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.options import NOT_NEGATIVE, POSITIVE
-from dpml.privacy import Budget, Problem, View, gdp
+from dpml.privacy import gdp
 from dpml.privacy.safe import with_slack
+from dpml.program import VARIANTS, Budget, Carrier, Problem, Program, Release, Sum, Variant, View
 
 
 @dataclass(frozen=True)

@@ -21,13 +21,10 @@ from scipy.special import expit
 from dpml.algorithms.quadratic.coefficients import entries, polynomial
 from dpml.algorithms.quadratic.moments import NewtonMoments, Round
 from dpml.arrays import Array, Index, blocks
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import checked, whole_steps
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.program import Carrier, Problem, Release, Statistic, Sum, Terms
 from dpml.sums import TALL, PairwiseSum
 
 SHARES = (0.04, 0.04, 0.04, 0.05, 0.08, 0.35, 0.4)

@@ -24,12 +24,8 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.algorithms.quadratic.moments import Moments, noise_of
 from dpml.algorithms.quadratic.newton_sums import LAST, NewtonSums, newton_messages, newton_release
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.options import POSITIVE
-from dpml.privacy import Budget, Problem
+from dpml.program import Budget, Carrier, Problem, Program, Release, Sum
 
 
 @dataclass(frozen=True)

@@ -24,13 +24,9 @@ from dpml.algorithms.quadratic.coefficients import (
     split,
 )
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.optim.gradients import Single
 from dpml.options import POSITIVE, SHARE
-from dpml.privacy import Budget, Problem
+from dpml.program import UNITS, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Sum
 
 
 @dataclass(frozen=True)
