@@ -41,7 +41,7 @@ class Baseline:
         return no_privacy(self.unit, self.unprotected)  # type: ignore[attr-defined]
 
     def prepare(self: Any, parties: Parties, rng: Generator) -> Prepared:
-        """Check the labels. The norms of the rows may be of any size, because nothing is proven."""
+        """Check the labels but not the norms of the rows, because a baseline has no privacy proof."""
         self.loss.check_labels(parties.y)
         return Prepared(self, parties, self.begin(parties, rng))
 

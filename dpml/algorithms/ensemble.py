@@ -29,7 +29,7 @@ _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """An interpretation of Hamm et al. 2016.
+    """An interpretation of the algorithms of Hamm et al. 2016.
 
     Attributes:
         law: The distribution of the noise.
@@ -92,15 +92,15 @@ class LocalClassifiers(
         return TrustedCurator()
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """Return the published and the proven L2 sensitivity of the model to a replaced unit (row or party)."""
+        """Return the published and the proven L2 sensitivity of the model, for one replaced row or party."""
         raise NotImplementedError
 
     def minimiser(self, problem: Problem) -> Minimiser:
-        """Return the model as a statistic of all parties' rows."""
+        """Return the exact model, without noise, as a statistic of all parties' rows."""
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the model as a message, with noise of scale sensitivity/eps."""
+        """Return the message of the release, which is the model with noise of scale sensitivity/eps."""
         published, proven = self.sensitivity(problem)
         scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
         known = problem.classes > 1 or self.loss.task != "multiclass"
@@ -119,7 +119,7 @@ class LocalClassifiers(
 
 @dataclass(frozen=True)
 class MeanModel:
-    """Compute the mean of the parties' regularised models, (K d,), for models of `fit_parties`."""
+    """Compute the mean of the parties' regularised models, (K d,)."""
 
     lam: float
     sums: bool = False
@@ -314,30 +314,30 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return the model, (K d,), or models (B, K d) for seeds (B, M) of `local` classifiers."""
+        """Return one model, (K d,), or one model for each row of `seeds` (B, M) of `local` classifiers, (B, K d)."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
         return np.array([self.trained(parties, vote_shares(parties, X, *own, each)) for each in seeds])
 
     def trained(self, parties: Parties, shares: Array) -> Array:
-        """Return the model, (K d,), for the shares (n, K) of the votes."""
+        """Return the model, (K d,), that is trained on the shares (n, K) of the parties' votes."""
         X, weight = _auxiliary(parties)
         lam = self.lam / len(parties.X_auxiliary) if self.sums else self.lam
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
     def targets(self, shares: Array) -> Array:
-        """Return the shares of the votes (n, K), or the majority's labels; in a tie, +1 or the first class wins."""
+        """Return targets from the shares of the votes (n, K), which are the shares or the majority's labels."""
         if self.shared:
             return shares
         if shares.shape[1] == 1:
-            return (shares >= 0.5).astype(float)
+            return (shares >= 0.5).astype(float)  # in a tie, +1 or the first class wins
         return hard_targets(np.argmax(shares, axis=1).astype(float), shares.shape[1])
 
 
 @remembered
 def _auxiliary(parties: Parties) -> tuple[Array, Array]:
-    """Return the distinct auxiliary rows (m, d), and how often each occurs relative to all, (m,)."""
+    """Return the distinct public auxiliary rows (m, d), and the relative frequency of each row, (m,)."""
     first, _, counts = distinct(parties.X_auxiliary)
     return parties.X_auxiliary[first], counts / counts.sum()
 

@@ -38,7 +38,7 @@ RESIDUAL = 1e-4
 
 
 def solver_tolerance(N: int) -> float:
-    """Return the largest norm of the gradient at a released minimiser."""
+    """Return the largest norm of the gradient that a released minimiser may have."""
     return min(1e-9, RESIDUAL / N)
 
 
@@ -61,12 +61,12 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the norm of the minimiser for which the ridge is chosen, at most the largest possible norm."""
+    """Return the norm of the minimiser for which the ridge is chosen, `TYPICAL_NORM` or the largest possible norm."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the ridge Delta to add, and the eps that remains for the noise, for a loss of curvature c."""
+    """Return the additional ridge Delta, and the part of eps that the loss's curvature c leaves for the noise."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
@@ -83,7 +83,7 @@ def sigma_star(d: int, eps: float, delta: float) -> float:
 
 
 def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the objective of Algorithm 4 of Rajkumar & Agarwal 2012, with the published noise and ridge."""
+    """Return the perturbed objective of Rajkumar & Agarwal 2012, Alg. 4, with the published noise and ridge."""
     if math.isinf(budget.eps):
         return PerturbedObjective("gaussian", 0.0, 0.0, lam, problem.N)
     extra, left = compute_slack(budget.eps, lam, problem.N)
@@ -91,7 +91,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the objective with the least expected excess risk for a minimiser of norm `typical_norm`.
+    """Return the perturbed objective with the least expected excess risk, if the minimiser has `typical_norm`.
 
     It has the least noise that is proven for its ridge. A ridge above `free_ridge` would not reduce the noise.
     """
@@ -108,7 +108,7 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the ridge R with the least expected excess risk; 0 if every ridge needs the same noise."""
+    """Return the ridge R with the least expected excess risk, or 0 if every ridge needs the same noise."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
     if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`
@@ -119,7 +119,7 @@ def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
 def perturbed_minimisers(
     loss: Loss, parties: Parties, sent: Sequence[PerturbedObjective], eta: Array, tolerance: float | None = None
 ) -> Array:
-    """Minimise the objective of every budget for its noise eta (budgets, draws, d): (budgets, draws, d)."""
+    """Minimise the perturbed objective of every budget and noise draw eta (budgets, draws, d): (budgets, draws, d)."""
     N, ridge = len(parties.y), np.repeat([made.strength for made in sent], eta.shape[1])
     X, y, counts = parties.folded
     tilt = eta.reshape(-1, eta.shape[2]) / N
@@ -200,7 +200,7 @@ class ObjectivePerturbation(
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
-        """Return the largest beta (the least noise) that is proven to give this eps with this ridge."""
+        """Return the largest rate beta, for the least noise, that is proven to give this eps with this ridge."""
         if self.loss.lipschitz is not None:
             return proof.beta_of(eps, ridge)
         return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)

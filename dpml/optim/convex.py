@@ -77,7 +77,7 @@ def fit(
     tolerance: float = TOLERANCE,
     offset: Array | None = None,
 ) -> Array:
-    """Minimise B problems with rows X (B, n, d) and targets (B, n, K), and return the models (B, K d).
+    """Minimise B regularised logistic or softmax losses on rows X (B, n, d) with targets (B, n, K): (B, K d).
 
     Damped Newton steps optimise the K d weights or, if n < d, the coefficients of w in the span of the rows. They stop
     when the norm of the gradient is at most `tolerance`. Rows with `row_weights` 0 pad smaller problems. The `offset`
@@ -111,7 +111,6 @@ class _Problems:
     span: bool = False
 
     def inner(self, a: Array, b: Array) -> Array:
-        """Return the inner product of coordinates (B, m, K) for every problem."""
         products = np.einsum("bmk,bmk->bk", a, b)
         return products.sum(axis=1, keepdims=True) if self.softmax else products
 
@@ -140,7 +139,7 @@ class _Problems:
         return blocks(self.base.shape[1], c.shape[1] + c.shape[2])  # fits into the CPU cache
 
     def steps(self, p: Array, gradient: Array, length: Array, enough: Array) -> Array:
-        """Return the inverse Hessians times the gradients, (B, m, K).
+        """Return the Newton steps (B, m, K), which are the inverse Hessians times the gradients.
 
         If K problems share rows, conjugate gradients use one preconditioner, the Hessian at the mean curvature. A tiny
         ridge keeps steps defined if the data are separable or rank deficient.
@@ -187,7 +186,6 @@ class _Problems:
 
 
 def _softmax(t: Array) -> tuple[Array, Array]:
-    """Return ``log sum_k e^{t_k}``, (B, n, 1), and the probabilities (B, n, K) for scores t (B, n, K)."""
     top = t.max(axis=2, keepdims=True)
     e = np.exp(t - top)
     total = e.sum(axis=2, keepdims=True)
@@ -195,7 +193,6 @@ def _softmax(t: Array) -> tuple[Array, Array]:
 
 
 def _sigmoid(t: Array) -> tuple[Array, Array]:
-    """Return ``log(1 + e^t)`` and its derivative for scores t."""
     return np.maximum(t, 0) + np.log1p(np.exp(-np.abs(t))), expit(t)
 
 
@@ -254,7 +251,7 @@ def _newton(problems: _Problems, enough: Array) -> Array:
 def conjugate_gradients(
     times: Callable[[Array], Array], precondition: Callable[[Array], Array], right: Array, enough: Array
 ) -> Array:
-    """Solve the positive definite systems ``A_b s_b = right_b`` by preconditioned conjugate gradients: (B, d).
+    """Solve B positive definite systems ``A_b s_b = right_b`` by preconditioned conjugate gradients, (B, d).
 
     Args:
         times: Multiplies each A_b by one vector, (B, d) -> (B, d).
@@ -284,7 +281,7 @@ def conjugate_gradients(
 
 @remembered
 def fit_all(parties: Parties, lam: float) -> Array:
-    """Train one model on all private rows: (K d,)."""
+    """Train one regularised model on all private rows, (K d,)."""
     X, y, counts = parties.folded
     weights = None if counts is None else counts[None] / counts.sum()
     return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
@@ -293,7 +290,7 @@ def fit_all(parties: Parties, lam: float) -> Array:
 def fit_parties(
     X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
-    """Train each party's model on its own rows; yield the numbers (b,) and the models (b, K d) of b parties at a time.
+    """Train a model on each party's rows, and yield the numbers (b,) and models (b, K d) of b parties at a time.
 
     Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d), which may be a memory map, and y (N,). With `sums`,
     a party minimises the sum of its losses instead of their mean.
@@ -347,7 +344,6 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
 
 
 def _offset(loss: Logistic, y: Array) -> Array | None:
-    """Return the numbers that a margin adds to the scores of rows with labels -1 and +1, (n, 1)."""
     return -loss.shift * y[:, None] if loss.shift else None
 
 

@@ -37,12 +37,13 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that all runs share, or that every run maps in its own way. A gradient is ``common sum_i slope_i half_i``.
+    """Rows that all runs share, or that every run maps in its own way.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
         labels: The targets on which slopes depend, (..., P, h, c); None if slopes depend on scores only.
         weights: The rows' weights, at most 1, (P, h, 1); None: 1.
+        common: The factor c in a gradient ``c sum_i slope_i half_i``.
         limit: The largest slope, of all runs or of every run.
     """
 
@@ -65,7 +66,7 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Return rows X (n, d) with labels y and weights v (n,), None: 1. Slopes are clipped to [-clip, clip]."""
+        """Return rows X (n, d) with labels y (n,) and weights v (n,), whose slopes are clipped to [-clip, clip]."""
         signed = loss.task == "binary"
         half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
         targets = hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2
@@ -79,10 +80,10 @@ class Rows:
     def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
-        """Return rows that run b maps by its own matrix P_b in `maps` (runs, d, d) to ``z = P_b x / |P_b x|``.
+        """Return rows x that every run b maps to ``P_b x / |P_b x|`` by its own matrix P_b in `maps` (runs, d, d).
 
-        `rounded` is applied to z. The targets of the squared loss keep their length, so its gradient with respect to w
-        is ``2 L (L z'w - y) z`` with L = |P_b x|.
+        `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P_b x|, because its
+        gradient is ``2 L (L z'w - y) z``.
         """
         each = []
         for one in maps:
@@ -96,7 +97,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return the same rows with slopes clipped at one clip per run, (runs,)."""
+        """Return these rows with the slopes of every run clipped to the run's clip in `clip` (runs,)."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
@@ -110,7 +111,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield the numbers of some blocks, their halved rows (..., k, h, d) and their slopes (..., k, h, columns).
+        """Yield k blocks of rows at a time: their numbers, halved rows (..., k, h, d), and slopes (..., k, h, columns).
 
         There are B K columns if runs share rows, else K. At most `most` blocks are in memory.
         """
@@ -127,7 +128,7 @@ class Rows:
             yield some, half, scores
 
     def bend(self, scores: Single, labels: Single | None) -> None:
-        """Turn scores of half rows into slopes, in place."""
+        """Replace the scores of halved rows by the slopes of the loss, in place."""
         limit = self.limit
         if self.loss.task == "multiclass":
             assert labels is not None
@@ -168,7 +169,7 @@ class MergedRows:
     y: Array
 
     def sum(self, w: Array) -> Array:
-        """Return the sums of the rows' gradients at w (B, d): (B, d)."""
+        """Return the sums of the rows' gradients at models w (B, d): (B, d)."""
         long = not np.linalg.norm(w, axis=1).max() <= LONG  # also true for NaN
         return (self._plain if long else self._merged).gradient(w)
 
@@ -218,7 +219,7 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sum of the parties' clipped mean gradients at w, divided by `clip` (B,): (B, K d).
+        """Return the sum of the parties' clipped mean gradients at models w, divided by the clips, (B, K d).
 
         Also return the number of parties whose gradients were not longer than the clip, (B,).
         """
@@ -232,7 +233,7 @@ class PartyGradients:
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return each party's clipped mean gradient, (M, B, K d), and whether it was within the clip, (M, B)."""
+        """Return every party's clipped mean gradient (M, B, K d), and whether its norm was at most the clip (M, B)."""
         M = sum(len(members) for members, _, _ in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):
@@ -240,7 +241,6 @@ class PartyGradients:
         return each, below
 
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[Index, Array, NDArray[np.bool_]]]:
-        """Yield the numbers of some parties, their clipped gradients divided by the clip, and which were shorter."""
         for members, rows, sizes in self.buckets:
             for some, half, slopes in rows.parts(w):
                 gradients = products(half, slopes)
@@ -267,7 +267,7 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
 
 
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
-    """Turn scores (..., K) in place into softmax slopes ``p - e_y``, clipped to the norm `clip`.
+    """Replace scores (..., K) by the slopes ``p - e_y`` of softmax, clipped to the norm `clip`, in place.
 
     `labels` (..., K) are one-hot. A computed norm has an error of at most K + 32 roundings. Vectors are clipped to a
     norm that is smaller by this error, so that no vector is longer than the clip.
@@ -284,7 +284,7 @@ def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> N
 
 
 def below(values: Array | float, dtype: type[np.floating]) -> Single:
-    """Round positive `values` down to numbers of this type."""
+    """Round positive numbers down to the floating-point type `dtype`."""
     rounded = np.asarray(values, float).astype(dtype)
     return np.where(rounded.astype(float) <= values, rounded, np.nextafter(rounded, dtype(0)))
 
@@ -298,7 +298,6 @@ def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> 
 
 
 def _in_blocks(values: Array, dtype: type[np.floating]) -> Single:
-    """Return values (n, c) in blocks of at most `SHORT` rows, (P, h, c), padded with zeros."""
     n, width = values.shape
     count = -(-n // SHORT)
     height = -(-n // count)

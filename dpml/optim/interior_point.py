@@ -28,7 +28,7 @@ _HALVINGS = 40  # the largest number of halvings of one step
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """Return the point where the solver stops on a loss's quadratic expansion + lam/2 ||w||^2, (d,)."""
+    """Return the model (d,) where the solver stops on the quadratic expansion of a loss + lam/2 ||w||^2."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape
@@ -37,7 +37,7 @@ def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
 
 
 def usual_start(d: int) -> Array:
-    """Return the authors' initial model, which has norm 1 and equal coordinates."""
+    """Return the initial model of Imtiaz et al. 2019, which has norm 1 and equal coordinates."""
     return np.full(d, 1 / np.sqrt(d))
 
 
@@ -104,7 +104,7 @@ class _State:
         return _State(*(getattr(self, field.name)[which] for field in fields(self)))
 
     def error(self, barrier: Array | float) -> Array:
-        """Return the largest residual of the optimality conditions with this barrier parameter, (B,)."""
+        """Return the largest residual of every problem's optimality conditions with this barrier parameter, (B,)."""
         target = np.broadcast_to(barrier, self.used.shape)[:, None]
         off = self.gradient - self.low + self.high, self.low * (1 + self.w) - target, self.high * (1 - self.w) - target
         return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
@@ -114,7 +114,7 @@ class _State:
             self.barrier[solved] *= _FASTER
 
     def step(self) -> None:
-        """Take one step in all problems, with a line search."""
+        """Take one interior-point step with a line search in all problems."""
         below, above, mu = 1 + self.w, 1 - self.w, self.barrier[:, None]
         downhill = -(self.gradient - mu / below + mu / above)
         curved = self.hessian.copy()
@@ -167,7 +167,6 @@ def _times(A: Array, v: Array) -> Array:
 
 
 def _solve(A: Array, b: Array) -> Array:
-    """Solve ``A x = b`` for A (B, d, d) and b (B, d), by least squares if A is singular."""
     try:
         return np.linalg.solve(A, b[..., None])[..., 0].astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
@@ -175,7 +174,6 @@ def _solve(A: Array, b: Array) -> Array:
 
 
 def _room(distance: Array, move: Array) -> Array:
-    """Return the longest step, at most 1, that uses at most the share `_INSIDE` of every distance, (B,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.where(move < 0, -_INSIDE * distance / move, 1.0)
     return np.asarray(np.minimum(1.0, steps.min(axis=1)))

@@ -40,12 +40,12 @@ class Quadratic:
     outputs: int = 1
 
     def linear(self, y: Array) -> Array:
-        """Return c1 for labels (n,): (n,), or (n, K) for several classes."""
+        """Return the coefficients c1(y) of the linear term for labels y (n,): (n,), or (n, K) for K classes."""
         return -self.slope * (y if self.outputs == 1 else codes(y, self.outputs))
 
     @property
     def linear_bound(self) -> float:
-        """The largest norm of c1 over all labels."""
+        """The largest norm of the linear coefficient c1(y) over all labels y."""
         return self.slope * (1.0 if self.outputs == 1 else math.sqrt(1 - 1 / self.outputs))
 
 
@@ -97,7 +97,7 @@ class Loss:
 
 
 class Squared(Loss):
-    """``(y - t)^2`` for targets y in [-1, 1]. On ||w|| <= R, the gradient is bounded by 2 (1 + R)."""
+    """``(y - t)^2`` for targets y in [-1, 1]. Its gradient is unbounded, but at most 2 (1 + R) for models of norm R."""
 
     name = "squared"
     labels = "numbers in [-1, 1]"
@@ -116,8 +116,6 @@ class Squared(Loss):
 
 
 class _Signed(Loss):
-    """A loss of two classes."""
-
     labels = "the labels -1 and +1"
 
     def accepts(self, y: Array) -> bool:
@@ -140,7 +138,7 @@ class Logistic(_Signed):
 
     @property
     def quadratic(self) -> Quadratic | None:  # type: ignore[override]
-        """The expansion at 0, ``log 2 - y t/2 + t^2/8``; None with a margin."""
+        """The second-order expansion of the loss at w = 0, or None if there is a margin."""
         if self.shift:
             return None
         return Quadratic(lambda y: np.full_like(y, math.log(2.0)), slope=1 / 2, square=1 / 8)
@@ -232,7 +230,7 @@ class Slopes:
 
     @property
     def lipschitz(self) -> float:
-        """The Lipschitz constant G, which bounds the gradient of a row with norm at most 1."""
+        """The Lipschitz constant G of the clipped loss, which bounds the gradients of rows of norm at most 1."""
         bound = self.clip if self.cut else self.loss.lipschitz
         if bound is None:
             raise ValueError(f"loss={self.loss.name} has no Lipschitz constant: set a clip.")
@@ -240,12 +238,14 @@ class Slopes:
 
     @property
     def smoothness(self) -> float:
-        """The largest second derivative L in the score. At slope s, the logistic loss has ``s (1 - s)``."""
-        return self.clip * (1 - self.clip) if self.clip is not None and self.bend else self.loss.smoothness
+        """The largest second derivative L of the clipped loss with respect to the score."""
+        if self.clip is None or not self.bend:
+            return self.loss.smoothness
+        return self.clip * (1 - self.clip)  # the logistic loss has the second derivative s (1 - s) at slope s
 
     @property
     def bend(self) -> float:
-        """The product y x'w up to which a row's slope is clipped by a clip below 1/2; 0 for other clips."""
+        """The largest y x'w at which the logistic loss's slope is clipped, if the clip is below 1/2; else 0."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
@@ -295,7 +295,7 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    """Return whether each predicted class is the label y (n,), for scores (n, B), or (n, B, K) of K classes: (n, B)."""
+    """Return whether the class predicted by scores (n, B), or (n, B, K) for K classes, is the label y (n,): (n, B)."""
     if scores.ndim == 3:
         return np.argmax(scores, axis=-1) == y[:, None]
     return (scores >= 0) == (y > 0)[:, None]

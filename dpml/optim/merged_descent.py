@@ -31,7 +31,7 @@ _NOISE = 1 << 20  # noise numbers that are drawn at once
 
 @dataclass(frozen=True)
 class Block:
-    """Halved rows in some columns, (n, c), and the same rows times their factors, (c, n).
+    """A block of halved rows in some columns, (n, c), and the same rows multiplied by their factors, (c, n).
 
     A stack of g groups has all columns, and an additional first axis (g,).
     """
@@ -82,10 +82,10 @@ class MergedDescent:
     def advance(
         self, w: Array, steps: Array, widths: Array, noise: Callable[[int], Single], lam: float, rounds: int
     ) -> None:
-        """Repeat ``w <- w - step (gradient + lam w + width z)`` in all rounds; models w (G, d, D S) change in place.
+        """Run all rounds of noisy gradient descent from models w (G, d, D S), which change in place.
 
-        The runs are D noise draws for each of S step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws
-        the noise z of K rounds, (K, G, d, D).
+        A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. The runs are D noise draws for each of S
+        step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).
         """
         u, decay = w / steps, 1 - lam * steps  # in these units a step subtracts plain gradients
         G, d, D = *w.shape[:2], widths.shape[1]

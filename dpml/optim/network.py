@@ -83,7 +83,6 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float | No
 
 
 def _squares(units: Array) -> Array:
-    """Return the squared norms of hidden units (n, H, B): (n, B)."""
     return np.asarray(np.einsum("nhb,nhb->nb", units, units))
 
 
@@ -99,7 +98,7 @@ class Adam:
         self.rate, self.steps = rate, 0
 
     def step(self, gradient: Array) -> None:
-        """Change the parameters by one step against the gradient (B, size)."""
+        """Change the parameters by one step of Adam for the gradient (B, size)."""
         self.steps += 1
         self.first *= _FIRST
         self.first += (1 - _FIRST) * gradient
@@ -109,7 +108,7 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """Return every network's mean loss and accuracy, (B,) each. Row i stands for ``counts[i]`` rows."""
+    """Return every network's mean loss and accuracy, (B,) each, if row i stands for ``counts[i]`` rows."""
     total, right = np.zeros((2, models.outer.shape[1]))
     counts = np.ones(len(y)) if counts is None else counts
     for rows in blocks(len(y), models.outer.size, _BLOCK):

@@ -37,7 +37,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round slopes (n, B, K) in place to integers whose norms are at most Q (B,) <= 2^18."""
+    """Round slopes (n, B, K) in place to integer vectors of norm at most Q (B,), where Q is at most 2^18."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -51,10 +51,10 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add ``slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's number.
+    """Add the gradients ``slopes_i vectors_i`` of consecutive rows to the sums of their parties, (P, B, K, d).
 
-    Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The sums are below 2^53 multiples, so they
-    are exact in any order.
+    `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
+    sums are below 2^53 multiples, so they are exact in any order.
     """
     stop = min(start + len(vectors), int(offsets[-1]))
     first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
@@ -72,8 +72,9 @@ _SLOPE_BITS = 18  # the largest number of bits of Q
 
 @dataclass(frozen=True)
 class ClippedTerms(Terms["ClippedGradients"]):
-    """Compute sums of clipped gradients. Mapped rows stay in memory, because all rounds use the same maps."""
+    """Compute sums of clipped gradients."""
 
+    # rows with their maps, because all rounds use the same maps
     _kept: dict[str, tuple[Any, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
@@ -127,7 +128,6 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return rows.cut(clip) if self.statistic.mapped else rows
 
     def _in_clips(self, rows: Rows, w: Single, clip: Array) -> Array:
-        """Return the sum of the rows' clipped gradients at models w, divided by the clip, (B, K d)."""
         return self._cut(rows, clip).gradient(w) / clip[:, None]
 
     def _rows(self, maps: Array | None, secure: bool, rounded: bool = False) -> list[Rows]:
@@ -145,7 +145,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return found
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """Apply `engine` to the parties' mean gradients, to one run after another if rows are mapped.
+        """Return the results of `engine`, a method of `PartyGradients`, for all runs.
 
         With the squared loss, mapped rows keep their lengths, because the gradients of parties are clipped. Double
         precision keeps these gradients finite for every map.
@@ -175,7 +175,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
 
 @dataclass(frozen=True)
 class ClippedGradients(Statistic):
-    """The sum of clipped gradients at the current models, and the number of unclipped parties for an adaptive clip.
+    """The sum of clipped gradients and, if the clip is adaptive, the number of parties within the clip.
 
     Args:
         loss: logistic, softmax or squared.
@@ -209,7 +209,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the largest integer slope Q for which sums are exact; 1 with `unit=party`."""
+        """Return the largest integer slope Q with which sums over N rows are exact, or 1 with `unit=party`."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))
@@ -236,7 +236,7 @@ class ClippedGradients(Statistic):
 
 @dataclass(frozen=True)
 class LabelTerms(Terms["LabelSums"]):
-    """Compute sums of labels, or counts of labels."""
+    """Compute sums of labels -1 and +1, or counts of the rows in each class."""
 
     def total(self, *at: Any) -> Array:
         return self.each().sum(axis=0)

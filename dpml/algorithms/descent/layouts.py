@@ -103,7 +103,7 @@ class ClientNoise(Sharing):
         return views if self.secure else views | {"client": 1 / float(weights[0])}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees: one message, or the sum; colluders also know the first clients' noise."""
+        """Return what an observer sees of the clients' messages; colluders also know the first clients' noise."""
         weights = np.array(self.weights)
         each = np.diag(weights)
         known = problem.colluders if view == "colluders" else 0
@@ -135,11 +135,11 @@ class Pooled:
     secure: ClassVar[bool] = False
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round against every observer, if the observer saw that round."""
+        """Return the mu of one round against every observer who sees the noisy gradient of that round."""
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return one round's mu, and the last round's relative noise_std, for observers who see only last models."""
+        """Return one round's mu and the last round's relative noise_std, for observers who see only the last model."""
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
@@ -188,7 +188,7 @@ class Clients:
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
-        """Return the noise_std in the average of the clients' gradients, from all or only from the honest clients."""
+        """Return the noise_std in the clients' average gradient, of all clients' or only the honest clients' noise."""
         if self.published:  # equal noise, with weights N_k/N
             return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
         # the noise is proportional to 1/N_k, so all clients contribute equal noise to the weighted sum
@@ -211,7 +211,7 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return one round's mu, and the last round's relative noise_std, if clients run alone.
+        """Return one round's mu and the last round's relative noise_std, for observers of clients who run alone.
 
         The smallest client is the worst case. Other clients' noise counts in the last round only
         (docs/privacy/kang2019.md, Theorem 3).

@@ -76,11 +76,11 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties that `sites` determines; `targets` are the values of `calibrate_for`, the default first."""
+    """The properties of a noisy descent that the option `sites` determines."""
 
     name: str
     claim: str
-    targets: tuple[View, ...]
+    targets: tuple[View, ...]  # the values of calibrate_for, the default first
     variants: tuple[str, ...] = ("paper",)
 
 
@@ -98,7 +98,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the mu of the last model, where every round has mu = 1 except the last, with `last` times the noise."""
+    """Return the mu of the last model if every round has mu = 1, and the last round has `last` times the noise."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -168,7 +168,9 @@ class NoisyDescent(
                 )
             object.__setattr__(self, "step_selection", "fixed")
         if self.once and self.calibration == "tight" and self.target == "client":
-            raise UserError("algo.calibrate_for=client needs noise of each client: set another variant than once.")
+            raise UserError(
+                "algo.calibrate_for=client needs noise from each client: set algo.variant=paper or synchronous."
+            )
 
     def _set_clip(self) -> None:
         if self.clip is not None:
@@ -317,7 +319,7 @@ class NoisyDescent(
 
     @property
     def in_step(self) -> bool:
-        """Whether several releases may run together. With `tight` noise, rows must keep the order in the proof."""
+        """Whether several releases may run together, which changes the order of rows that `tight` noise assumes."""
         own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
         return self.calibration == "published" and not own_noise_in_a_sum
 
@@ -377,11 +379,11 @@ class NoisyDescent(
         return w
 
     def ridge(self, weights: Array) -> Array:
-        """Return lam/2 ||w||^2, (..., d) -> (...)."""
+        """Return the penalty lam/2 ||w||^2 of models w (..., d): (...)."""
         return self.lam / 2 * np.einsum("...j,...j->...", weights, weights)
 
     def objective(self, parties: Parties, weights: Array) -> Array:
-        """Return the mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
+        """Return the mean loss + lam/2 ||w||^2 of models w (..., d) on the private rows: (...)."""
         X, y, counts = parties.folded
         value = mean_loss(self.loss, X, y, weights.reshape(-1, weights.shape[-1]), counts)
         return value.reshape(weights.shape[:-1]) + self.ridge(weights)
@@ -394,10 +396,7 @@ def initial_model(rng: Generator, d: int) -> Array:
 
 @dataclass(frozen=True)
 class PlainMean(Clients):
-    """Clients with equal weights in the average, who add the noise for a mean over M n_min rows.
-
-    n_min is the number of rows of the smallest client.
-    """
+    """Clients with equal weights, who add the noise for a mean over M times the rows of the smallest client."""
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
         return np.full(len(rows), 1 / (problem.M * problem.smallest))

@@ -81,7 +81,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X. The public rule chooses a small share if noise hides X'X anyway."""
+        """Return the share of mu^2 for X'X, which the public rule makes small if noise hides X'X anyway."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -185,7 +185,6 @@ class WhitenedDescent(
         return np.tile(np.clip(clip, rule.clip, rule.longest).astype(np.float32), (rounds, 1))
 
     def _far(self, reach: Array, clip: Array, rounds: int, d: int) -> Array:
-        """Return the largest step that the noise allows in every round and run, (T, B)."""
         rule = self.rule
         pace = 1 + rule.growth * (2 * np.arange(rounds) / rounds - 1)
         far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds) * pace[:, None]

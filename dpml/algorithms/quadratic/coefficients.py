@@ -31,7 +31,10 @@ from dpml.sums import TALL, PairwiseSum
 
 @dataclass(frozen=True)
 class Scales:
-    """The noise_std (or Laplace scales) on N times (L0, L1, L2). If `constant` is inf, L0 is not released."""
+    """The noise_std (or Laplace scales) on N times the constant, linear and square coefficients.
+
+    If `constant` is inf, the constant coefficient is not released.
+    """
 
     constant: float
     linear: float
@@ -61,7 +64,7 @@ class Neighbours:
 
 
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
-    """Return the mu of releasing (L0, L1, L2) together, their joint L2 sensitivity after division by the noise_std.
+    """Return the mu of releasing all coefficients together, their joint L2 sensitivity divided by the noise_std.
 
     The proof: docs/privacy/imtiaz2019.md, Theorem 1.
     """
@@ -71,7 +74,7 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
 
 
 def worst_neighbours(quadratic: Quadratic, scales: Scales, d: int) -> Neighbours:
-    """Return the two rows whose coefficients differ by `joint_sensitivity`."""
+    """Return the two rows whose coefficients, divided by the noise_std, differ most."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
@@ -113,7 +116,7 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the noise on L1 and L2 for `mu` with which the gradient at models of norm `radius` has the least noise.
+    """Return the scales for `mu` with which the noise in the gradient at models of norm `radius` is least.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
     and T2 on L2. If the share of L1 in mu^2 is t times the share of L2, the best t solves a cubic. For d = 1, the
@@ -156,7 +159,7 @@ class CoefficientTerms(Terms["Coefficients"]):
 
     @cached_property
     def constant(self) -> float:
-        """The sum of c0(y) over all rows, without noise."""
+        """The sum of the constant coefficients c0(y) over all rows, without noise."""
         _, y, weights = self._rows
         constants = self.statistic.quadratic.constant(y)
         return float(constants.sum() if weights is None else weights @ constants)
@@ -256,7 +259,7 @@ class Coefficients(Statistic):
         return (self._before(d) + d * d,)
 
     def _before(self, d: int) -> int:
-        """Return how many noise numbers are drawn for L0 and L1."""
+        """Return how many noise numbers are drawn for the constant and the linear coefficients."""
         return 1 + self.classes * d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
@@ -322,7 +325,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return a loss as a polynomial of the score, which for several classes is the squared loss of their codes."""
+    """Return a loss, or for several classes the squared loss of their codes, as a quadratic polynomial."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -336,7 +339,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return L1 (..., K d) and L2 + lam/2 I (..., d, d), given noisy sums (..., k) over `count` rows or parties."""
+    """Return the linear coefficients (..., K d) and the square coefficients + lam/2 I (..., d, d) from noisy sums."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -364,7 +367,7 @@ def draws_together(d: int) -> int:
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the noise on L1 and L2 for `mu` that is best for models of this norm; None: a typical norm."""
+    """Return the scales for `mu` that are best for models of this norm; None: a typical norm."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
@@ -381,7 +384,7 @@ def spectral_edge(d: int, variance: float = 0.5) -> float:
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the minimisers after raising the eigenvalues of A to at least `SPECTRAL_FLOOR` times `edges`."""
+    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A to at least `SPECTRAL_FLOOR` times `edges`."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 

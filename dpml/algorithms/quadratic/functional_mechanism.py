@@ -105,7 +105,7 @@ class FunctionalMechanism(
         return TrustedCurator() if self.sites == "curator" else TrustedCurator(("release", "client"))
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the noise_std on N times the coefficients (L0, L1, L2)."""
+        """Return the noise_std on N times the constant, linear and square coefficients."""
         if math.isinf(budget.eps):
             return Scales(math.inf if self.tight else 0.0, 0.0, 0.0)
         if self.tight:

@@ -24,7 +24,7 @@ _NO_NOISE = 1e-12  # replaces a noise_std of 0 in the weights of rounds
 
 @dataclass(frozen=True)
 class Estimated:
-    """Coefficients and their covariances.
+    """Estimated regression coefficients and their covariances.
 
     Attributes:
         coefficients: The coefficients, (d,).
@@ -59,7 +59,7 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: Array, noise: float) -> "Curvature":
-        """Return the decomposition of a matrix (d, d) with this noise_std on its diagonal."""
+        """Return the eigendecomposition of a symmetric matrix (d, d) with this noise_std on its diagonal."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
         floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
@@ -75,7 +75,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The sum of the projections on the eigenvectors, with weights from 0 (not raised) to 1."""
+        """The projection on the eigenvectors with raised eigenvalues, weighted by the raised share (0 to 1)."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -86,9 +86,10 @@ def _longest(d: int) -> float:
 
 
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
-    """Return the covariance of ``e - E a``, (d, d), for a = `along` (d,) (docs/privacy/inference.md, Theorem 2).
+    """Return the covariance (d, d) of ``e - E a`` for a noise vector e, a noise matrix E and the vector a = `along`.
 
-    The noise vector e has the noise_std `vector`, and the symmetric noise matrix E has `matrix` on its diagonal.
+    The noise_std of e is `vector`, and the noise_std on the diagonal of the symmetric E is `matrix`
+    (docs/privacy/inference.md, Theorem 2).
     """
     isotropic = vector**2 + matrix**2 * (along @ along) / 2
     return isotropic * np.eye(len(along)) + matrix**2 / 2 * np.outer(along, along)
@@ -137,7 +138,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return `widening` times the noise_std of a message on the diagonal of X'X and on X'y."""
+    """Return a message's noise_std on the diagonal of X'X and on X'y, multiplied by `widening`."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 
@@ -182,7 +183,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The number of rows in the sums of the last two rounds, or in the smaller sum."""
+        """The number of rows in the sums of the last two rounds, the smaller number if parties dropped out."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:
@@ -220,14 +221,14 @@ class NewtonMoments:
 
 
 def plain(sums: Any) -> Any:
-    """Return sums as plain values for the file of a model."""
+    """Return noisy sums as lists and numbers, for the file of a model."""
     if isinstance(sums, Moments | NewtonMoments | Round):
         return {name: plain(of) for name, of in vars(sums).items()}
     return sums.tolist() if isinstance(sums, np.ndarray) else sums
 
 
 def moments_of(content: Mapping[str, Any]) -> Moments | NewtonMoments:
-    """Return the sums that `plain` turned into plain values."""
+    """Return noisy sums from the lists and numbers in the file of a model."""
 
     def arrays(sums: Mapping[str, Any]) -> dict[str, Any]:
         return {name: np.array(of, dtype=float) if isinstance(of, list) else float(of) for name, of in sums.items()}

@@ -42,7 +42,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2  # the multiples of this number are evenly spre
 
 @dataclass(frozen=True)
 class NewtonTerms(Terms["NewtonSums"]):
-    """Compute sums of gradients, Hessians and meats over the parties' rows."""
+    """Compute sums of gradients, Hessians and squared slopes over the parties' rows."""
 
     def total(self, *at: Array) -> Array:
         return self._real(slice(None), *at)
@@ -98,7 +98,7 @@ def _slopes(X: Array, y: Array, models: Array) -> Array:
 
 
 def _packed(X: Array, s: Array, most: float) -> Array:
-    """Return the sums of gradient, Hessian and meat in one vector, for slopes s (n,) with |s| <= `most`."""
+    """Return the sums of gradients, Hessians and squared slopes in one vector, for slopes s (n,) with |s| <= `most`."""
     size, where = np.abs(s), entries(X.shape[1])
     hessian, meat = (((weights[:, None] * X).T @ X)[where] for weights in (size * (most - size), s * s))
     return np.concatenate([s @ X, hessian, meat])
@@ -141,7 +141,7 @@ class NewtonSums(Statistic):
 
 
 def newton_messages(mu: float) -> tuple[Sum, ...]:
-    """Return the noisy sums of all rounds. After division by `UNITS`, their sensitivity is 2 (Theorem 3)."""
+    """Return the noisy sums of all rounds, which have the sensitivity 2 after division by `UNITS` (Theorem 3)."""
     return tuple(Sum(NewtonSums(), 2.0, 2.0 / (math.sqrt(share) * mu), UNITS) for share in SHARES)
 
 

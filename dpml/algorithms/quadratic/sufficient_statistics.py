@@ -77,7 +77,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise and the clip of the rounds. The step is a Newton step, so the schedule has none."""
+        """Return the noise and the clip of the rounds, whose steps are Newton steps."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)
