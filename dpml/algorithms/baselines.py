@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.random import Generator
 
 from dpml.algorithms.ensemble import LocalClassifiers, check_local, drawn_seeds, vote_shares
 from dpml.arrays import Array
-from dpml.data.partition import Parties, remembered
+from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
 from dpml.mechanism.carriers import Prepared
@@ -18,7 +18,7 @@ from dpml.mechanism.guarantees import no_privacy
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import fit_all, optimum
 from dpml.optim.interior_point import stopped_model
-from dpml.optim.losses import Loss, hard_targets, mean_loss
+from dpml.optim.losses import hard_targets, mean_loss
 from dpml.privacy import Guarantee
 from dpml.program import SIMULATED, VARIANTS, Budget, Carrier, Problem, Program, Release, Sum, Variant
 
@@ -142,32 +142,18 @@ class Individual(Baseline, LocalClassifiers):
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv needs test rows, but dataset={parties.data.name} has none.")
-        sums = self.reading.sums
-        if self.local is None:
-            return None, {"accuracy": _accuracy(parties, self.loss, self.lam, sums)}
-        seeds = drawn_seeds(parties, rng)
-        return None, {"accuracy": accuracy(parties, self.loss, self.lam, sums, self.local, seeds)}
-
-
-def accuracy(
-    parties: Parties, loss: Loss, lam: float, sums: bool, local: Sequence[Any] | None = None, seeds: Any = ()
-) -> float:
-    """Return the mean test accuracy of the parties' classifiers."""
-    y = parties.data.y_test
-    first, where, _ = distinct(parties.data.X_test)
-    shares = vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
-    right = hard_targets(y, shares.shape[1])
-    agree = right * shares if loss.task == "multiclass" else right * shares + (1 - right) * (1 - shares)
-    return float(agree.sum()) / len(y)
-
-
-@remembered
-def _accuracy(parties: Parties, loss: Loss, lam: float, sums: bool) -> float:
-    return accuracy(parties, loss, lam, sums)
+        first, where, _ = distinct(parties.data.X_test)
+        seeds = () if self.local is None else drawn_seeds(parties, rng)
+        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.reading.sums, self.local, seeds)[where]
+        right = hard_targets(parties.data.y_test, shares.shape[1])
+        agree = right * shares
+        if shares.shape[1] == 1:  # the other share votes for -1
+            agree += (1 - right) * (1 - shares)
+        return None, {"accuracy": float(agree.sum()) / len(right)}
 
 
 @dataclass(frozen=True)
-class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=("paper",), **SIMULATED):
+class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=(), **SIMULATED):
     """`constant`: the same prediction for every row, the mean target or the most frequent class. It has no privacy.
 
     An algorithm that uses features should be better. The reported loss is the least loss of a constant score. A
@@ -184,11 +170,7 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
     name: ClassVar[str] = "constant"
     linear: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        if self.variant != "paper":
-            replace(self, variant="paper")  # checks the other options
-        else:
-            super().__post_init__()
+    variant: str = "paper"
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
         metrics = {"loss": self._least_loss(parties.y)}
