@@ -350,20 +350,12 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
     return packed[..., max(0, square - classes * d) : square] / count, A
 
 
-# Matrix entries per budget that are drawn at once. Constant, so that the noise does not depend on the list of budgets.
-_BLOCK = 1 << 18
-
 SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
 """A function that minimises ``w'Aw + b'w``, given A (budgets, draws, d, d), b (budgets, draws, d), and approximately
 the largest eigenvalue of the noise in A, (budgets,). It returns the models, and whether there was no minimum, (budgets,
 draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, K, d)."""
-
-
-def draws_together(d: int) -> int:
-    """Return the number of noisy matrices (d, d) per budget that are in memory at once."""
-    return max(1, _BLOCK // d**2)
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:

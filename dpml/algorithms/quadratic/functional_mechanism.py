@@ -18,7 +18,6 @@ from dpml.algorithms.quadratic.coefficients import (
     Minimise,
     Scales,
     coefficients_sum,
-    draws_together,
     minimised,
     raised_to_floor,
     split,
@@ -81,6 +80,7 @@ class FunctionalMechanism(
     ridge: Annotated[float, NOT_NEGATIVE] = 1.25
 
     proof: ClassVar[str] = SOURCE
+    matrices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -119,9 +119,6 @@ class FunctionalMechanism(
         scales = self.scales(budget, problem)
         of = Coefficients(self.loss, constant=math.isfinite(scales.constant), last=self.sites == "last")
         return (coefficients_sum(of, scales, problem.d),)
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         return minimised(carrier, self.lam, minimiser(self.variant, self.tight, self.ridge))

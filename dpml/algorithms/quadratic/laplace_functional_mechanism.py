@@ -17,7 +17,6 @@ from dpml.algorithms.quadratic.coefficients import (
     Coefficients,
     Scales,
     coefficients_sum,
-    draws_together,
     minimised,
     quadratic_of,
 )
@@ -56,6 +55,7 @@ class LaplaceFunctionalMechanism(
     """
 
     name: ClassVar[str] = "dpfm"
+    matrices: ClassVar[bool] = True
     published_variants: ClassVar[bool] = True
 
     variant: Variant = "paper"
@@ -152,9 +152,6 @@ class LaplaceFunctionalMechanism(
             return "the authors' scripts"
         of = "Zhang et al. 2012, as in Imtiaz et al. 2019, Secs. 4.1 and H"
         return of if self.calibration == "published" else None
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         # off the diagonal: 2 if mirrored, 1 for the mean of two numbers of variance 2, 1/2 for Gaussian noise

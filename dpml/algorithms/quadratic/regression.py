@@ -15,7 +15,6 @@ import numpy as np
 from dpml.algorithms.quadratic.coefficients import (
     Coefficients,
     Scales,
-    draws_together,
     joint_sensitivity,
     polynomial,
     raised_to_floor,
@@ -43,6 +42,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
 
     name: ClassVar[str] = "regression"
     proof: ClassVar[str] = "Theorems 1 and 3, docs/privacy/inference.md"
+    matrices: ClassVar[bool] = True
 
     radius: Annotated[float | None, POSITIVE] = None
 
@@ -59,9 +59,6 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
         wider = max(1.0, joint / mu)  # with a single feature, y'y is not free and needs more noise
         units = tuple(wider * unit for unit in (free, scales.linear, scales.square, scales.square))
         return (Sum(of, joint / wider, 1.0, units),)
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         if self.loss.name == "logistic":

@@ -17,7 +17,6 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.quadratic.coefficients import (
     Coefficients,
     coefficients_sum,
-    draws_together,
     minimised,
     polynomial,
     spectral_edge,
@@ -43,6 +42,7 @@ class SufficientStatistics(
 
     name: ClassVar[str] = "ssp"
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/sufficient_statistics.md"
+    matrices: ClassVar[bool] = True
 
     radius: Annotated[float | None, POSITIVE] = None
 
@@ -51,9 +51,6 @@ class SufficientStatistics(
         of = Coefficients(self.loss, unit=self.unit, classes=max(least, self.loss.outputs(problem.classes)))
         scales = split(of, problem.d, self.target_mu(budget, problem, of), self.radius)
         return (coefficients_sum(of, scales, problem.d),)
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         return minimised(carrier, self.lam)
@@ -71,6 +68,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
     name: ClassVar[str] = "ssp_descent"
     proof: ClassVar[str] = "Theorem 3, docs/privacy/clipped_descent.md"
+    matrices: ClassVar[bool] = True
 
     budget_share: Annotated[float, SHARE] = 0.3
     rounds: Rounds | None = None
@@ -90,9 +88,6 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
         mu = math.sqrt(self.budget_share) * self.target_mu(budget, problem, of)
         statistics = coefficients_sum(of, split(of, problem.d, mu, None), problem.d)
         return statistics, schedule.message(ClippedGradients(self.loss, self.unit, schedule.clip))
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
