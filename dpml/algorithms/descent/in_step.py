@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dpml.algorithms.descent.layouts import GradientMeans
 from dpml.arrays import Array
 from dpml.optim.gradients import Single
-from dpml.optim.merged_descent import MergedDescent
+from dpml.optim.merged_descent import descend, merged
 from dpml.privacy.noise import single_gaussian
 from dpml.program import Carrier, Release
 
@@ -87,8 +87,8 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
         steps.append(np.tile(trial.steps.ravel(), draws))
         starts.append(np.broadcast_to(trial.carrier.start[:, None], (len(groups), d, draws * S)))
     w, runs, step = np.concatenate(starts, axis=2), [len(each) for each in steps], np.concatenate(steps)
-    noise, rows = _noise(carriers, len(groups)), MergedDescent.of(algorithm.loss, groups, sum(runs))
-    rows.advance(w, step, np.concatenate(widths, axis=1), noise, algorithm.lam, algorithm.rounds)
+    loss, noise, width = algorithm.loss, _noise(carriers, len(groups)), np.concatenate(widths, axis=1)
+    descend(merged(loss, groups, sum(runs)), loss, w, step, width, noise, algorithm.lam, algorithm.rounds)
     found = []
     for trial, own in zip(trials, np.split(w, np.cumsum(runs)[:-1], axis=2), strict=True):
         weights = trial.carrier.algorithm.layout.model_weights(trial.carrier.problem)
