@@ -29,8 +29,8 @@ _NOISE = 1 << 20  # noise numbers that are drawn at once
 
 
 Block = tuple[Index | slice, Single, Single]
-"""The indices of some columns (c,), halved rows of g groups in these columns, (g, n, c), and the rows multiplied by their
-factors, (g, c, n)."""
+"""The indices of some columns (c,), halved rows of g groups in these columns, (g, n, c), and the rows multiplied by
+their factors, (g, c, n)."""
 
 
 class Merged(NamedTuple):

@@ -64,10 +64,11 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float | No
         inner = inner_bias = outer = slope
         if clip is None:
             slope /= len(y) ** 2
-            inside, outside = np.abs(slope) * np.sqrt(_squares(back)), np.abs(slope) * np.sqrt(_squares(units))
+            size = np.abs(slope)
+            inside = size * np.sqrt(_squares(back))
             lengths = np.sqrt(np.einsum("nd,nd->n", rows[:, :-1], rows[:, :-1]))[:, None]
             inner, inner_bias = slope / np.maximum(1, inside * lengths), slope / np.maximum(1, inside)
-            outer = slope / np.maximum(1, outside)
+            outer = slope / np.maximum(1, size * np.sqrt(_squares(units)))
         elif math.isfinite(clip):
             square = _squares(units) + 1 + _squares(back) * np.einsum("nd,nd->n", rows, rows)[:, None]
             slope *= clip / np.maximum(clip, np.abs(slope) * np.sqrt(square))
