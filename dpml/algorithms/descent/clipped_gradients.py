@@ -81,14 +81,14 @@ class ClippedTerms(Terms["ClippedGradients"]):
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             return packed(self.statistic, *self._of_parties(PartyGradients.clipped_sums, w, clip, maps))
-        (rows,) = self._rows(maps, secure=False)
-        return self._in_clips(rows, w, clip)
+        (rows,) = self._rows(maps, clip, secure=False)
+        return rows.gradient(w) / clip[:, None]
 
     def each(self, *at: Any) -> Array:
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             return packed(self.statistic, *self._of_parties(PartyGradients.clipped, w, clip, maps))
-        return np.array([self._in_clips(rows, w, clip) for rows in self._rows(maps, secure=True)])
+        return np.array([rows.gradient(w) / clip[:, None] for rows in self._rows(maps, clip, secure=True)])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         w, clip, maps = self._about(at)
@@ -97,13 +97,13 @@ class ClippedTerms(Terms["ClippedGradients"]):
             whole = checked(to_integers(each, BITS, 1.0), 1 << BITS)
             parts: Integers = packed(self.statistic, whole, below.astype(np.int64) << BITS)
             return parts if secure else parts.sum(axis=0)[None]
-        (rows,), K = self._rows(maps, secure=False, rounded=True), self.statistic.classes
+        (rows,), K = self._rows(maps, clip, secure=False, rounded=True), self.statistic.classes
         runs = [slice(None)] if maps is None else [slice(b, b + 1) for b in range(len(w))]
         offsets = self.parties.offsets if secure else np.array([0, len(self.parties.y)])
         d = self.parties.X.shape[1]
         total = np.zeros((len(offsets) - 1, len(w), K, d))
         scale = (resolutions * (rows.common / 2 / clip)).astype(np.float32)[:, None]
-        for some, half, slopes in self._cut(rows, clip).parts(w):
+        for some, half, slopes in rows.parts(w):
             start, count = some.start * half.shape[-2], half.shape[-3] * half.shape[-2]
             own = zip(runs, half.reshape(-1, count, d), slopes.reshape(len(runs), count, -1, K), strict=True)
             for b, vectors, of_runs in own:
@@ -124,13 +124,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         d = self.parties.X.shape[1]
         return w, clip.astype(float), None if maps is None else maps.reshape(-1, d, d)
 
-    def _cut(self, rows: Rows, clip: Array) -> Rows:
-        return rows.cut(clip) if self.statistic.mapped else rows
-
-    def _in_clips(self, rows: Rows, w: Single, clip: Array) -> Array:
-        return self._cut(rows, clip).gradient(w) / clip[:, None]
-
-    def _rows(self, maps: Array | None, secure: bool, rounded: bool = False) -> list[Rows]:
+    def _rows(self, maps: Array | None, clip: Array, secure: bool, rounded: bool = False) -> list[Rows]:
         """Return the rows of each party if `secure`, else all rows; `rounded` rows are on the grid of integers."""
         of, parties = self.statistic, self.parties
 
@@ -142,7 +136,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
 
         owners = [parties.of(k) for k in range(parties.problem.M)] if secure else [slice(None)]
         found: list[Rows] = self._remembered(f"{secure} {rounded}", maps, lambda: [made(own) for own in owners])
-        return found
+        return found if maps is None else [rows.cut(clip) for rows in found]
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
         """Return the results of `engine`, a method of `PartyGradients`, for all runs.
