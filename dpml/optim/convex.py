@@ -218,7 +218,7 @@ def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array |
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, enough: Array) -> Array:
-    """Return coordinates (B, m, K) whose gradients have norms of at most `enough`, (B, K) or (B, 1)."""
+    """Take Newton steps until every gradient's norm is at most `enough`, and return the coordinates (B, m, K)."""
     c = np.zeros_like(problems.linear)
     value, gradient, p = problems.at(c)
     for _ in range(_STEPS):

@@ -97,7 +97,7 @@ class Loss:
 
 
 class Squared(Loss):
-    """``(y - t)^2`` for targets y in [-1, 1]. Its gradient is unbounded, but at most 2 (1 + R) for models of norm R."""
+    """``(y - t)^2`` for targets y in [-1, 1], with gradients of norm at most 2 (1 + R) for models of norm R."""
 
     name = "squared"
     labels = "numbers in [-1, 1]"

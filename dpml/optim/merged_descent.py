@@ -45,7 +45,7 @@ class Merged(NamedTuple):
 
 
 def merged(loss: Loss, groups: Sequence[Group], runs: int) -> list[Merged]:
-    """Prepare groups for descents on the logistic or sigmoid loss, and stack small groups of similar size."""
+    """Prepare groups of rows for descents on the logistic or sigmoid loss, and stack small groups of similar size."""
     halves = [(X / 2, *((v, v * y) if loss.convex else (v * y / 2, v * y / 2))) for X, y, v in groups]
     sizes = np.array([len(y) for _, y, _ in groups])
     waiting, parts = np.argsort(sizes, kind="stable").tolist(), []

@@ -169,7 +169,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
 
 @dataclass(frozen=True)
 class ClippedGradients(Statistic):
-    """The sum of clipped gradients and, if the clip is adaptive, the number of parties within the clip.
+    """The sum of clipped gradients and, if the clip is adaptive, the number of gradients that are not clipped.
 
     Args:
         loss: logistic, softmax or squared.

@@ -306,7 +306,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return one message for each step size that the release tries: the noisy sum of every round."""
+        """Return one message for each step size, which describes the noisy sum of every round."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -327,7 +327,7 @@ class NoisyDescent(
         return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
     def validation(self, trial: Trial) -> Trial:
-        """Return the same trial on the rows that are not held out, with one noise draw."""
+        """Return the trial's gradient descents on the rows that are not held out, with one noise draw."""
         carrier = trial.carrier
         training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)

@@ -116,7 +116,7 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the scales for `mu` with which the noise in the gradient at models of norm `radius` is least.
+    """Return the noise scales for `mu` that add the least noise to the gradient at models of norm `radius`.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
     and T2 on L2. If the share of L1 in mu^2 is t times the share of L2, the best t solves a cubic. For d = 1, the
@@ -359,7 +359,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the scales for `mu` that are best for models of this norm; None: a typical norm."""
+    """Return the noise scales for `mu` that are best for models of this norm, or of a typical norm (None)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
