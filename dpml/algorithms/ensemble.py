@@ -29,17 +29,11 @@ _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """An interpretation of the algorithms of Hamm et al. 2016.
-
-    Attributes:
-        law: The distribution of the noise.
-        sums: Whether sums of losses are minimised instead of means.
-        binary: Whether the sensitivities for two classes are used for K classes.
-    """
+    """An interpretation of the algorithms of Hamm et al. 2016."""
 
     law: Law = "l2_laplace"
-    sums: bool = False
-    binary: bool = False
+    sums: bool = False  # whether sums of losses are minimised instead of means
+    binary: bool = False  # whether K classes get the sensitivities for two classes
 
 
 READINGS: Mapping[str, NoiseReading] = {
@@ -210,9 +204,6 @@ def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
     return np.asarray(classifier.fit(X, y).predict(X_new))
 
 
-TAIL = 0.05  # the probability with which the noise, or the sample of rows, violates a risk bound
-
-
 @dataclass(frozen=True)
 class Vote(LocalClassifiers):
     """`vote`: a model that is trained on public auxiliary rows, labelled by the majority votes of the parties' models.
@@ -345,6 +336,9 @@ def _auxiliary(parties: Parties) -> tuple[Array, Array]:
 @remembered
 def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
     return vote_shares(parties, _auxiliary(parties)[0], lam, sums)
+
+
+TAIL = 0.05  # the probability with which the noise, or the sample of rows, violates a risk bound
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:

@@ -181,7 +181,7 @@ class ObjectivePerturbation(
             return 0.0, 0.0
         if self.variant == "authors":
             return 2 / eps, 0.0
-        if self.calibration == "tight":
+        if self.tight:
             ridge = max(N * self.lam, self.ridge(eps, problem.d))
             return 1 / self.beta(eps, ridge), max(0.0, ridge / N - self.lam)
         extra, left = compute_slack(eps, self.lam, N, self.loss.smoothness)

@@ -154,7 +154,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         """Return the standard deviation of the noise in the sum of a round with `rows` rows."""
         if math.isinf(budget.eps):
             return 0.0
-        if self.calibration == "tight":
+        if self.tight:
             return self.sensitivity() * math.sqrt(self.epochs) / self.target_mu(budget, problem)
         believed = 1 / rows if self.variant == "authors" else self.sensitivity()
         if self.sites == "independent":

@@ -167,7 +167,7 @@ class NoisyDescent(
                     f"algo.step has no effect with algo.step_selection={self.step_selection}: set algo.step=null."
                 )
             object.__setattr__(self, "step_selection", "fixed")
-        if self.once and self.calibration == "tight" and self.target == "client":
+        if self.variant == "once" and self.tight and self.target == "client":
             raise UserError(
                 "algo.calibrate_for=client needs noise from each client: set algo.variant=paper or synchronous."
             )
@@ -178,7 +178,7 @@ class NoisyDescent(
                 raise UserError(f"algo.clip of algo={self.name} needs calibration=tight: published noise has no clip.")
             if not self.loss.convex:
                 raise UserError(f"algo.clip needs loss=logistic or loss=squared, not loss={self.loss.name}.")
-        elif self.calibration == "tight" and self.loss.convex:
+        elif self.tight and self.loss.convex:
             object.__setattr__(self, "clip", SLOPE_CLIP)
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
@@ -204,10 +204,6 @@ class NoisyDescent(
         assert self.calibrate_for is not None  # __post_init__ sets it
         return self.calibrate_for
 
-    @property
-    def once(self) -> bool:
-        return self.variant == "once"
-
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
         if self.sites != "clients":
             return None
@@ -215,12 +211,12 @@ class NoisyDescent(
 
     @property
     def layout(self) -> Layout:
-        if self.sites == "clients" and not self.once:
-            secure = self.calibration == "tight" and self.target != "client"
+        if self.sites == "clients" and self.variant != "once":
+            secure = self.tight and self.target != "client"
             synchronous = secure or self.variant == "synchronous"
             return Clients(self.lipschitz, self.calibration == "published", self.target, synchronous, secure)
         visible: tuple[View, ...] = ("release", "aggregate", *(("colluders",) if self.sites != "curator" else ()))
-        if self.sites != "clients" and self.calibration == "tight" and self.target == "release":
+        if self.sites != "clients" and self.tight and self.target == "release":
             visible = ("release",)
         return Pooled(self.lipschitz, visible, by_party=self.sites == "mpc")
 
@@ -257,7 +253,7 @@ class NoisyDescent(
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
-        if self.calibration == "tight":
+        if self.tight:
             return self.unit_mus(step, problem)[self.target] / gdp.mu_of(budget.eps, delta)
         return self.lipschitz * math.sqrt(self.noise_constant * self.rounds * math.log(1 / delta)) / budget.eps
 
@@ -428,7 +424,7 @@ class LocalRounds(NoisyDescent):
     sites: Sites = "clients"
 
     def __post_init__(self) -> None:
-        if self.calibration == "tight":
+        if self.tight:
             raise UserError(
                 f"algo={self.name} has published noise only: for tight noise, set algo=jayaraman or algo=wddp."
             )
