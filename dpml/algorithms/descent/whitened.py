@@ -1,8 +1,8 @@
 """Gradient descent on clipped gradients of privately whitened rows (`wdgd`).
 
 A share of mu^2 is spent on a noisy X'X, a second share on the labels, and the rest on sums of clipped gradients. Rows
-are multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md has the
-guarantee (Theorem 4) and the rules for clips and steps, which depend on n mu/d and read no rows.
+are multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md, Theorem 4,
+has the guarantee. The rules for clips and steps (`defaults.WhitenedRule`) depend on n mu/d and read no rows.
 """
 
 import math
