@@ -6,6 +6,8 @@ single precision: the scores ``X W``, and the gradient ``X'S`` from the slopes S
 
     logistic, u = y x:  h - 1, h = tanh(u'w/2)      squared:  x'w/2 - y/2
     sigmoid, u = y x:   h^2 - 1                     softmax:  p - e_y, a column for every class
+
+The last bits of a sum may depend on the number of models, because BLAS may add in another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -119,8 +119,8 @@ def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scal
     """Return the noise scales for `mu` that add the least noise to the gradient at models of norm `radius`.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
-    and T2 on L2. If the share of L1 in mu^2 is t times the share of L2, the best t solves a cubic. For d = 1, the
-    best t is below 1/2.
+    and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
+    best t solves a cubic. For d = 1, mu^2 / B is another function of t, and the best t is below 1/2.
     """
     if radius > LONGEST:
         raise UserError(f"algo.radius must be at most {LONGEST:g}, got {radius:g}.")
