@@ -149,7 +149,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of all rounds, with the scale of the sum's (`tight`) or of one party's noise."""
+        """Return the noisy sums of all rounds, where published noise has the scale of one party's noise."""
         constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0
