@@ -8,8 +8,9 @@ from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE, own_options
 from dpml.config.words import word_of
 from dpml.data.csv.column_bounds import WRITTEN
-from dpml.data.csv.columns import ColumnProfile, Date, Number
+from dpml.data.csv.columns import Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
+from dpml.data.csv.profile import ColumnProfile
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.files import to_json, write_atomically

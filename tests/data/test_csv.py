@@ -16,7 +16,8 @@ from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
 from dpml.data.csv import reading
-from dpml.data.csv.columns import Number, profile_of
+from dpml.data.csv.columns import Number
+from dpml.data.csv.profile import profile_of
 from dpml.data.preprocess import norms, private_note
 from dpml.data.sets import csv as csv_rows
 from dpml.data.sets.csv import CSV

@@ -1,30 +1,16 @@
 """Describe a file: how a run reads it, what may be wrong, and which values lie outside public ranges."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from dpml.arrays import Array
 from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN
-from dpml.data.csv.columns import (
-    COMMA,
-    GROUPED,
-    WORDS_FOR_MISSING,
-    ColumnKind,
-    ColumnProfile,
-    Date,
-    Kinds,
-    Number,
-    profile_of,
-    with_commas,
-    with_unit,
-)
+from dpml.data.csv.columns import ColumnKind, Date, Kinds, Number
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.reading import Columns, CsvFile, FileColumn, open_file, read
+from dpml.data.csv.profile import ColumnProfile, gap_words, hint, profile_of, with_commas
+from dpml.data.csv.reading import COMMA, Columns, CsvFile, open_file, read
 from dpml.data.info import Range
 from dpml.data.sets.csv import CSV, read_columns, roles
 from dpml.errors import UserError
@@ -158,13 +144,6 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
     return {"low": kind.shown(float(low)), "high": kind.shown(float(high))}
 
 
-# ---- possible problems
-
-
-_NUMBERS_FOR_MISSING = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
-_FEW = 20
-"""The largest number of values of a column that may each determine a class."""
-
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
     """Return the options that probably read the file as meant, and a sentence for each changed option."""
@@ -182,80 +161,12 @@ def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
         options = replace(options, decimal="comma")
         file = open_file(options.paths["rows"], options.written)
         words_only = [replace(column, file=file) for column in words_only]
-    words = {text: column.name for column in words_only for text in _gaps(column)}
+    words = {text: column.name for column in words_only for text in gap_words(column)}
     if words:
         options = replace(options, na=(*options.na, *words))
         names, texts = _quoted(list(dict.fromkeys(words.values()))), _quoted(list(words))
         sentences.append(f"{names}: numbers, and {texts}, read as missing (dataset.na=[{','.join(words)}]).")
     return options, tuple(sentences)
-
-
-def _gaps(column: FileColumn) -> list[str]:
-    """Return the words for a missing value in a column that contains only numbers and such words."""
-    words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
-    likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
-    return likely if len(likely) == len(words) < len(column.texts) else []
-
-
-def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
-    """Return what may be wrong with a column that can be a feature, and the option that repairs it."""
-    if profile.problem:
-        return ""
-    cells, name = _cells(column), profile.name
-    values = np.unique(cells[~np.isnan(cells)])
-    if y is not None and labels is not None and _tells(cells, y, labels):
-        return f"predicts the label exactly: is it the label under another name? dataset.drop=[{name}]"
-    if isinstance(profile.kind, Number):
-        return _number_hint(profile, cells, values)
-    if isinstance(profile.kind, Date):
-        return f"dates: write {{unit: days, low: ..., high: ..., format: '{profile.kind.form}'}} in a bounds file"
-    if unit := with_unit(column):
-        return f"numbers with a unit, such as {unit!r}? write numbers only"
-    folded = {value.lower() for value in profile.values}
-    likely = [value for value in profile.values if value.lower() in WORDS_FOR_MISSING]
-    if likely:
-        return f"{likely[0]!r} is a category; dataset.na=[{likely[0]}] makes it a missing value"
-    if profile.levels and len(folded) < len(profile.values):
-        return "values that differ in capitals only are different categories"
-    if any(GROUPED.fullmatch(value) for value in profile.values):
-        return "numbers with grouped digits? write 1000 instead of 1,000"
-    return ""
-
-
-def _cells(column: FileColumn) -> Array:
-    return column.cells() if column.is_number else column.rows(range(len(column.texts)))
-
-
-def _number_hint(profile: ColumnProfile, cells: Array, values: Array) -> str:
-    n = len(cells)
-    whole = bool(np.all(values == np.round(values)))
-    another = not profile.missing and len(values) == n > 2 and whole
-    if another and profile.high - profile.low == n - 1:
-        return f"row numbers? dataset.drop=[{profile.name}]"
-    if another and n > _FEW and re.search(r"(^|[_ ])(id|nr|no|key|code|number)$|Id$|ID$", profile.name):
-        return f"a different number in every row: an identifier? dataset.drop=[{profile.name}]"
-    for number, rest in ((profile.low, values[1:]), (profile.high, values[:-1])):
-        low, high = (rest[0], rest[-1]) if len(rest) > 1 else (np.nan, np.nan)
-        alone = low >= 0 > number or high * 3 < number if low >= 0 else False
-        if number in _NUMBERS_FOR_MISSING and alone:
-            return f"is {number:g} a missing value? dataset.na=[{number:g}]"
-    return ""
-
-
-def _tells(cells: Array, y: Array, labels: Labels) -> bool:
-    """Return whether a column determines the label: by few values, by a threshold, or linearly."""
-    known = ~np.isnan(cells) & ~np.isnan(y)
-    x, y = cells[known], y[known]
-    if len(x) < _FEW or np.ptp(x) == 0 or np.ptp(y) == 0:
-        return False
-    if labels.task == "regression":
-        return bool(abs(np.corrcoef(x, y)[0, 1]) > 1 - 1e-9)
-    pairs = np.unique(np.column_stack([x, y]), axis=0)
-    values = len(np.unique(x))
-    if values <= _FEW:
-        return len(pairs) == values
-    ends = sorted((x[y == label].min(), x[y == label].max()) for label in np.unique(y))
-    return all(before[1] < after[0] for before, after in pairwise(ends))
 
 
 def _quoted(names: Sequence[str]) -> str:

@@ -7,6 +7,7 @@ pandas would read the cells of other rows.
 import codecs
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -34,9 +35,15 @@ MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": "."}
 SEPARATORS = (",", ";", "\t", "|")
 """The separators that are recognised if none is set."""
 
+_WORDS = "na|n.a.|n/a|k.a.|none|nil|null|nan|missing|unknown|not known|not available|unbekannt|keine angabe|inconnu"
+WORDS_FOR_MISSING = frozenset(f"{_WORDS}|-|--|---|.|..|#n/a|#value!|#div/0!".split("|"))
+"""Texts, in lower case, that probably stand for a missing value."""
+
+COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
+"""Numbers with a decimal comma."""
+
 _UTF8 = "utf-8-sig"
 _START = 1 << 16  # bytes at the start of a file that decide the separator
-_ROWS = 1 << 16  # rows in memory as text at a time
 
 # from 3.1 on pandas always reads a number to the nearest float, as Python does
 _EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
@@ -170,10 +177,18 @@ class FileColumn:
         """Raise UserError if any row is `wrong`, (n,); the message says that the first such value is `what`."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}.")
+            hint = mend(self.texts[self.codes[row]]) if self.plain is None else ""
+            raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}{hint}.")
 
 
 Columns = Mapping[str, FileColumn]
+
+
+def mend(text: str) -> str:
+    """Return the option, in brackets, that probably makes a text readable; empty if there is none."""
+    if COMMA.fullmatch(text):
+        return " (dataset.decimal=comma reads it)"
+    return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
 
 
 def open_file(path: Path, written: Dialect) -> CsvFile:
@@ -197,69 +212,56 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names`: those in `text` as texts, the others as numbers if they contain no words.
+    """Read the columns `names`: the columns in `text` as texts, the others as numbers if they contain no words.
 
-    Both paths parse numbers to the same bits, so that a word in one row does not change another row's value.
+    A number has the same bits in both forms, so that a word in one row does not change another row's value.
     """
     for name in names:
         if name not in file.names:
             raise UserError(f"{file.path} must have a column {name!r}: {nearest(name, file.names)}")
     with _readable(file.path):
         try:
-            numbers = _numbers(file, [name for name in names if name not in text])
-            texts = _texts(file, [name for name in names if name not in numbers])
+            frame = _frame(file, text)
+            words = {*text, *(name for name in names if frame[name].dtype.kind not in "iuf")}
+            if not words <= {*text}:  # pandas has read words such as TRUE as booleans: read these columns as texts
+                del frame
+                frame = _frame(file, words)
         except (pd.errors.ParserError, UnicodeError) as error:
             if file.is_text:
                 check(file.path, file.written)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-    return {name: numbers[name] if name in numbers else texts[name] for name in names}
+    return {name: (_text_column if name in words else _number_column)(file, name, frame.pop(name)) for name in names}
 
 
-def _numbers(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
-    parts: dict[str, list[Array]] = {name: [] for name in names}
-    for rows in _frames(file, {}) if names else ():
-        for name in [*parts]:
-            if rows[name].dtype.kind in "iuf":
-                parts[name].append(rows[name].to_numpy(dtype=float) + 0.0)  # -0.0 becomes 0.0, as for integers
-            else:
-                del parts[name]
-    gaps = list(file.written.gaps)
-    found = {name: np.concatenate(parts.pop(name) or [np.empty(0)]) for name in [*parts]}
-    for cells in found.values() if gaps else ():
-        cells[np.isin(cells, gaps)] = np.nan
-    return {name: FileColumn(file, name, plain=cells) for name, cells in found.items()}
-
-
-def _texts(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
-    # read in chunks, as texts take much memory
-    places: dict[str, dict[Any, int]] = {name: {} for name in names}
-    codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
-    for rows in _frames(file, dict.fromkeys(names, object)) if names else ():
-        for name, place in places.items():
-            cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
-            numbers, values = pd.factorize(cells)  # the code of a missing value is -1
-            known = [place.setdefault(value, len(place)) for value in values.tolist()]
-            codes[name].append(np.array([*known, -1], dtype=np.int32)[numbers])
-    # `pop` frees the parts of each column as soon as it is built
-    return {name: _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name))) for name in names}
-
-
-def _frames(file: CsvFile, kinds: Mapping[str, type]) -> Iterator[pd.DataFrame]:
+def _frame(file: CsvFile, text: Collection[str]) -> pd.DataFrame:
     if not file.is_text:
-        yield _parquet(file.path)
-        return
-    written, names = file.written, list(file.names)
-    how: dict[str, Any] = {"sep": written.separator, "encoding": written.codec, "header": 0, "names": names}
-    how |= {"index_col": False, "skipinitialspace": True, "decimal": written.decimal, "low_memory": False}
+        return _parquet(file.path)
+    written = file.written
     words = [text for text in written.na if _float(text) is None]  # with -999, pandas would also read -999.0 as missing
-    how |= {"na_values": [*MISSING, *words], "keep_default_na": False, "dtype": kinds, **_EXACT}
-    with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, **how) as reader:
-        checked = False
-        for rows in reader:
-            if not checked and bool(rows.iloc[:, -1].isna().any()):  # pandas fills rows that are too short
-                check(file.path, written)
-                checked = True
-            yield rows
+    with open_raw(file.path) as raw:
+        frame = pd.read_csv(
+            raw, sep=written.separator, encoding=written.codec, header=0, names=list(file.names), index_col=False,
+            skipinitialspace=True, decimal=written.decimal, low_memory=False, na_values=[*MISSING, *words],
+            keep_default_na=False, dtype=dict.fromkeys(text, object), **_EXACT,
+        )  # fmt: skip
+    if frame.iloc[:, -1].isna().any():  # pandas fills rows that are too short
+        check(file.path, written)
+    return frame
+
+
+def _number_column(file: CsvFile, name: str, values: "pd.Series[Any]") -> FileColumn:
+    cells = values.to_numpy(dtype=float) + 0.0  # -0.0 becomes 0.0, as for integers
+    cells[np.isin(cells, list(file.written.gaps))] = np.nan
+    return FileColumn(file, name, plain=cells)
+
+
+def _text_column(file: CsvFile, name: str, values: "pd.Series[Any]") -> FileColumn:
+    numbers, different = pd.factorize(values)  # the number of a missing value is -1
+    stripped = [str(value).rstrip() for value in different.tolist()]
+    texts = sorted({*stripped} - {*MISSING, *file.written.na})
+    place = {text: code for code, text in enumerate(texts)}
+    codes = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
+    return FileColumn(file, name, codes[numbers], tuple(texts))
 
 
 @contextmanager
@@ -268,15 +270,6 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except (OSError, EOFError) as error:
         raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-
-
-def _column(file: CsvFile, name: str, codes: Codes, values: list[Any]) -> FileColumn:
-    missing = {*MISSING, *file.written.na} if file.is_text else set()
-    stripped = [str(value).rstrip() for value in values]
-    texts = sorted(set(stripped) - missing)
-    place = {text: number for number, text in enumerate(texts)}
-    places = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
-    return FileColumn(file, name, places[codes], tuple(texts))
 
 
 def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:

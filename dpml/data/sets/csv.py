@@ -16,8 +16,9 @@ from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.data.csv.columns import Kinds, as_text, features_of, matrix, profile_of
+from dpml.data.csv.columns import Kinds, as_text, features_of, matrix
 from dpml.data.csv.labels import Labels, find_labels, to_labels
+from dpml.data.csv.profile import profile_of
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, sha256
 from dpml.data.info import Column, Range
