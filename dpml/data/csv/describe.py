@@ -144,7 +144,6 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
     return {"low": kind.shown(float(low)), "high": kind.shown(float(high))}
 
 
-
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
     """Return the options that probably read the file as meant, and a sentence for each changed option."""
     file = open_file(options.paths["rows"], options.written)
