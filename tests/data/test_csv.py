@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
 from dpml.data.csv import reading
-from dpml.data.csv.columns import Number
+from dpml.data.csv.columns import ColumnKind
 from dpml.data.csv.profile import profile_of
 from dpml.data.preprocess import norms, private_note
 from dpml.data.sets import csv as csv_rows
@@ -288,7 +288,7 @@ def test_types_and_values_come_back(tmp_path, cells):
     if all(map(is_number, present)):
         assert found.kind.name == "number"
         values = [np.nan if cell is None else float(cell) for cell in cells]
-        np.testing.assert_array_equal(Number().cells(column), values)
+        np.testing.assert_array_equal(ColumnKind("number").cells(column), values)
         return
     assert [None if code < 0 else column.texts[code] for code in column.codes] == cells
     words = {cell.lower() for cell in present}

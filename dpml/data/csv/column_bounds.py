@@ -14,25 +14,14 @@ classes: ["<=50K", ">50K"]                 # the labels -1 and +1, or 0, 1, ...,
 label: income                              # options of dataset=csv (`READING`); typed options override them
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpml.data.csv.columns import (
-    ISO,
-    Boolean,
-    Category,
-    ColumnKind,
-    Date,
-    Kinds,
-    Number,
-    as_text,
-    day_of,
-    features_of,
-    range_content,
-)
+from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, Kinds, as_text, day_of, features_of, range_content
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
 from dpml.files import read_mapping
@@ -75,7 +64,8 @@ class ColumnBounds:
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
         """Return bounds for columns that are numbers in a range, or categories."""
-        kinds = {name: Number(each) if isinstance(each, Range) else Category(each) for name, each in columns.items()}
+        names: dict[type, Any] = {Range: "number", tuple: "category"}
+        kinds = {name: ColumnKind(names[type(each)], each) for name, each in columns.items()}
         return cls(path, kinds, classes, target)
 
     @property
@@ -90,7 +80,7 @@ class ColumnBounds:
 
     def kind_of(self, feature: str) -> str:
         """Return the name of a feature's kind; a mark of missing values is boolean."""
-        return self.kinds[feature].name if feature in self.kinds else Boolean.name
+        return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
         """Say what replaces missing values in each column; the step `impute` uses the middle of the range."""
@@ -192,28 +182,27 @@ def _kind(statement: Any) -> ColumnKind:
         statement = statement["values"] if statement.keys() == {"values"} else statement
     if more.get("missing", "indicator") != "indicator":
         raise UserError(f"missing must be indicator, got {more['missing']!r}.")
-    kind: ColumnKind
     if statement == "boolean":
-        kind = Boolean()
+        kind = ColumnKind("boolean", ZERO_ONE)
     elif isinstance(statement, dict) and statement.get("unit") == "days":
         form = statement.get("format", ISO)
         if not isinstance(form, str) or (form != ISO and "%" not in form):
             raise UserError(f"format must be iso or a pattern such as '%d.%m.%Y', got {form!r}.")
-        kind = Date(_range(statement, _day, ("unit", "format")), form=form)
+        kind = ColumnKind("date", _range(statement, _day, ("unit", "format")), form=form)
     elif isinstance(statement, dict):
-        kind = Number(_range(statement, _number, ("log",)))
+        kind = ColumnKind("number", _range(statement, _number, ("log",)))
     else:
-        kind = Category(_values(statement))
+        kind = ColumnKind("category", _values(statement))
     fill = _fill(kind, more["fill"]) if "fill" in more else None
     return replace(kind, fill=fill, indicator="missing" in more)
 
 
 def _fill(kind: ColumnKind, value: Any) -> float:
-    if isinstance(kind, Category):
+    if kind.name == "category":
         if _text(value) not in kind.values:
             raise UserError(f"fill must be one of the column's values, got {value!r}.")
         return float(kind.values.index(_text(value)))
-    number = _day(value) if isinstance(kind, Date) else _number(value)
+    number = _day(value) if kind.name == "date" else _number(value)
     if isinstance(kind.column, Range) and not kind.column.low <= number <= kind.column.high:
         raise UserError(f"fill must be within the column's range, got {value!r}.")
     return number
@@ -237,7 +226,7 @@ def _number(value: Any) -> float:
 
 def _day(value: Any) -> float:
     day = day_of(value)
-    if day is None:
+    if math.isinf(day):
         raise UserError(f"{value!r} is not a date: write it as 2024-12-31.")
     return day
 

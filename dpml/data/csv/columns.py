@@ -1,9 +1,9 @@
-"""The kinds of a column (numbers, booleans, categories, dates), and how each turns texts into a feature."""
+"""The kinds of a column (numbers, booleans, categories, dates), and how each kind turns texts into a feature."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, ClassVar
+from typing import Any, Literal
 
 import numpy as np
 
@@ -13,132 +13,80 @@ from dpml.data.info import Column, Range
 
 BOOLEANS = {"false": 0.0, "no": 0.0, "true": 1.0, "yes": 1.0}
 
+ZERO_ONE = Range(0, 1)
+
 ISO = "iso"
-"""The form 2024-12-31, with or without a time of day."""
+"""The form of dates such as 2024-12-31, with or without a time of day."""
 
 _START = datetime(1970, 1, 1)
-_ZERO_ONE = Range(0, 1)
-
-
-# ---- kinds
 
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """How the texts of a column become a feature. A row's feature never depends on other rows.
+    """How the texts of a column become a feature. The feature of a row never depends on other rows.
+
+    A category becomes its index in the list of values, and an unknown category becomes -1. A date becomes the number of
+    days since 1970-01-01.
 
     Attributes:
         column: The range or the values of the feature; None: the range of the rows.
         fill: The number that replaces a missing value; None: missing values stay missing.
         indicator: Whether a second feature marks missing values.
+        form: The pattern of dates for `strptime`, or `iso`.
     """
 
-    name: ClassVar[str]
-    is_text: ClassVar[bool] = True
+    name: Literal["number", "boolean", "category", "date"]
     column: Column | None = None
     fill: float | None = None
     indicator: bool = False
+    form: str = ISO
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the column must be read as texts."""
+        return self.name in ("category", "date")
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values of a category."""
+        return self.column if isinstance(self.column, tuple) else ()
 
     def cells(self, column: FileColumn) -> Array:
         """Return a number for every row (n,), NaN for a missing value; raise UserError at an invalid value."""
-        raise NotImplementedError
+        if self.name == "category":
+            place = {value: float(code) for code, value in enumerate(self.values)}
+            return column.rows([place.get(text, -1.0) for text in column.texts])
+        expected = {"number": "no number", "date": f"not a date of the form {self.form}"}
+        cells = column.rows(days(column.texts, self.form)) if self.name == "date" else column.cells(np.inf)
+        if self.name == "boolean" and column.texts:
+            words = column.rows([BOOLEANS.get(text.lower(), np.inf) for text in column.texts])
+            cells = np.where(np.isinf(cells), words, cells)
+        wrong = np.isinf(cells) if self.name in expected else ~np.isnan(cells) & ~np.isin(cells, (0.0, 1.0))
+        column.refuse(wrong, expected.get(self.name, "not true or false, yes or no"))
+        return cells
 
     def shown(self, value: float) -> Any:
         """Return a value of the feature as a bounds file writes it."""
+        if self.name == "date":
+            return iso(value)
+        if self.name == "category":
+            return self.values[int(value)]
         return int(value) if float(value).is_integer() else value
 
     def content(self) -> Any:
         """Return the column's entry in a bounds file."""
+        statement: Any = "boolean" if self.name == "boolean" else list(self.values)
+        if isinstance(self.column, Range) and self.name == "number":
+            statement = range_content(self.column)
+        elif isinstance(self.column, Range) and self.name == "date":
+            ends = {"low": iso(self.column.low), "high": iso(self.column.high)}
+            cut = {"edges": [iso(edge) for edge in self.column.edges]} if self.column.edges else {}
+            statement = {"unit": "days", **ends, "format": self.form, **cut}
         more = {} if self.fill is None else {"fill": self.shown(self.fill)}
         more |= {"missing": "indicator"} if self.indicator else {}
-        statement = self.statement()
         if not more:
             return statement
         return (statement if isinstance(statement, dict) else {"values": statement}) | more
-
-    def statement(self) -> Any:
-        """Return `content` without the keys for missing values."""
-        assert isinstance(self.column, Range)
-        return range_content(self.column)
-
-
-@dataclass(frozen=True)
-class Number(ColumnKind):
-    """Numbers."""
-
-    name = "number"
-    is_text = False
-
-    def cells(self, column: FileColumn) -> Array:
-        cells = column.cells(np.inf)
-        column.refuse(np.isinf(cells), "no number")
-        return cells
-
-
-@dataclass(frozen=True)
-class Boolean(ColumnKind):
-    """Words for false and true, or 0 and 1."""
-
-    name = "boolean"
-    is_text = False
-    column: Column | None = _ZERO_ONE
-
-    def cells(self, column: FileColumn) -> Array:
-        cells = column.cells(np.inf)
-        if column.plain is None:
-            words = column.rows([BOOLEANS.get(text.lower(), np.inf) for text in column.texts])
-            cells = np.where(np.isinf(cells), words, cells)
-        wrong = ~np.isnan(cells) & ~np.isin(cells, (0.0, 1.0))
-        column.refuse(wrong, "not true or false, yes or no")
-        return cells
-
-    def statement(self) -> str:
-        return "boolean"
-
-
-@dataclass(frozen=True)
-class Category(ColumnKind):
-    """Categories: each text becomes its index in `values`; an unknown text becomes -1."""
-
-    name = "category"
-
-    @property
-    def values(self) -> tuple[str, ...]:
-        assert isinstance(self.column, tuple)
-        return self.column
-
-    def cells(self, column: FileColumn) -> Array:
-        place = {value: float(number) for number, value in enumerate(self.values)}
-        return column.rows([place.get(text, -1.0) for text in column.texts])
-
-    def shown(self, value: float) -> str:
-        return self.values[int(value)]
-
-    def statement(self) -> list[str]:
-        return list(self.values)
-
-
-@dataclass(frozen=True)
-class Date(ColumnKind):
-    """Dates, as days since 1970; `form` is the `strptime` pattern of the texts, or `iso`."""
-
-    name = "date"
-    form: str = ISO
-
-    def cells(self, column: FileColumn) -> Array:
-        found = days(column.texts, self.form)
-        cells = column.rows(np.where(np.isnan(found), np.inf, found).tolist())
-        column.refuse(np.isinf(cells), f"not a date of the form {self.form}")
-        return cells
-
-    def shown(self, value: float) -> str:
-        return iso(value)
-
-    def statement(self) -> dict[str, Any]:
-        assert isinstance(self.column, Range)
-        ends = {"low": iso(self.column.low), "high": iso(self.column.high)}
-        cut = {"edges": [iso(edge) for edge in self.column.edges]} if self.column.edges else {}
-        return {"unit": "days", **ends, "format": self.form, **cut}
 
 
 Kinds = Mapping[str, ColumnKind]
@@ -147,16 +95,14 @@ Kinds = Mapping[str, ColumnKind]
 
 def matrix(columns: Columns, kinds: Kinds) -> Array:
     """Return the features of the rows of a file, (n, p); NaN is a missing value that no `fill` replaces."""
-    width = sum(1 + kind.indicator for kind in kinds.values())
-    X = np.empty((len(columns[next(iter(kinds))]), width), order="F")  # it is filled column by column
-    place = 0
+    X = np.empty((len(columns[next(iter(kinds))]), len(features_of(kinds))), order="F")  # it is filled by columns
+    features = iter(X.T)
     for name, kind in kinds.items():
         cells = kind.cells(columns[name])
         gaps = np.isnan(cells)
-        X[:, place] = cells if kind.fill is None else np.where(gaps, kind.fill, cells)
+        next(features)[:] = cells if kind.fill is None else np.where(gaps, kind.fill, cells)
         if kind.indicator:
-            X[:, place + 1] = gaps
-        place += 1 + kind.indicator
+            next(features)[:] = gaps
     return X
 
 
@@ -166,7 +112,7 @@ def features_of(kinds: Kinds) -> dict[str, Column | None]:
     for name, kind in kinds.items():
         features[name] = kind.column
         if kind.indicator:
-            features[f"{name} is missing"] = _ZERO_ONE
+            features[f"{name} is missing"] = ZERO_ONE
     return features
 
 
@@ -185,7 +131,7 @@ def as_text(value: float) -> str:
 
 
 def days(texts: Sequence[str], form: str) -> Array:
-    """Return the days from 1970-01-01 to each date, (n,), with fractions for times; NaN for other texts."""
+    """Return the days from 1970-01-01 to each date, (n,), with fractions for times; infinity for other texts."""
     return np.array([_day(text, form) for text in texts], dtype=float)
 
 
@@ -194,14 +140,13 @@ def _day(text: str, form: str) -> float:
         moment = datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
         moment -= moment.utcoffset() or timedelta()
     except (ValueError, OverflowError):
-        return np.nan
+        return np.inf
     return (moment.replace(tzinfo=None) - _START) / timedelta(days=1)
 
 
-def day_of(value: object) -> float | None:
-    """Return the day of a YAML date or of a text such as 2024-12-31; None for other values."""
-    day = _day(str(value), ISO) if isinstance(value, str | date) else np.nan
-    return None if np.isnan(day) else day
+def day_of(value: object) -> float:
+    """Return the day of a YAML date or of a text such as 2024-12-31; infinity for other values."""
+    return _day(str(value), ISO) if isinstance(value, str | date) else np.inf
 
 
 def iso(day: float) -> str:

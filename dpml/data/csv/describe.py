@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN
-from dpml.data.csv.columns import ColumnKind, Date, Kinds, Number
+from dpml.data.csv.columns import ColumnKind, Kinds
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.profile import ColumnProfile, gap_words, hint, profile_of, with_commas
 from dpml.data.csv.reading import COMMA, Columns, CsvFile, open_file, read
@@ -84,7 +84,7 @@ def outside(description: Description) -> list[str]:
         return []
     kinds: Kinds = stated.kinds
     if label is not None and stated.target is not None:
-        kinds = {**kinds, label: Number(stated.target)}
+        kinds = {**kinds, label: ColumnKind("number", stated.target)}
     sentences = []
     for name, kind in kinds.items():
         found, column = description.columns[name], kind.column
@@ -92,7 +92,7 @@ def outside(description: Description) -> list[str]:
         wrong = (cells < column.low) | (cells > column.high) if isinstance(column, Range) else cells < 0
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            limits = f"the {len(kind.statement())} values"
+            limits = f"the {len(kind.values)} values"
             if isinstance(column, Range):
                 limits = f"{kind.shown(column.low)} to {kind.shown(column.high)}"
             sentences.append(
@@ -114,7 +114,7 @@ def bounds_text(description: Description) -> str:
     content: dict[str, Any] = {"columns": {profile.name: _stated(profile) for profile in description.features}}
     labels = description.labels
     if labels is not None and labels.task == "regression":
-        content["target"] = _ends(Number(), *description.classes)
+        content["target"] = _ends(ColumnKind("number"), *description.classes)
     elif labels is not None:
         content["classes"] = list(labels.classes)
     options, usual = description.options, CSV()
@@ -135,9 +135,9 @@ def bounds_text(description: Description) -> str:
 
 def _stated(profile: ColumnProfile) -> Any:
     kind = profile.kind
-    if isinstance(kind, Date):
+    if kind.name == "date":
         return {"unit": "days", **_ends(kind, profile.low, np.ceil(profile.high - 1e-9)), "format": kind.form}
-    return _ends(kind, profile.low, profile.high) if isinstance(kind, Number) else kind.statement()
+    return _ends(kind, profile.low, profile.high) if kind.name == "number" else kind.content()
 
 
 def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import numpy as np
 
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.csv.columns import Number, as_text
+from dpml.data.csv.columns import ColumnKind, as_text
 from dpml.data.csv.reading import FileColumn
 from dpml.data.info import Task
 from dpml.errors import UserError, nearest
@@ -106,7 +106,7 @@ def to_labels(column: FileColumn, labels: Labels) -> Array:
     A row's label never depends on other rows: 1.0 is the class 1 even if another row's label is a word.
     """
     if labels.task == "regression":
-        return Number().cells(column)
+        return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}
     other = -1.0 if labels.rest else np.inf
 

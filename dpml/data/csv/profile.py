@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.csv.columns import ISO, Boolean, Category, ColumnKind, Date, Number, days
+from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, days
 from dpml.data.csv.labels import Labels
 from dpml.data.csv.reading import COMMA, WORDS_FOR_MISSING, FileColumn, mend
 
@@ -53,32 +53,32 @@ class ColumnProfile:
     @property
     def levels(self) -> int:
         """The number of features of the column after one-hot coding; 0 for a numeric column."""
-        return len(self.values) if isinstance(self.kind, Category) else 0
+        return len(self.kind.values)
 
 
 def profile_of(column: FileColumn) -> ColumnProfile:
     """Return the properties of a column, determined from its values."""
     forms = [] if column.is_number else forms_of(column.texts)
-    kind: ColumnKind = Category(column.texts)
+    kind = ColumnKind("category", column.texts)
     if column.is_number:
-        kind = Number()
+        kind = ColumnKind("number")
     elif any({text.lower() for text in column.texts} <= words for words in ({"false", "true"}, {"no", "yes"})):
-        kind = Boolean()
+        kind = ColumnKind("boolean", ZERO_ONE)
     elif forms:
-        kind = Date(form=forms[0])
+        kind = ColumnKind("date", form=forms[0])
     cells = _cells(column, kind)
     problem = _problem(column, kind, forms, cells)
     if problem and (unit := with_unit(column)):
         problem = f"has numbers with a unit, such as {unit!r} (write numbers only)"
     low = high = np.nan
-    if not isinstance(kind, Category) and not np.isnan(cells).all():
+    if kind.name != "category" and not np.isnan(cells).all():
         low, high = np.nanmin(cells), np.nanmax(cells)
-    values = () if isinstance(kind, Number | Date) else column.texts
+    values = column.texts if kind.name in ("category", "boolean") else ()
     return ColumnProfile(column.name, kind, int(column.missing.sum()), low, high, problem, values=values)
 
 
 def _cells(column: FileColumn, kind: ColumnKind) -> Array:
-    return column.cells() if isinstance(kind, Number) else kind.cells(column)
+    return column.cells() if kind.name == "number" else kind.cells(column)
 
 
 def _problem(column: FileColumn, kind: ColumnKind, forms: Sequence[str], cells: Array) -> str:
@@ -90,7 +90,7 @@ def _problem(column: FileColumn, kind: ColumnKind, forms: Sequence[str], cells: 
         return f"has {size} ({where(int(large[0]))})"
     if len(forms) > 1:
         return f"has dates such as {texts[0]!r}, in which the day may be the month (set format in a bounds file)"
-    if not isinstance(kind, Category):
+    if kind.name != "category":
         return ""
     if column.file.written.decimal == "." and with_commas(texts):
         example = next(text for text in texts if COMMA.fullmatch(text))
@@ -110,8 +110,8 @@ def forms_of(texts: Sequence[str]) -> list[str]:
     """Return the forms in which all texts are dates."""
     if any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
-    likely = [form for form in FORMS if not np.isnan(days(texts[:50], form)).any()]
-    return [form for form in likely if not np.isnan(days(texts, form)).any()]
+    likely = [form for form in FORMS if np.isfinite(days(texts[:50], form)).all()]
+    return [form for form in likely if np.isfinite(days(texts, form)).all()]
 
 
 def with_commas(texts: Sequence[str]) -> bool:
@@ -144,9 +144,9 @@ def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: La
     cells, kind, values = _cells(column, profile.kind), profile.kind, profile.values
     if y is not None and labels is not None and _tells(cells, y, labels):
         return f"predicts the label exactly: is it the label under another name? dataset.drop=[{profile.name}]"
-    if isinstance(kind, Number):
+    if kind.name == "number":
         return _number_hint(profile, cells)
-    if isinstance(kind, Date):
+    if kind.name == "date":
         return f"dates: write {{unit: days, low: ..., high: ..., format: '{kind.form}'}} in a bounds file"
     if unit := with_unit(column):
         return f"numbers with a unit, such as {unit!r}? write numbers only"
