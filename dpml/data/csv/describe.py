@@ -1,4 +1,4 @@
-"""Describe a file: how a run reads it, what may be wrong, and which values lie outside public ranges."""
+"""Describe a file: how a run reads it, what may be wrong with it, and which values lie outside public ranges."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN
 from dpml.data.csv.columns import ColumnKind, Kinds
 from dpml.data.csv.labels import Labels, find_labels, to_labels
 from dpml.data.csv.profile import ColumnProfile, gap_words, hint, profile_of, with_commas
-from dpml.data.csv.reading import COMMA, Columns, CsvFile, open_file, read
+from dpml.data.csv.reading import COMMA, Columns, CsvFile, read
 from dpml.data.info import Range
 from dpml.data.sets.csv import CSV, read_columns, roles
 from dpml.errors import UserError
@@ -22,10 +22,11 @@ class Description:
 
     Attributes:
         columns: All columns that are not dropped, the features first.
-        rows, complete: The number of rows, and of rows without a missing value.
-        classes: Rows of each class, in the order of ``labels.classes``, or the smallest and the largest target.
-        parties: The number of parties, if a column names them.
-        options: The typed options, and those that `as_meant` adds; `noticed` explains the latter.
+        rows, complete: The number of rows, and the number of rows without a missing value.
+        classes: The number of rows of each class in ``labels.classes``, or the smallest and the largest target.
+        parties: The number of parties, if a column names the party of each row.
+        options: The user's options, and the options that `as_meant` adds.
+        noticed: A sentence for each option that `as_meant` adds.
     """
 
     file: CsvFile
@@ -51,10 +52,10 @@ class Description:
 
 
 def describe(options: CSV) -> Description:
-    """Return the content of a file; a label is optional."""
+    """Return a description of the file that the options name; the label is optional."""
     options, noticed = as_meant(options)
     label, party, stated = options.label, options.party, options.statements
-    file = open_file(options.paths["rows"], options.written)
+    file = options.file
     features = roles(file, options)
     kinds = stated.of(features, file.path).kinds if stated else {}
     columns = read_columns(file, features, options, stated)
@@ -78,7 +79,7 @@ def describe(options: CSV) -> Description:
 
 
 def outside(description: Description) -> list[str]:
-    """Return a sentence for each feature, and for the target, that has values outside its public range."""
+    """Return a sentence for each feature or target with values outside its public range or list of values."""
     stated, label = description.options.statements, description.options.label
     if stated is None:
         return []
@@ -103,7 +104,7 @@ def outside(description: Description) -> list[str]:
 
 
 def bounds_text(description: Description) -> str:
-    """Return a draft for `dataset.bounds` with the ranges of the rows; it is refused until the user edits it."""
+    """Return a draft of a bounds file with the ranges of the rows; runs refuse the draft until the user edits it."""
     import yaml  # slow to load
 
     for profile in description.problems:
@@ -145,8 +146,8 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
 
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
-    """Return the options that probably read the file as meant, and a sentence for each changed option."""
-    file = open_file(options.paths["rows"], options.written)
+    """Return the options that probably read the file correctly, and a sentence for each option that was changed."""
+    file = options.file
     if not file.is_text:
         return options, ()
     columns = read(file, [name for name in file.names if name not in options.drop]).values()
@@ -158,8 +159,7 @@ def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
         names = _quoted([column.name for column in commas])
         sentences.append(f"{names}: numbers such as {example} have a decimal comma (dataset.decimal=comma).")
         options = replace(options, decimal="comma")
-        file = open_file(options.paths["rows"], options.written)
-        words_only = [replace(column, file=file) for column in words_only]
+        words_only = [replace(column, file=options.file) for column in words_only]
     words = {text: column.name for column in words_only for text in gap_words(column)}
     if words:
         options = replace(options, na=(*options.na, *words))

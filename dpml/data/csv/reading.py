@@ -1,7 +1,7 @@
-"""Read a CSV or Parquet file as columns of text, in one pass; any error rejects the whole file.
+"""Read the columns of a CSV or Parquet file as numbers or as texts; any error rejects the whole file.
 
-`dpml.data.csv.columns` interprets the cells afterwards, column by column, so that no cell's meaning depends on how
-pandas would read the cells of other rows.
+`dpml.data.csv.columns` interprets the cells afterwards, column by column. The meaning of a cell never depends on other
+rows.
 """
 
 import codecs
@@ -46,7 +46,9 @@ _UTF8 = "utf-8-sig"
 _START = 1 << 16  # bytes at the start of a file that decide the separator
 
 # from 3.1 on pandas always reads a number to the nearest float, as Python does
-_EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
+_EXACT: dict[str, Any] = (
+    {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
+)
 
 
 # ---- how a file is written
@@ -54,7 +56,7 @@ _EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.spli
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV file is written: `dataset.encoding` and so on; an empty separator is detected."""
+    """How a CSV file is written, according to the options of dataset=csv; an empty separator is detected."""
 
     encoding: str = "utf-8"
     separator: str = ""
@@ -68,14 +70,11 @@ class Dialect:
 
     @cached_property
     def gaps(self) -> frozenset[float]:
-        """The numbers in `na`, so that -999.00 is missing if -999 is."""
-        return frozenset(value for text in self.na for value in (_float(text), self._parsed(text)) if value is not None)
+        """The numbers in `na`: if -999 is missing, so is -999.00."""
+        return frozenset(value for text in self.na for value in (_float(text), self.number(text)) if value is not None)
 
-    def numbers(self, texts: Sequence[str]) -> list[float | None]:
-        """Return each text as a number: NaN for a missing value, None if it is not a number."""
-        return [float("nan") if value in self.gaps else value for value in map(self._parsed, texts)]
-
-    def _parsed(self, text: str) -> float | None:
+    def number(self, text: str) -> float | None:
+        """Return a text as a number; None if it is not a number."""
         return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
 
 
@@ -87,7 +86,7 @@ def _float(text: str) -> float | None:
 
 
 def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
-    """Return the dialect of the options `dataset.encoding`, `separator`, `decimal` and `na`."""
+    """Return the dialect that the options `dataset.encoding`, `separator`, `decimal` and `na` describe."""
     try:
         "a".encode(str(encoding))
     except (LookupError, ValueError):  # an unknown codec, or one that does not decode text
@@ -145,8 +144,9 @@ class FileColumn:
 
     @cached_property
     def numbers(self) -> list[float | None]:
-        """Each text as a number: see `Dialect.numbers`."""
-        return self.file.written.numbers(self.texts)
+        """Each text as a number: NaN for a missing value, None if it is not a number."""
+        written = self.file.written
+        return [float("nan") if value in written.gaps else value for value in map(written.number, self.texts)]
 
     @cached_property
     def is_number(self) -> bool:
@@ -164,8 +164,8 @@ class FileColumn:
         """Whether each row's value is missing, (n,)."""
         return np.isnan(self.cells(np.inf))
 
-    def rows(self, values: Sequence[float]) -> Array:
-        """Return a value for every row, (n,), from a value for every text; NaN for a missing value."""
+    def rows(self, values: Sequence[float] | Array) -> Array:
+        """Return the value of every row, (n,), from the value of every text; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -174,7 +174,7 @@ class FileColumn:
         return repr(self.texts[self.codes[row]]) if number is None else f"{number:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if any row is `wrong`, (n,); the message says that the first such value is `what`."""
+        """Raise UserError if any row is `wrong`, (n,); the message says that the value of the first one is `what`."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             hint = mend(self.texts[self.codes[row]]) if self.plain is None else ""
@@ -206,8 +206,7 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
         rows = _rows(path, written)
         names = [name.rstrip() for name in next(rows, (1, []))[1]]
         _check_names(path, names)
-        if len(next(rows, (2, names))[1]) != len(names):  # pandas would read an extra value as the row's name
-            check(path, written)
+        next(rows, None)  # pandas would read an extra value of the first row as the row's name: refuse it
         return CsvFile(path, tuple(names), written, is_text=True)
 
 
@@ -227,8 +226,7 @@ def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dic
                 del frame
                 frame = _frame(file, words)
         except (pd.errors.ParserError, UnicodeError) as error:
-            if file.is_text:
-                check(file.path, file.written)
+            _check(file)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
     return {name: (_text_column if name in words else _number_column)(file, name, frame.pop(name)) for name in names}
 
@@ -245,7 +243,7 @@ def _frame(file: CsvFile, text: Collection[str]) -> pd.DataFrame:
             keep_default_na=False, dtype=dict.fromkeys(text, object), **_EXACT,
         )  # fmt: skip
     if frame.iloc[:, -1].isna().any():  # pandas fills rows that are too short
-        check(file.path, written)
+        _check(file)
     return frame
 
 
@@ -289,7 +287,8 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
 
 
 def _separator(path: Path, written: Dialect) -> str:
-    # the separator that splits the first rows into the most, equally many values; or else the first line
+    # the separator that splits each of the first rows into equally many values; or else the most frequent one in the
+    # first line
     with open_raw(path) as file:
         start = file.read(_START)
     if b"\0" in start and written.codec == _UTF8:
@@ -298,13 +297,12 @@ def _separator(path: Path, written: Dialect) -> str:
     lines = lines[:-1] if len(start) == _START else lines
     first = next((line for line in lines if line.strip()), "")
 
-    def width(separator: str) -> tuple[int, int]:
+    def widths(separator: str) -> set[int]:
         rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-        widths = {len(row) for row in islice((row for row in rows if "".join(row).strip()), 20)}
-        return max(widths, default=0) if len(widths) == 1 else 0, first.count(separator)
+        return {len(row) for row in islice((row for row in rows if "".join(row).strip()), 20)}
 
-    found = max(SEPARATORS, key=width)
-    return found if width(found)[0] > 1 else max(SEPARATORS, key=first.count)
+    even = [each for each in SEPARATORS if len(widths(each)) == 1 and widths(each) != {1}]
+    return max(even, key=lambda each: max(widths(each))) if even else max(SEPARATORS, key=first.count)
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
@@ -330,24 +328,24 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
             )
 
 
-def check(path: Path, written: Dialect) -> None:
-    """Raise UserError at the first invalid byte, unclosed quote, or row of another length."""
-    columns = 0
-    for line, row in _rows(path, written):
-        columns = columns or len(row)
-        if len(row) != columns:
-            counted = "there is 1 value" if len(row) == 1 else f"there are {len(row)} values"
-            raise UserError(f"{path}, line {line}: {counted}, but line 1 names {columns} columns.")
+def _check(file: CsvFile) -> None:
+    for _ in _rows(file.path, file.written) if file.is_text else ():
+        pass  # reading all rows raises UserError at the first wrong one
 
 
 def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
-    # yields the rows that are not blank, beginning with the names, each with the line on which it starts
-    start = 1
+    # yields the rows that are not blank, beginning with the names, each with the line on which it starts; raises
+    # UserError at the first invalid byte, unclosed quote, or row of another length
+    start, columns = 1, 0
     try:
         with open_raw(path) as raw, io.TextIOWrapper(raw, encoding=written.codec, newline="") as file:
             reader = csv.reader(file, delimiter=written.separator, skipinitialspace=True, strict=True)
             for row in reader:
                 if len(row) > 1 or "".join(row).strip():
+                    columns = columns or len(row)
+                    if len(row) != columns:
+                        counted = "there is 1 value" if len(row) == 1 else f"there are {len(row)} values"
+                        raise UserError(f"{path}, line {start}: {counted}, but line 1 names {columns} columns.")
                     yield start, row
                 start = reader.line_num + 1
     except UnicodeError:
