@@ -95,10 +95,10 @@ def _problem(column: FileColumn, kind: ColumnKind, forms: Sequence[str], cells: 
     if column.file.written.decimal == "." and with_commas(texts):
         example = next(text for text in texts if COMMA.fullmatch(text))
         return f"has numbers with a decimal comma, such as {example!r} (dataset.decimal=comma reads them)"
-    words = [text for text, number in zip(texts, column.numbers, strict=True) if number is None]
-    if _FEW < len(texts) > 2 * len(words):
-        row = int(np.flatnonzero(column.codes == texts.index(words[0]))[0])
-        return f"has numbers, but {words[0][:40]!r} is not a number ({where(row)}){mend(words[0])}"
+    word = column.words[0]
+    if _FEW < len(texts) > 2 * len(column.words):
+        row = int(np.flatnonzero(column.codes == texts.index(word))[0])
+        return f"has numbers, but {word[:40]!r} is not a number ({where(row)}){mend(word)}"
     if _FEW < len(texts) == np.sum(column.codes >= 0):
         return f"has a different text in every row, such as {texts[0][:40]!r}, like an identifier"
     if len(texts) > CATEGORIES:
@@ -125,16 +125,15 @@ def with_commas(texts: Sequence[str]) -> bool:
 
 def with_unit(column: FileColumn) -> str:
     """Return an example such as 50 kg if all texts are numbers, some with one unit; empty otherwise."""
-    words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
-    found = [_UNIT.fullmatch(text) for text in words]
-    return words[0] if len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1 else ""
+    found = [_UNIT.fullmatch(text) for text in column.words]
+    same = len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1
+    return column.words[0] if same else ""
 
 
 def gap_words(column: FileColumn) -> list[str]:
     """Return the words for a missing value in a column that contains only numbers and such words."""
-    words = [text for text, number in zip(column.texts, column.numbers, strict=True) if number is None]
-    likely = [text for text in words if text.lower() in WORDS_FOR_MISSING]
-    return likely if len(likely) == len(words) < len(column.texts) else []
+    likely = all(text.lower() in WORDS_FOR_MISSING for text in column.words)
+    return column.words if likely and len(column.words) < len(column.texts) else []
 
 
 def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:

@@ -10,7 +10,7 @@ import io
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -20,11 +20,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpml.arrays import Array
+from dpml.arrays import Array, Index
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError, nearest
-
-Codes = NDArray[np.int32]
 
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
 """Texts that stand for a missing value in every file."""
@@ -46,9 +44,8 @@ _UTF8 = "utf-8-sig"
 _START = 1 << 16  # bytes at the start of a file that decide the separator
 
 # from 3.1 on pandas always reads a number to the nearest float, as Python does
-_EXACT: dict[str, Any] = (
-    {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
-)
+_OLD = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD else {}
 
 
 # ---- how a file is written
@@ -125,59 +122,69 @@ class CsvFile:
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column of a file, stored as texts or as numbers.
+    """A column of a file.
 
     Attributes:
-        codes: The index of each row's text in `texts`, (n,); -1 is a missing value.
-        texts: The different texts, sorted, without blanks at their ends; empty if the column is stored as numbers.
-        plain: The number in each row, (n,), NaN for a missing one; None if the column is stored as texts.
+        codes: The index of each row's value in `values`, (n,); -1 is a missing value.
+        values: The different values: sorted texts without blanks at their ends, or an array of numbers.
     """
 
     file: CsvFile
     name: str
-    codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    texts: tuple[str, ...] = ()
-    plain: Array | None = None
+    codes: Index
+    values: tuple[str, ...] | Array
 
     def __len__(self) -> int:
-        return len(self.codes) if self.plain is None else len(self.plain)
+        return len(self.codes)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The different texts; empty if the column was read as numbers."""
+        return self.values if isinstance(self.values, tuple) else ()
 
     @cached_property
-    def numbers(self) -> list[float | None]:
-        """Each text as a number: NaN for a missing value, None if it is not a number."""
+    def words(self) -> list[str]:
+        """The different texts that are not numbers."""
+        return [text for text, number in zip(self.texts, self.numbers, strict=False) if number is None]
+
+    @cached_property
+    def numbers(self) -> Sequence[float | None] | Array:
+        """Each value as a number: NaN for a missing value, None if it is not a number."""
+        if not isinstance(self.values, tuple):
+            return self.values
         written = self.file.written
-        return [float("nan") if value in written.gaps else value for value in map(written.number, self.texts)]
+        return [float("nan") if number in written.gaps else number for number in map(written.number, self.values)]
 
-    @cached_property
+    @property
     def is_number(self) -> bool:
         """Whether all values are numbers."""
-        return self.plain is not None or None not in self.numbers
+        return not self.words
 
     def cells(self, other: float = np.nan) -> Array:
-        """Return the number in each row, (n,): NaN for a missing one, `other` for a text that is not a number."""
-        if self.plain is not None:
-            return self.plain
-        return self.rows([other if number is None else number for number in self.numbers])
+        """Return the number in each row, (n,): NaN for a missing value, `other` for a text that is not a number."""
+        return self.rows(
+            [other if number is None else number for number in self.numbers] if self.words else self.numbers
+        )
 
     @property
     def missing(self) -> NDArray[np.bool_]:
         """Whether each row's value is missing, (n,)."""
         return np.isnan(self.cells(np.inf))
 
-    def rows(self, values: Sequence[float] | Array) -> Array:
-        """Return the value of every row, (n,), from the value of every text; NaN for a missing value."""
+    def rows(self, values: Sequence[float | None] | Array) -> Array:
+        """Return a number for every row, (n,), from a number for every value; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
-        """Return a value as an error message shows it."""
-        number = float(self.plain[row]) if self.plain is not None else self.numbers[self.codes[row]]
-        return repr(self.texts[self.codes[row]]) if number is None else f"{number:g}"
+        """Return the value of a row as an error message shows it."""
+        code = self.codes[row]
+        return repr(self.values[code]) if self.numbers[code] is None else f"{self.numbers[code]:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if any row is `wrong`, (n,); the message says that the value of the first one is `what`."""
+        """Raise UserError if any row is `wrong`, (n,); the message says that the first wrong value is `what`."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            hint = mend(self.texts[self.codes[row]]) if self.plain is None else ""
+            hint = mend(str(self.values[self.codes[row]]))
             raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}{hint}.")
 
 
@@ -228,7 +235,7 @@ def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dic
         except (pd.errors.ParserError, UnicodeError) as error:
             _check(file)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-    return {name: (_text_column if name in words else _number_column)(file, name, frame.pop(name)) for name in names}
+    return {name: _column(file, name, frame.pop(name), name in words) for name in names}
 
 
 def _frame(file: CsvFile, text: Collection[str]) -> pd.DataFrame:
@@ -247,19 +254,19 @@ def _frame(file: CsvFile, text: Collection[str]) -> pd.DataFrame:
     return frame
 
 
-def _number_column(file: CsvFile, name: str, values: "pd.Series[Any]") -> FileColumn:
-    cells = values.to_numpy(dtype=float) + 0.0  # -0.0 becomes 0.0, as for integers
-    cells[np.isin(cells, list(file.written.gaps))] = np.nan
-    return FileColumn(file, name, plain=cells)
-
-
-def _text_column(file: CsvFile, name: str, values: "pd.Series[Any]") -> FileColumn:
-    numbers, different = pd.factorize(values)  # the number of a missing value is -1
-    stripped = [str(value).rstrip() for value in different.tolist()]
-    texts = sorted({*stripped} - {*MISSING, *file.written.na})
-    place = {text: code for code, text in enumerate(texts)}
-    codes = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
-    return FileColumn(file, name, codes[numbers], tuple(texts))
+def _column(file: CsvFile, name: str, cells: "pd.Series[Any]", as_text: bool) -> FileColumn:
+    codes: Index
+    values: tuple[str, ...] | Array
+    codes, found = pd.factorize(cells)  # the code of a missing value is -1
+    if as_text:
+        different = [str(value).rstrip() for value in found.tolist()]
+        values = tuple(sorted({*different} - {*MISSING, *file.written.na}))
+        place = {text: code for code, text in enumerate(values)}
+        codes = np.array([*(place.get(text, -1) for text in different), -1])[codes]
+    else:
+        values = found.to_numpy(dtype=float) + 0.0  # -0.0 becomes 0.0, as for integers
+        values[np.isin(values, list(file.written.gaps))] = np.nan
+    return FileColumn(file, name, codes, values)
 
 
 @contextmanager

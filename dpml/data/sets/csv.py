@@ -62,7 +62,7 @@ class CSV:
         party: The column that names the party of each row; this column is not a feature.
         missing: How rows with missing values are treated: `drop` (the default), `keep` (needs the step `impute`), or
             `refuse`.
-        bounds: The source of scales, categories and classes: the rows (`fitted`), or a file of public bounds, FILE.yaml.
+        bounds: The source of scales, categories and classes: the rows (`fitted`), or FILE.yaml with public bounds.
         test_path: A file of test rows with the same columns, which replaces `test_fraction`.
         encoding: The character encoding: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of Python's.
         separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: it is detected.
