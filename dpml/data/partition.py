@@ -109,7 +109,10 @@ class Partition:
         check_options(self, "partition")
 
     def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
-        """Return the indices `rows`, which are in random order, ordered by party, and the rows per party, (M,)."""
+        """Return the indices of rows ordered by party, and the number of rows of each party, (M,).
+
+        The argument `rows` has the indices of all private rows in random order.
+        """
         raise NotImplementedError
 
     def aside(self, rows: int) -> int:
@@ -201,7 +204,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
-    """Return the party sizes that `partition` gives with the same `rng`; None if they depend on the rows."""
+    """Return the party sizes that `partition` gives with the same `rng`; None if the sizes depend on the labels."""
     if not isinstance(rule, BySize):
         return None
     if rule.drawn:
@@ -220,13 +223,13 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError unless N rows suffice to give each of M parties `rows` rows, the value of `option`."""
+    """Raise UserError unless N rows are enough for M parties with `rows` rows each, the value of the key `option`."""
     if rows * M > N:
         raise UserError(f"partition.{option}={rows} rows for each of M={M} parties need more than N={N}: reduce M.")
 
 
 def whole_rows(shares: Array, N: int) -> Index:
-    """Round N * `shares` (M,) to integers with the sum N: down, then up where the remainders are largest."""
+    """Round N * `shares` (M,) to whole numbers with the sum N, by the largest remainders."""
     exact = N * (shares / shares.sum())
     sizes = np.floor(exact).astype(np.intp)
     sizes[np.argsort(sizes - exact, kind="stable")[: N - int(sizes.sum())]] += 1

@@ -60,7 +60,7 @@ class TrainingRows:
 
     @property
     def median(self) -> Array:
-        """The median of each column without missing values; 0 if all are missing."""
+        """The median of each column over its known values; 0 if all values of the column are missing."""
         return np.nan_to_num(np.nanmedian(self.X, axis=0))
 
     @property
@@ -91,7 +91,7 @@ class Box:
 
     @property
     def mean(self) -> Array:
-        """The middle of every column's range, (p,). It replaces the mean and the median of training rows."""
+        """The middle of every column's range, (p,), which replaces the mean and the median of training rows."""
         return (self.low + self.high) / 2
 
     median = mean
@@ -110,7 +110,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return the map that clips columns to their ranges and takes logarithms where `log` is set, and its image."""
+    """Return the map that clips columns to their public ranges (and takes logarithms), and the image of this map."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -247,12 +247,12 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
 
 
 def indicators(values: Array, edges: Array) -> Array:
-    """Return whether values (n,) are in each part [a, b) between K + 1 edges, (n, K); the last part is closed."""
+    """Return a 0/1 array (n, K) that says which of the K parts between K + 1 edges contains each value (n,)."""
     return np.eye(len(edges) - 1)[np.searchsorted(edges[1:-1], values, side="right")]
 
 
 def hats(values: Array, edges: Array) -> Array:
-    """Return the weights of K + 1 edges for linear interpolation at values (n,): (n, K + 1)."""
+    """Return the linear interpolation weights of K + 1 edges for values (n,): an array (n, K + 1)."""
     at = np.searchsorted(edges[1:-1], values, side="right")
     share = (values - edges[at]) / (edges[at + 1] - edges[at])
     one = np.eye(len(edges))
@@ -296,7 +296,7 @@ def centre(extent: Extent) -> Step:
 
 
 def pca(extent: Extent, components: int) -> Step:
-    """Centre and project onto the `components` directions of largest variance over the training rows.
+    """Subtract the mean, and project rows onto the `components` directions of largest variance of the training rows.
 
     Sparse rows stay sparse, because the mean is subtracted only after the projection. Features that are zero in all
     training rows are left out. A direction without variance gives a feature of zeros.
@@ -359,7 +359,7 @@ def principal_components(A: Any, mean: Array, components: int) -> Array:
 
 
 def max_norm(extent: Extent) -> Step:
-    """Divide every row by the largest L2 norm of a training row. A test row may be longer than 1."""
+    """Divide every row by the largest L2 norm of a training row; test rows may keep a norm above 1."""
     largest = (extent.norm or 1.0) * (1 + 1e-12)  # division may round a norm of 1 up
     return Step(lambda X: X / largest, length=1.0)
 
@@ -574,7 +574,10 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """Return the number of features after the steps; an integer `columns` is their number after one-hot coding."""
+    """Return the number of features after the steps.
+
+    `columns` are the public ranges and values of the columns, or the number of columns after one-hot coding.
+    """
     if not isinstance(columns, int):
         return len(image(steps, columns).low)
     for name, number in parse(steps):

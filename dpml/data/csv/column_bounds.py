@@ -1,4 +1,4 @@
-"""Bounds files: public ranges and values of a file's columns, and how to read it (`dataset.bounds=PATH.yaml`).
+"""Read bounds files (`dataset.bounds=PATH.yaml`): public ranges and values of the columns, and options of reading.
 
 columns:
   age: {low: 17, high: 90}
@@ -48,9 +48,10 @@ class ColumnBounds:
     """The content of a bounds file.
 
     Attributes:
+        path: The path of the bounds file.
         kinds: The kind of every column that becomes a feature, with its range or its values.
-        classes, target: The labels, or the range of a regression's label.
-        reading: Options of dataset=csv.
+        classes, target: The names of the classes, or the range of a regression target.
+        reading: Options of dataset=csv that the file sets.
     """
 
     path: Path
@@ -63,27 +64,27 @@ class ColumnBounds:
     def of_columns(
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
-        """Return bounds for columns that are numbers in a range, or categories."""
+        """Return the bounds of columns that are either numbers in a range or categories."""
         names: dict[type, Any] = {Range: "number", tuple: "category"}
         kinds = {name: ColumnKind(names[type(each)], each) for name, each in columns.items()}
         return cls(path, kinds, classes, target)
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The range or the values of every feature; dates are days since 1970-01-01."""
+        """The range or the list of values of every feature; dates are days since 1970-01-01."""
         return {name: column for name, column in features_of(self.kinds).items() if column is not None}
 
     @property
     def texts(self) -> list[str]:
-        """The names of the columns that are read as texts."""
+        """The names of the columns that must be read as texts."""
         return [name for name, kind in self.kinds.items() if kind.is_text]
 
     def kind_of(self, feature: str) -> str:
-        """Return the name of a feature's kind; a mark of missing values is boolean."""
+        """Return the kind of a feature, such as number; a feature that marks missing values is boolean."""
         return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Say what replaces missing values in each column; the step `impute` uses the middle of the range."""
+        """Return clauses that say what replaces the missing values of each column; `imputed`: with the step impute."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
@@ -93,22 +94,21 @@ class ColumnBounds:
         return values
 
     def content(self) -> dict[str, Any]:
-        """Return the content as plain values, in the form that `bounds_from` reads."""
+        """Return the content of the bounds file as plain values, in the form that `bounds_from` reads."""
         columns = {name: kind.content() for name, kind in self.kinds.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
         reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the bounds in the order of a file's features `names`; both must have the same columns."""
+        """Return the bounds in the order of the features `names` of the file `data`; the columns must be the same."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} does not describe the column {name!r} of {data}: add it under `columns`.")
         for name in self.kinds:
             if name not in names:
-                raise UserError(
-                    f"{self.path} describes {name!r}, which is not a feature of {data}: {nearest(name, names)}"
-                )
+                near = nearest(name, names)
+                raise UserError(f"{self.path} describes {name!r}, which is not a feature of {data}: {near}")
         return replace(self, kinds={name: self.kinds[name] for name in names})
 
 
@@ -125,7 +125,7 @@ def load(path: Path) -> ColumnBounds:
 
 
 def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
-    """Return bounds from the plain values of a bounds file; `path` is for messages."""
+    """Return the bounds from the plain values of a bounds file; messages name the file `path`."""
     for key in content:
         if key not in _KEYS:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")

@@ -1,4 +1,4 @@
-"""The kinds of a column (numbers, booleans, categories, dates), and how each kind turns texts into a feature."""
+"""Turn the texts of a column into a feature, by the kind of the column: number, boolean, category or date."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -23,7 +23,7 @@ _START = datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """How the texts of a column become a feature. The feature of a row never depends on other rows.
+    """The rule by which the texts of a column become a feature. The feature of a row never depends on other rows.
 
     A category becomes its index in the list of values, and an unknown category becomes -1. A date becomes the number of
     days since 1970-01-01.
@@ -52,7 +52,7 @@ class ColumnKind:
         return self.column if isinstance(self.column, tuple) else ()
 
     def cells(self, column: FileColumn) -> Array:
-        """Return a number for every row (n,), NaN for a missing value; raise UserError at an invalid value."""
+        """Return the feature of every row, (n,), NaN for a missing value; raise UserError at an invalid value."""
         if self.name == "category":
             place = {value: float(code) for code, value in enumerate(self.values)}
             return column.rows([place.get(text, -1.0) for text in column.texts])
@@ -66,7 +66,7 @@ class ColumnKind:
         return cells
 
     def shown(self, value: float) -> Any:
-        """Return a value of the feature as a bounds file writes it."""
+        """Return a value of the feature in the form in which a bounds file has it."""
         if self.name == "date":
             return iso(value)
         if self.name == "category":
@@ -94,7 +94,7 @@ Kinds = Mapping[str, ColumnKind]
 
 
 def matrix(columns: Columns, kinds: Kinds) -> Array:
-    """Return the features of the rows of a file, (n, p); NaN is a missing value that no `fill` replaces."""
+    """Return the features of all rows of a file, (n, p); NaN is a missing value that no `fill` replaces."""
     X = np.empty((len(columns[next(iter(kinds))]), len(features_of(kinds))), order="F")  # it is filled by columns
     features = iter(X.T)
     for name, kind in kinds.items():
@@ -107,7 +107,7 @@ def matrix(columns: Columns, kinds: Kinds) -> Array:
 
 
 def features_of(kinds: Kinds) -> dict[str, Column | None]:
-    """Return the range or the values of each feature; None: the range of the rows."""
+    """Return the range or the values of each feature; None if its range is taken from the rows."""
     features: dict[str, Column | None] = {}
     for name, kind in kinds.items():
         features[name] = kind.column
@@ -117,13 +117,13 @@ def features_of(kinds: Kinds) -> dict[str, Column | None]:
 
 
 def range_content(column: Range) -> dict[str, Any]:
-    """Return a range as a bounds file writes it."""
+    """Return a range in the form in which a bounds file has it."""
     content = asdict(column) | {"edges": list(column.edges)}
     return content if column.edges else {key: content[key] for key in ("low", "high", "log")}
 
 
 def as_text(value: float) -> str:
-    """Return a number as the name of a class: an integer has no decimal point."""
+    """Return a number as a text, which names a class; whole numbers have no decimal point."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
@@ -145,10 +145,10 @@ def _day(text: str, form: str) -> float:
 
 
 def day_of(value: object) -> float:
-    """Return the day of a YAML date or of a text such as 2024-12-31; infinity for other values."""
+    """Return the days from 1970-01-01 to a YAML date or to a text such as 2024-12-31; infinity for other values."""
     return _day(str(value), ISO) if isinstance(value, str | date) else np.inf
 
 
 def iso(day: float) -> str:
-    """Return a day as 2024-12-31."""
+    """Return the date that is `day` days after 1970-01-01 as a text such as 2024-12-31."""
     return (_START.date() + timedelta(days=int(np.floor(day)))).isoformat()

@@ -47,7 +47,7 @@ class Description:
 
     @property
     def width(self) -> int:
-        """The number of features after one-hot coding, without the columns that cannot be features."""
+        """The number of features after one-hot coding; columns that cannot be features do not count."""
         return sum(profile.levels or 1 for profile in self.features if not profile.problem)
 
 

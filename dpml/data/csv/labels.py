@@ -23,7 +23,7 @@ _INTEGER_CLASSES = 20  # at most so many different integers are read as classes,
 
 @dataclass(frozen=True)
 class Labels:
-    """The task, and the classes of the labels.
+    """The task that the labels imply, and the names of the classes.
 
     Attributes:
         classes: The names of the classes -1 and +1, or 0 to K-1, in this order; empty for a regression.
@@ -41,13 +41,13 @@ class Labels:
 
     @property
     def names(self) -> dict[str, str]:
-        """The name of each class by its number as a text, such as +1."""
+        """The name of each class; the keys are the numbers of the classes as texts, such as +1."""
         sign = "+d" if self.task == "binary" else "d"
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
 def find_labels(column: FileColumn, choice: str, positive: Any, stated: ColumnBounds | None) -> Labels:
-    """Return the task and the classes, from the requested task `choice` and the bounds file or the labels themselves.
+    """Find the task and the classes in the bounds file, or in the labels themselves; `choice` is the requested task.
 
     `positive` is the label that becomes +1, a text or a number; None: the last of two labels.
     """

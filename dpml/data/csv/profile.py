@@ -1,4 +1,4 @@
-"""The kind of a column that its values imply, why a column cannot be a feature, and what may be wrong with it."""
+"""Find the kind of a column from its values, why it cannot be a feature, and what may be wrong with it."""
 
 import re
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _ID = re.compile(r"(^|[_ ])(id|nr|no|key|code|number)$|Id$|ID$")
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The properties of a column, as its values imply them.
+    """The properties of a column, determined from its values.
 
     Attributes:
         missing: The number of missing values.
@@ -52,12 +52,12 @@ class ColumnProfile:
 
     @property
     def levels(self) -> int:
-        """The number of features of the column after one-hot coding; 0 for a numeric column."""
+        """The number of 0/1 columns that one-hot coding makes of this column; 0 for a numeric column."""
         return len(self.kind.values)
 
 
 def profile_of(column: FileColumn) -> ColumnProfile:
-    """Return the properties of a column, determined from its values."""
+    """Determine the kind and the other properties of a column from its values."""
     forms = [] if column.is_number else forms_of(column.texts)
     kind = ColumnKind("category", column.texts)
     if column.is_number:
@@ -107,7 +107,7 @@ def _problem(column: FileColumn, kind: ColumnKind, forms: Sequence[str], cells: 
 
 
 def forms_of(texts: Sequence[str]) -> list[str]:
-    """Return the forms in which all texts are dates."""
+    """Return the forms of dates, such as %d.%m.%Y, that fit all texts."""
     if any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
     likely = [form for form in FORMS if np.isfinite(days(texts[:50], form)).all()]
@@ -124,20 +124,20 @@ def with_commas(texts: Sequence[str]) -> bool:
 
 
 def with_unit(column: FileColumn) -> str:
-    """Return an example such as 50 kg if all texts are numbers, some with one unit; empty otherwise."""
+    """Return an example such as 50 kg if some numbers have a unit, and always the same one; otherwise an empty text."""
     found = [_UNIT.fullmatch(text) for text in column.words]
     same = len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1
     return column.words[0] if same else ""
 
 
 def gap_words(column: FileColumn) -> list[str]:
-    """Return the words for a missing value in a column that contains only numbers and such words."""
+    """Return the words that mean a missing value, if a column has only numbers and such words; otherwise none."""
     likely = all(text.lower() in WORDS_FOR_MISSING for text in column.words)
     return column.words if likely and len(column.words) < len(column.texts) else []
 
 
 def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
-    """Return what may be wrong with a column that can be a feature, and the option that repairs it."""
+    """Return what may be wrong with a column, and the option that repairs it; empty if nothing seems wrong."""
     if profile.problem:
         return ""
     cells, kind, values = _cells(column, profile.kind), profile.kind, profile.values
@@ -174,9 +174,9 @@ def _number_hint(profile: ColumnProfile, cells: Array) -> str:
 
 
 def _tells(cells: Array, y: Array, labels: Labels) -> bool:
-    """Return whether a column determines the label: by few values, by a threshold, or linearly."""
     known = ~np.isnan(cells) & ~np.isnan(y)
     x, y = cells[known], y[known]
+    # a column may determine the label by few values, by a threshold, or linearly
     if len(x) < _FEW or np.ptp(x) == 0 or np.ptp(y) == 0:
         return False
     if labels.task == "regression":

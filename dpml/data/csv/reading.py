@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from dpml.arrays import Array, Index
+from dpml.arrays import Array
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError, nearest
 
@@ -41,6 +41,7 @@ COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 """Numbers with a decimal comma."""
 
 _UTF8 = "utf-8-sig"
+_ROWS = 1 << 16  # rows in memory as text at a time
 _START = 1 << 16  # bytes at the start of a file that decide the separator
 
 # from 3.1 on pandas always reads a number to the nearest float, as Python does
@@ -62,12 +63,12 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        """The encoding, in a form that skips a byte-order mark."""
+        """The character encoding, in the variant that skips a byte-order mark."""
         return _UTF8 if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
     @cached_property
     def gaps(self) -> frozenset[float]:
-        """The numbers in `na`: if -999 is missing, so is -999.00."""
+        """The numbers that mean a missing value: if `na` has -999, then -999.00 is missing, too."""
         return frozenset(value for text in self.na for value in (_float(text), self.number(text)) if value is not None)
 
     def number(self, text: str) -> float | None:
@@ -106,7 +107,7 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A table on disk, CSV or Parquet: its path, its columns' names in order, and its dialect."""
+    """A CSV or Parquet file: its path, the names of its columns in order, and its dialect."""
 
     path: Path
     names: tuple[str, ...]
@@ -114,7 +115,7 @@ class CsvFile:
     is_text: bool
 
     def where(self, row: int) -> str:
-        """Return the file and line of a row (0 is the first), for messages."""
+        """Return the file and the line of a row for a message; row 0 is the first row below the names."""
         if not self.is_text:
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {next(islice(_rows(self.path, self.written), row + 1, None))[0]}"
@@ -131,7 +132,7 @@ class FileColumn:
 
     file: CsvFile
     name: str
-    codes: Index
+    codes: NDArray[np.int32]
     values: tuple[str, ...] | Array
 
     def __len__(self) -> int:
@@ -168,11 +169,11 @@ class FileColumn:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Whether each row's value is missing, (n,)."""
+        """Whether the value of each row is missing, (n,)."""
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Return a number for every row, (n,), from a number for every value; NaN for a missing value."""
+        """Return a number for every row, (n,), from a number for every different value; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -192,7 +193,7 @@ Columns = Mapping[str, FileColumn]
 
 
 def mend(text: str) -> str:
-    """Return the option, in brackets, that probably makes a text readable; empty if there is none."""
+    """Return the option, in brackets, that probably makes a text readable; an empty text if there is none."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
@@ -218,7 +219,7 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names`: the columns in `text` as texts, the others as numbers if they contain no words.
+    """Read the columns `names` of a file: the columns in `text` as texts, other columns as numbers if possible.
 
     A number has the same bits in both forms, so that a word in one row does not change another row's value.
     """
@@ -243,19 +244,23 @@ def _frame(file: CsvFile, text: Collection[str]) -> pd.DataFrame:
         return _parquet(file.path)
     written = file.written
     words = [text for text in written.na if _float(text) is None]  # with -999, pandas would also read -999.0 as missing
-    with open_raw(file.path) as raw:
-        frame = pd.read_csv(
-            raw, sep=written.separator, encoding=written.codec, header=0, names=list(file.names), index_col=False,
-            skipinitialspace=True, decimal=written.decimal, low_memory=False, na_values=[*MISSING, *words],
-            keep_default_na=False, dtype=dict.fromkeys(text, object), **_EXACT,
-        )  # fmt: skip
+    options: dict[str, Any] = {
+        "sep": written.separator,
+        "encoding": written.codec,
+        "decimal": written.decimal,
+        **_EXACT,
+    }
+    options |= {"header": 0, "names": list(file.names), "index_col": False, "skipinitialspace": True}
+    options |= {"na_values": [*MISSING, *words], "keep_default_na": False, "dtype": dict.fromkeys(text, object)}
+    # blocks take less memory than the whole text
+    with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, low_memory=False, **options) as reader:
+        frame = pd.concat(reader)
     if frame.iloc[:, -1].isna().any():  # pandas fills rows that are too short
         _check(file)
     return frame
 
 
 def _column(file: CsvFile, name: str, cells: "pd.Series[Any]", as_text: bool) -> FileColumn:
-    codes: Index
     values: tuple[str, ...] | Array
     codes, found = pd.factorize(cells)  # the code of a missing value is -1
     if as_text:
@@ -266,7 +271,7 @@ def _column(file: CsvFile, name: str, cells: "pd.Series[Any]", as_text: bool) ->
     else:
         values = found.to_numpy(dtype=float) + 0.0  # -0.0 becomes 0.0, as for integers
         values[np.isin(values, list(file.written.gaps))] = np.nan
-    return FileColumn(file, name, codes, values)
+    return FileColumn(file, name, codes.astype(np.int32), values)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The samples that Imtiaz et al. 2019 used, as published with the authors' code, already scaled by the authors."""
+"""Load the samples that Imtiaz et al. 2019 published with their code; the authors have scaled these samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _BESIDE = beside(__file__)
 
 @dataclass(frozen=True)
 class Authors(RandomSplit):
-    """One of the authors' files, selected by `rows`; all rows are training rows unless `test_fraction` is set.
+    """A sample that the authors published, selected by its number of rows; all rows are training rows by default.
 
     Args:
         test_fraction: The share of the rows that is drawn at random for testing.
@@ -71,7 +71,7 @@ class Authors(RandomSplit):
 
 @dataclass(frozen=True)
 class CrimeAuthors(Authors):
-    """Communities and Crime, d = 101.
+    """The authors' samples of Communities and Crime, with d = 101 features.
 
     Args:
         rows: The size of the sample: 200, 400, ..., 1800.
@@ -85,7 +85,7 @@ class CrimeAuthors(Authors):
 
 @dataclass(frozen=True)
 class TwitterAuthors(Authors):
-    """Buzz in social media (Twitter), d = 77.
+    """The authors' samples of Buzz in social media (Twitter), with d = 77 features.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.
@@ -98,7 +98,7 @@ class TwitterAuthors(Authors):
 
 @dataclass(frozen=True)
 class SyntheticAuthors(Authors):
-    """Rows uniform on [0, 1]^d scaled to norm 1, y = x'w* without noise, d = 20 or 50; the file includes w*.
+    """The authors' synthetic samples: rows uniform on [0, 1]^d, scaled to norm 1, and targets y = x'w* without noise.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.

@@ -1,4 +1,4 @@
-"""The user's own file, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
+"""Read the user's own CSV or Parquet file: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
 
 import hashlib
 import sys
@@ -13,8 +13,8 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml import code
-from dpml.arrays import Array, Index
-from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
+from dpml.arrays import Array
+from dpml.data import Dataset, Files, Info, check_rows, preprocess, training_rows
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kinds, features_of, matrix
 from dpml.data.csv.labels import Labels, find_labels, to_labels
@@ -145,8 +145,10 @@ class CSV:
     def size(self, N: int | None) -> tuple[int, int]:
         """Return the numbers of training rows and of features; this reads the file."""
         rows = read_rows(self)
-        available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
-        return N or available, preprocess.width(self.steps, rows.columns or rows.width)
+        return N or self._available(rows), preprocess.width(self.steps, rows.columns or rows.width)
+
+    def _available(self, rows: "CsvRows") -> int:
+        return rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
 
     @property
     def holdings(self) -> str | None:
@@ -161,12 +163,9 @@ class CSV:
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of these rows."""
         rows, info = read_rows(self), self.info
-        test: Index | slice
-        if self.test_path is None:
-            train, test = split_rows(info, rows.rows, N, rng, self.test_fraction)
-        else:
-            check_rows(info, N, rows.rows)
-            train, test = rng.permutation(rows.rows)[:N], slice(rows.rows, None)
+        available, order = self._available(rows), rng.permutation(rows.rows)
+        check_rows(info, N, available)
+        train, test = order[:available][:N], slice(rows.rows, None) if self.test_path is not None else order[available:]
         target = None if rows.labels.task != "regression" else rows.target or "fitted"
         columns = rows.columns or rows.levels
         X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
@@ -187,7 +186,7 @@ class CSV:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvRows(Table):
-    """The rows of `path`, then the rows of `test_path`.
+    """The parsed rows of the file `path`, followed by the parsed rows of the file `test_path`.
 
     Attributes:
         rows: The number of rows of `path` that are used.

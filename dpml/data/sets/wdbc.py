@@ -1,4 +1,4 @@
-"""Breast Cancer Wisconsin (Diagnostic): 569 x 30, malignant (+1) against benign (-1); ships with scikit-learn."""
+"""Load Breast Cancer Wisconsin (Diagnostic) from scikit-learn: 569 rows with 30 features, malignant or benign."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,9 @@ _FILE = "breast_cancer.csv"
 
 @dataclass(frozen=True)
 class WDBC(RandomSplit):
-    """569 rows, 30 real features, 212 malignant. Used by Rajkumar & Agarwal 2012, fig. 2.
+    """Breast Cancer Wisconsin (Diagnostic): 569 rows with 30 real features; 212 rows are malignant (+1).
+
+    Figure 2 of Rajkumar & Agarwal 2012 uses this data set.
 
     Args:
         bounds: `fitted` takes scales from the training rows; `public` is refused, because no public ranges exist.
@@ -39,11 +41,11 @@ class WDBC(RandomSplit):
             raise UserError(f"dataset.folds of wdbc must be null or in 2..569, got {self.folds}.")
 
     def available(self) -> int:
-        """Return the number of training rows; with `folds`, the smallest number over the folds."""
+        """Return the number of training rows; for cross-validation, return the smallest number over all folds."""
         return super().available() if self.folds is None else 569 - math.ceil(569 / self.folds)
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Draw (training rows, test rows); with `folds`, the seed of `rng` selects the fold.
+        """Draw the training rows and the test rows; for cross-validation, the seed of `rng` selects the fold.
 
         Seeds 0 to folds - 1 share a random split into `folds` blocks, and each seed tests on a different block. The
         next `folds` seeds use another split.
@@ -58,7 +60,7 @@ class WDBC(RandomSplit):
         return train[:N], blocks[fold]
 
     def checksum(self, files: Files) -> str:
-        """Return the checksum of all rows and labels in scikit-learn's copy, as in the provenance."""
+        """Return the checksum of all rows and labels in scikit-learn's copy."""
         return _checksum(*_table())
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
@@ -68,10 +70,7 @@ class WDBC(RandomSplit):
 
 
 def _table() -> tuple[Array, Array]:
-    """Return all features (569, 30) and labels (569,).
-
-    Scikit-learn's file is read directly if it exists, because importing scikit-learn takes longer than a run.
-    """
+    # scikit-learn's file is read directly if it exists, because importing scikit-learn takes longer than a run
     spec = find_spec("sklearn")
     if spec and spec.origin and (file := Path(spec.origin).with_name("datasets") / "data" / _FILE).is_file():
         content = np.loadtxt(file, delimiter=",", skiprows=1)
