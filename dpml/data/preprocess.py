@@ -6,7 +6,7 @@ says so.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
@@ -448,35 +448,16 @@ def apply_steps(
             Otherwise, the steps are fitted to the training rows, and `columns` has the number of values of each
             symbolic column and 0 for a numeric column; it is empty if all columns are numeric.
     """
-    return _applied(steps, train, test, columns)[:3]
-
-
-def image(steps: Iterable[str], columns: Mapping[str, Column]) -> Box:
-    """Return a set that contains all possible rows after the steps, from the columns' public ranges and values."""
-    rows = np.empty((0, len(columns)))
-    box = _applied(steps, rows, rows, columns)[3]
-    assert isinstance(box, Box)
-    return box
-
-
-def _applied(
-    steps: Iterable[str], train: Any, test: Any, columns: Levels | Mapping[str, Column]
-) -> tuple[Array, Array, list[Record], Extent]:
     parsed = parse(steps)
-    names = [name for name, _ in parsed]
     record: list[Record] = []
     extent: Extent
     if isinstance(columns, Mapping):
         if train.shape[1] != len(columns):
             raise UserError(f"the bounds describe {len(columns)} columns, but the rows have {train.shape[1]}.")
-        # bin and spline need a value, because a missing value lies in no part of a range
-        filling = list(takewhile(lambda name: name not in _CUTS, names))
         into, extent = into_ranges(columns)
     else:
-        # a scale cannot be fitted to missing values, so the first fitted step must be impute
-        filling = [name for name in names if name not in _CODED][:1]
         extent = TrainingRows(train, columns or (0,) * train.shape[1])
-    check_steps(names, filling, extent.levels, train, test)
+    check_steps([name for name, _ in parsed], extent, train, test)
     if isinstance(extent, Box):
         train, test = (in_blocks(into, X, in_place=False) for X in (train, test))
         record.append({"step": "ranges", "fitted_on": STATED})
@@ -488,7 +469,17 @@ def _applied(
         else:  # pca makes all columns numeric
             extent, source = TrainingRows(train, () if name == "pca" else extent.levels), step.source
         record.append({"step": name, "fitted_on": source})
-    return train, test, record, extent
+    return train, test, record
+
+
+def image(steps: Iterable[str], columns: Mapping[str, Column]) -> Box:
+    """Return a set that contains all possible rows after the steps, from the columns' public ranges and values."""
+    parsed = parse(steps)
+    box = into_ranges(columns)[1]
+    check_steps([name for name, _ in parsed], box)
+    for name, number in parsed:
+        box = STEPS[name](box, *number).after(box)
+    return box
 
 
 def split_apply(
@@ -535,11 +526,9 @@ def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
     image(steps, info.columns)
 
 
-def check_steps(names: Sequence[str], filling: Collection[str], levels: Levels, *parts: Any) -> None:
-    """Raise UserError if the named steps do not fit the columns and rows, or if their order is wrong.
-
-    If the rows have missing values, the step impute must be among the steps `filling`.
-    """
+def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
+    """Raise UserError if the named steps do not fit the columns and the rows `parts`, or if their order is wrong."""
+    levels = extent.levels
     if any(map(sparse.issparse, parts)):
         if names[:1] != ["pca"]:
             raise UserError("dataset.steps must begin with pca:D, because there are millions of sparse features.")
@@ -557,6 +546,10 @@ def check_steps(names: Sequence[str], filling: Collection[str], levels: Levels, 
                 f"dataset.steps may have {name} only once, and before it only {' and '.join(sorted(allowed))}, "
                 f"because {name} needs the original columns, got [{', '.join(names)}]."
             )
+    # a missing value lies in no part of a range, so impute must come before bin and spline; no scale can be fitted to
+    # missing values, so impute must be the first fitted step
+    coded = [name for name in names if name not in _CODED]
+    filling = takewhile(lambda name: name not in _CUTS, names) if isinstance(extent, Box) else coded[:1]
     if "impute" not in filling and any(np.isnan(part).any() for part in parts):
         others = [name for name in names if name != "impute"]
         raise UserError(
