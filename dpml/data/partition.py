@@ -50,7 +50,6 @@ class Parties:
 
     @property
     def sizes(self) -> Index:
-        """The number of rows of each party, (M,)."""
         return np.diff(self.offsets)
 
     @property
@@ -521,7 +520,6 @@ class Skew:
 
     @property
     def sizes(self) -> Index:
-        """The number of rows of each party, (M,)."""
         return self.counts.sum(axis=1)
 
 

@@ -65,7 +65,6 @@ class TrainingRows:
 
     @property
     def norm(self) -> float:
-        """The largest L2 norm of a training row."""
         return float(norms(self.X).max())
 
 
@@ -172,11 +171,6 @@ def one_hot(extent: Extent) -> Step:
 
 def treatment(extent: Extent) -> Step:
     """Replace each symbolic column as `one_hot` does, but without the column of its first value (the reference)."""
-    if not isinstance(extent, Box):
-        raise UserError(
-            "dataset.steps must not have treatment with dataset.bounds=fitted: set dataset.bounds=public or "
-            "dataset.bounds=FILE.yaml with the columns' values."
-        )
     return _coded(extent, first=1)
 
 
@@ -216,11 +210,7 @@ def splined(extent: Extent) -> Step:
 
 
 def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> Step:
-    if not isinstance(extent, Box):
-        raise UserError(
-            f"dataset.steps must not have {name} with dataset.bounds=fitted, because edges are public and not taken "
-            "from rows: set dataset.bounds=public or dataset.bounds=FILE.yaml with ranges and edges."
-        )
+    assert isinstance(extent, Box)  # see check_steps
     numeric = [column for column, count in enumerate(extent.levels) if not count]  # the first columns, in this order
     places = [place for place, column in enumerate(numeric) if len(extent.edges[column])]
     if not places:
@@ -301,11 +291,7 @@ def pca(extent: Extent, components: int) -> Step:
     Sparse rows stay sparse, because the mean is subtracted only after the projection. Features that are zero in all
     training rows are left out. A direction without variance gives a feature of zeros.
     """
-    if isinstance(extent, Box):
-        raise UserError(
-            "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave it out, "
-            "or set dataset.bounds=fitted."
-        )
+    assert isinstance(extent, TrainingRows)  # see check_steps
     X, used = extent.X, None
     if not isinstance(X, np.ndarray):
         used = np.flatnonzero(X.getnnz(axis=0))
@@ -529,6 +515,17 @@ def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
 def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
     """Raise UserError if the named steps do not fit the columns and the rows `parts`, or if their order is wrong."""
     levels = extent.levels
+    for name in names:
+        if isinstance(extent, TrainingRows) and name in ("treatment", *_CUTS):
+            raise UserError(
+                f"dataset.steps must not have {name} with dataset.bounds=fitted, because {name} needs public values or "
+                "edges: set dataset.bounds=public or dataset.bounds=FILE.yaml."
+            )
+        if isinstance(extent, Box) and name == "pca":
+            raise UserError(
+                "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave it "
+                "out, or set dataset.bounds=fitted."
+            )
     if any(map(sparse.issparse, parts)):
         if names[:1] != ["pca"]:
             raise UserError("dataset.steps must begin with pca:D, because there are millions of sparse features.")

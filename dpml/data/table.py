@@ -78,7 +78,6 @@ class Tabular:
         raise NotImplementedError
 
     def available(self) -> int:
-        """Return the number of training rows."""
         raise NotImplementedError
 
     def drawn(self) -> int:

@@ -43,12 +43,10 @@ class ColumnKind:
 
     @property
     def is_text(self) -> bool:
-        """Whether the column must be read as texts."""
         return self.name in ("category", "date")
 
     @property
     def values(self) -> tuple[str, ...]:
-        """The values of a category."""
         return self.column if isinstance(self.column, tuple) else ()
 
     def cells(self, column: FileColumn) -> Array:

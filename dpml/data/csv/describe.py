@@ -42,7 +42,6 @@ class Description:
 
     @property
     def problems(self) -> list[ColumnProfile]:
-        """The columns that cannot be features."""
         return [profile for profile in self.features if profile.problem]
 
     @property

@@ -158,7 +158,6 @@ class FileColumn:
 
     @property
     def is_number(self) -> bool:
-        """Whether all values are numbers."""
         return not self.words
 
     def cells(self, other: float = np.nan) -> Array:
@@ -169,7 +168,6 @@ class FileColumn:
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Whether the value of each row is missing, (n,)."""
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:

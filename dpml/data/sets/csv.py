@@ -13,7 +13,6 @@ import numpy as np
 from numpy.random import Generator
 
 from dpml import code
-from dpml.arrays import Array
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, training_rows
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kinds, features_of, matrix
@@ -107,7 +106,7 @@ class CSV:
 
     @property
     def written(self) -> Dialect:
-        """How the files are written."""
+        """The encoding, separator, decimal mark and missing values of the files."""
         return dialect(self.encoding, self.separator, self.decimal, self.na)
 
     @property
@@ -118,7 +117,7 @@ class CSV:
 
     @property
     def file(self) -> CsvFile:
-        """The file of rows, opened."""
+        """The file `path` with the names of its columns; raise UserError if there is none."""
         if self.path is None:
             raise UserError("dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.")
         return open_file(self.paths["rows"], self.written)
@@ -302,39 +301,29 @@ def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: C
 
 def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV, least: int) -> Table:
     label = columns[str(options.label)]
-    y, X, levels = to_labels(label, labels), matrix(columns, kinds), levels_of(features_of(kinds))
-    incomplete = np.isnan(y)
+    file, y, X, levels = label.file, to_labels(label, labels), matrix(columns, kinds), levels_of(features_of(kinds))
     party = columns[options.party].codes if options.party is not None and options.party in columns else None
-    if party is not None:
-        incomplete |= party < 0
+    incomplete, what = np.isnan(y) if party is None else np.isnan(y) | (party < 0), "the label or the party"
     if options.missing == "keep":
-        _refuse(label.file, incomplete, options, "the label or the party")
         symbolic = np.flatnonzero(levels)
         X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
     else:
-        incomplete |= np.isnan(X).any(axis=1)
-    if options.missing == "refuse":
-        _refuse(label.file, incomplete, options, "a value")
-    kept, left = ~incomplete, int(incomplete.sum())
-    if len(y) - left < least:
-        raise UserError(
-            f"{label.file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: leave out "
-            "columns with dataset.drop, or set dataset.missing=keep with the step impute."
-        )
-    whose = None if party is None else np.unique(party[kept], return_inverse=True)[1]
-    return Table(X[kept], y[kept], levels, whose, left)
-
-
-def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
-    if incomplete.any():
-        row = int(np.flatnonzero(incomplete)[0])
-        count = int(incomplete.sum())
-        others = f", and {count - 1:,} more rows" if count > 1 else ""
+        incomplete, what = incomplete | np.isnan(X).any(axis=1), "a value"
+    left = int(incomplete.sum())
+    if left and options.missing != "drop":
+        others = f", and {left - 1:,} more rows" if left > 1 else ""
         fill = "dataset.missing=keep with the step impute fills them in; " if options.missing == "refuse" else ""
         raise UserError(
-            f"{file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
+            f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}); "
             f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."
         )
+    if len(y) - left < least:
+        raise UserError(
+            f"{file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: drop columns with "
+            "dataset.drop, or set dataset.missing=keep with the step impute."
+        )
+    whose = None if party is None else np.unique(party[~incomplete], return_inverse=True)[1]
+    return Table(X[~incomplete], y[~incomplete], levels, whose, left)
 
 
 def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:

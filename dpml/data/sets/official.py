@@ -41,7 +41,7 @@ class Adult(OfficialSplit):
 
 @dataclass(frozen=True)
 class Bank(RandomSplit):
-    """Bank marketing: 41,188 rows with ten numeric and ten symbolic features. Kang et al. 2019 use this data set."""
+    """Bank marketing: 41,188 rows with ten numeric and ten symbolic features."""
 
     info: ClassVar[Info] = _INFOS["bank"]
     steps: tuple[str, ...] = _CODED
@@ -54,10 +54,7 @@ class Bank(RandomSplit):
 
 @dataclass(frozen=True)
 class BreastCancer(RandomSplit):
-    """Breast Cancer Wisconsin (Original): 699 rows with nine features graded 1 to 10; not the same as `wdbc`.
-
-    Kang et al. 2019 use this data set.
-    """
+    """Breast Cancer Wisconsin (Original): 699 rows with nine features graded 1 to 10; not the same as `wdbc`."""
 
     info: ClassVar[Info] = _INFOS["breast_cancer"]
     steps: tuple[str, ...] = ("impute", "min_max", "max_norm")
@@ -74,8 +71,6 @@ _FRAUDS = 492
 @dataclass(frozen=True)
 class CreditCard(RandomSplit):
     """Credit card transactions: all 492 frauds, and `normals` normal transactions drawn without replacement.
-
-    Kang et al. 2019 use this data set.
 
     Args:
         normals: The number of normal transactions, in addition to the 492 frauds.
@@ -141,10 +136,7 @@ def _har(parts: list[Array], paths: Mapping[str, Path]) -> Table:
 
 @dataclass(frozen=True)
 class HAR(OfficialSplit):
-    """Human activity recognition: 7,352 training rows of 21 people and 2,947 test rows of 9 other people.
-
-    Figure 2 of Hamm et al. 2016 uses this data set.
-    """
+    """Human activity recognition: 7,352 training rows of 21 people and 2,947 test rows of 9 other people."""
 
     info: ClassVar[Info] = _of_har("har")
     steps: tuple[str, ...] = ("pca:50", "max_norm")
@@ -176,10 +168,7 @@ def _kdd(paths: Mapping[str, Path], loader: OfficialSplit | RandomSplit) -> Tabl
 
 @dataclass(frozen=True)
 class KDDCup99(OfficialSplit):
-    """KDD Cup 1999: 494,021 training rows (the 10 % file) and 311,029 test rows (the file `corrected`).
-
-    Figure 3 of Hamm et al. 2016 uses this data set.
-    """
+    """KDD Cup 1999: 494,021 training rows (the 10 % file) and 311,029 test rows (the file `corrected`)."""
 
     info: ClassVar[Info] = _INFOS["kddcup99"]
     steps: tuple[str, ...] = _CODED
@@ -190,7 +179,7 @@ class KDDCup99(OfficialSplit):
 
 @dataclass(frozen=True)
 class KDDCup9970k(RandomSplit):
-    """KDD Cup 1999: `sample` rows of the 10 % file, drawn without replacement. Kang et al. 2019 use this data set.
+    """KDD Cup 1999: `sample` rows of the 10 % file, drawn without replacement.
 
     Args:
         sample: The number of rows to draw.
@@ -217,10 +206,7 @@ class KDDCup9970k(RandomSplit):
 
 @dataclass(frozen=True)
 class TwitterBuzz(RandomSplit):
-    """Buzz in social media (Twitter): 583,250 rows with eleven features of a topic in each of seven weeks.
-
-    Figure 4 of Imtiaz et al. 2019 uses this data set.
-    """
+    """Buzz in social media (Twitter): 583,250 rows with eleven features of a topic in each of seven weeks."""
 
     info: ClassVar[Info] = _INFOS["twitter_buzz"]
     steps: tuple[str, ...] = ("max_abs", "max_norm")

@@ -121,7 +121,6 @@ class Synthetic:
         return N or self.rows, self.d
 
     def checksum(self, files: Files) -> None:
-        """Return None, because synthetic rows are not read from a file."""
         return None
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:

@@ -22,8 +22,6 @@ _FILE = "breast_cancer.csv"
 class WDBC(RandomSplit):
     """Breast Cancer Wisconsin (Diagnostic): 569 rows with 30 real features; 212 rows are malignant (+1).
 
-    Figure 2 of Rajkumar & Agarwal 2012 uses this data set.
-
     Args:
         bounds: `fitted` takes scales from the training rows; `public` is refused, because no public ranges exist.
         test_fraction: The share of the rows that is drawn at random for testing.

@@ -78,10 +78,9 @@ class Files:
 
     def find(self, info: Info, filename: str) -> Path:
         """Return the path of a raw file of a data set; download the file first if it is missing."""
-        path = self.local(info, filename)
-        if path is None:
+        if self.local(info, filename) is None:
             self._fetch(info, filename)
-            path = self.local(info, filename)
+        path = self.local(info, filename)
         if path is None:
             raise self._missing(info, filename, "")
         return path
