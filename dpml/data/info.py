@@ -39,7 +39,7 @@ class Range:
         if self.log and self.low <= -1:
             raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
         if len(self.edges) >= 1000:
-            raise UserError(f"a range has fewer than 1,000 edges, got {len(self.edges):,}.")
+            raise UserError(f"a range must have fewer than 1,000 edges, got {len(self.edges):,}.")
         ends = np.array([self.low, *self.edges, self.high])
         apart = np.diff(np.log1p(ends) if self.log else ends)  # on the scale on which the edges are used
         if self.edges and not np.all(apart > 0):
@@ -50,7 +50,7 @@ class Range:
     def parts(self, count: float) -> tuple[float, ...]:
         """Return the edges that cut the range into `count` parts of equal length, on a log scale if `log` is set."""
         if count not in range(1, 1001):
-            raise UserError(f"a range has 1 to 1,000 equal parts, got {count}.")
+            raise UserError(f"edges must be a list, or a whole number of parts from 1 to 1,000, got {count}.")
         low, high = np.log1p([self.low, self.high]) if self.log else (self.low, self.high)
         edges = np.linspace(low, high, int(count) + 1)[1:-1]
         return tuple((np.expm1(edges) if self.log else edges).tolist())

@@ -217,14 +217,15 @@ def check_floor(rule: Partition, sizes: Index) -> None:
     """Raise UserError if a party has no row."""
     if sizes.min() < 1:
         raise UserError(
-            f"partition={rule.name} leaves a party without rows, with {sizes.sum()} rows for M={len(sizes)}: reduce M."
+            f"partition={rule.name} leaves a party without rows when it deals {sizes.sum()} rows to M={len(sizes)} "
+            "parties: reduce M."
         )
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
     """Raise UserError unless N rows are enough for M parties with `rows` rows each, the value of the key `option`."""
     if rows * M > N:
-        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties need more than N={N}: reduce M.")
+        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties are more than N={N} rows: reduce M.")
 
 
 def whole_rows(shares: Array, N: int) -> Index:
@@ -420,8 +421,8 @@ class Shards(ByLabel):
         shards = self.per_party * M
         if self.per_party > len(y) / M:
             raise UserError(
-                f"partition.per_party={self.per_party} shards for each of M={M} parties need more than the N={len(y)} "
-                "rows: reduce partition.per_party or M."
+                f"partition.per_party={self.per_party} shards for each of M={M} parties are more than N={len(y)} rows: "
+                "reduce partition.per_party or M."
             )
         holders = rng.permutation(shards) // self.per_party
         return _by_label([np.repeat(holders, Equal().sizes(len(y), shards, rng))], y, rng)

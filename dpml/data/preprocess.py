@@ -540,7 +540,7 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:
             raise UserError(
-                f"dataset.steps may have {name} only once, and before it only {' and '.join(sorted(allowed))}, "
+                f"dataset.steps may have {name} only once, and only {' and '.join(sorted(allowed))} before it, "
                 f"because {name} needs the original columns, got [{', '.join(names)}]."
             )
     # a missing value lies in no part of a range, so impute must come before bin and spline; no scale can be fitted to

@@ -119,7 +119,7 @@ class Tabular:
             table = self.parse(paths)
             self._check(table, place)
             if self.checksum(files) != digest:
-                raise UserError(f"{place} changed while it was read: give the command again.")
+                raise UserError(f"{place} changed while it was read: run the command again.")
             return table
 
         return cached(self.info.name, self.key(digest), build), {"source": place, "sha256": digest, "files": digests}

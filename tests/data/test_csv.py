@@ -200,9 +200,9 @@ def test_a_file_of_test_rows(write):
     [
         ("c,label\na,u\n", "column 'x'"),
         ("x,c\n1,a\n", "column 'label'"),
-        ("x,c,label\n1,a,u\nten,b,v\n", "test.csv, line 3, column 'x': 'ten' is no number."),
+        ("x,c,label\n1,a,u\nten,b,v\n", "test.csv, line 3, column 'x': 'ten' is not a number."),
         ("x,c,label\n1,a,u\n2,b,w\n", "test.csv, line 3, column 'label': 'w' is"),
-        ("x,c,label\ninf,a,u\n", "test.csv, line 2, column 'x': inf is no number."),
+        ("x,c,label\ninf,a,u\n", "test.csv, line 2, column 'x': inf is not a number."),
         ("x,c,label\n", "test.csv has no rows below the names."),
         ("x,c,label\n?,a,u\n", "a missing value"),
     ],

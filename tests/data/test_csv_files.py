@@ -53,7 +53,7 @@ BAD_TABLES = [
     ("income,party\nlow,1\n", {}, "DIR/f.csv has one row"),
     ("age,income\n" + AGES, {}, "the column 'age' of DIR/f.csv has numbers, but '4o'"),
     ("age,income\n" + AGES.replace("4o", "1_0"), {}, "has numbers, but '1_0'"),  # Pandas knows no such number
-    ("income,x\n" + AGES, {"task": "regression"}, "DIR/f.csv, line 46, column 'income': '4o' is no number."),
+    ("income,x\n" + AGES, {"task": "regression"}, "DIR/f.csv, line 46, column 'income': '4o' is not a number."),
     ("x,income\n" + "".join(f"0,{i}\n" for i in range(101)), {"task": "multiclass"}, "has 101 classes"),
     (PACKED[:-20], {"label": "y"}, "DIR/f.csv"),
     (PACKED[:12], {"label": "y"}, "DIR/f.csv cannot be read"),
@@ -102,7 +102,7 @@ def test_parquet(write, tmp_path):
         ({"drop": ("n",), "party": "t"}, "DIR/f.csv has no feature: every column is the label, the party, or dropped."),
         ({"missing": "impute"}, "unknown dataset.missing='impute': choose one of drop, keep, refuse."),
         ({"task": "ranking"}, "unknown dataset.task='ranking'"),
-        ({"task": "regression", "label": "t"}, "DIR/f.csv, line 2, column 't': 't0' is no number."),
+        ({"task": "regression", "label": "t"}, "DIR/f.csv, line 2, column 't': 't0' is not a number."),
         ({"task": "binary", "label": "t"}, "the column 't' of DIR/f.csv has 3 classes"),
         ({"positive": "t9", "label": "t"}, "dataset.positive=t9 is not in the column 't'"),
         ({"positive": 1, "label": "n", "task": "regression"}, "dataset.positive=1 is for two classes"),

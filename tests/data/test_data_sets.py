@@ -379,8 +379,8 @@ def test_two_gaussians_have_the_authors_means():
     ("overrides", "told"),
     [
         (["dataset=synthetic", "dataset.recipe=ball"], "did you mean 'ball_sign'"),
-        (["dataset=crime_authors", "dataset.rows=801"], "samples of 200, 400"),
-        (["dataset=synthetic_authors", "dataset.d=21"], "d = 20 and d = 50"),
+        (["dataset=crime_authors", "dataset.rows=801"], "a published sample: 200, 400"),
+        (["dataset=synthetic_authors", "dataset.d=21"], "d = 20 or d = 50"),
         (["dataset=creditcard", "dataset.normals=0"], "dataset.normals must be in 1..284315"),
         (["dataset=kddcup99_70k", "dataset.sample=500000"], "dataset.sample must be in 1..494021"),
         (["dataset=crime", "dataset.test_fraction=1"], r"must be in \[0, 1\)"),

@@ -54,7 +54,7 @@ class ColumnKind:
         if self.name == "category":
             place = {value: float(code) for code, value in enumerate(self.values)}
             return column.rows([place.get(text, -1.0) for text in column.texts])
-        expected = {"number": "no number", "date": f"not a date of the form {self.form}"}
+        expected = {"number": "not a number", "date": f"not a date of the form {self.form}"}
         cells = column.rows(days(column.texts, self.form)) if self.name == "date" else column.cells(np.inf)
         if self.name == "boolean" and column.texts:
             words = column.rows([BOOLEANS.get(text.lower(), np.inf) for text in column.texts])

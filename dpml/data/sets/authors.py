@@ -36,7 +36,7 @@ class Authors(RandomSplit):
     def __post_init__(self) -> None:
         if self.rows not in self.choices:
             sizes = ", ".join(map(str, self.choices))
-            raise UserError(f"dataset.rows={self.rows}: the authors have samples of {sizes} rows; choose one of them.")
+            raise UserError(f"dataset.rows={self.rows}: choose the number of rows of a published sample: {sizes}.")
         super().__post_init__()
 
     @property
@@ -112,4 +112,6 @@ class SyntheticAuthors(Authors):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.d not in (20, 50):
-            raise UserError(f"dataset.d={self.d}: the authors have samples with d = 20 and d = 50; set one of them.")
+            raise UserError(
+                f"dataset.d={self.d}: the published samples have d = 20 or d = 50 features; choose one of these."
+            )

@@ -222,7 +222,7 @@ def read_rows(options: CSV) -> CsvRows:
     def build() -> Table:
         table = _build(options, file, stated)
         if options.stamp != replace(options).stamp:
-            raise UserError(f"{options.path} changed while it was read: give the command again.")
+            raise UserError(f"{options.path} changed while it was read: run the command again.")
         return table
 
     if options.cache:
@@ -247,7 +247,7 @@ def read_rows(options: CSV) -> CsvRows:
 def _build(options: CSV, file: CsvFile, stated: ColumnBounds | None) -> Table:
     features = roles(file, options)
     if options.label is None:
-        raise UserError(f"dataset.label is missing: set it to the column to predict: {', '.join(file.names[:20])}.")
+        raise UserError(f"dataset.label is missing: name the column to predict, one of {', '.join(file.names[:20])}.")
     columns = read_columns(file, features, options, stated)
     label = columns[options.label]
     if len(label) < 2:
@@ -319,7 +319,7 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
         )
     if len(y) - left < least:
         raise UserError(
-            f"{file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: drop columns with "
+            f"{file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: drop columns by "
             "dataset.drop, or set dataset.missing=keep with the step impute."
         )
     whose = None if party is None else np.unique(party[~incomplete], return_inverse=True)[1]

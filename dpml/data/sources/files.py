@@ -146,8 +146,8 @@ class Files:
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
         folders = " nor in ".join(str(root / info.name) for root in self.roots)
         return UserError(
-            f"dataset={info.name} needs the file {filename}, which is not in {folders} (also tried with .gz, .xz "
-            f"and .bz2). {why}{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
+            f"dataset={info.name} needs the file {filename}, which is not in {folders}, plain or as .gz, .xz or .bz2. "
+            f"{why}{info.how_to_get} Put the file there, or set data_dir=DIR to the folder that contains it."
         )
 
 
@@ -183,7 +183,7 @@ def read_content(path: Path) -> Content:
                 last = chunk[-1:]
                 size += len(chunk)
                 if size > _LARGEST:
-                    raise UserError(f"{path} exceeds {_LARGEST >> 20:,} MiB, so it is not the file of a data set.")
+                    raise UserError(f"{path} exceeds {_LARGEST >> 20:,} MiB, so it cannot be a file of a data set.")
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise UserError(f"{path} is damaged or incomplete ({error}): delete it, and download it again.") from error
     return Content(digest.hexdigest(), lines + (last != b"\n"))
@@ -251,7 +251,7 @@ def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[st
         if not raw.sha256:
             print(
                 f"note: {raw.name} has no published checksum. Its size is right, and its sha256 {content.sha256} is "
-                "recorded: later reads are compared with it.",
+                "recorded: dpml compares the file with it from now on.",
                 file=sys.stderr,
             )
         place = folder / f"{raw.name}{compression(path)}"
