@@ -64,14 +64,14 @@ class Parties:
 
     @cached_property
     def folded(self) -> Rows:
-        """The private rows with equal rows merged, for sums over all parties."""
+        """The private rows, in which equal rows are merged into one row and its number of copies."""
         if len(self.y) > FOLDED:
             return self.X, self.y, None
         first, _, counts = distinct(self.X, self.y)
         return self.X[first], self.y[first], counts.astype(float)
 
     def of(self, k: int) -> slice:
-        """Return the slice of the rows of party k."""
+        """Return the slice that selects the rows of party k."""
         return slice(int(self.offsets[k]), int(self.offsets[k + 1]))
 
 
@@ -229,7 +229,7 @@ def check_each(option: str, rows: int, N: int, M: int) -> None:
 
 
 def whole_rows(shares: Array, N: int) -> Index:
-    """Round N * `shares` (M,) to whole numbers with the sum N, by the largest remainders."""
+    """Round N * `shares` (M,) to whole numbers that sum to N, by the largest-remainder method."""
     exact = N * (shares / shares.sum())
     sizes = np.floor(exact).astype(np.intp)
     sizes[np.argsort(sizes - exact, kind="stable")[: N - int(sizes.sum())]] += 1
@@ -266,7 +266,7 @@ class Simplex(BySize):
 
 @dataclass(frozen=True)
 class Fractions(BySize):
-    """The parties' shares of the rows are listed: ``partition.fractions=[.5,.3,.2]``.
+    """The user lists the share of the rows of each party: ``partition.fractions=[.5,.3,.2]``.
 
     Args:
         fractions: One positive share per party; the shares sum to 1.
@@ -494,7 +494,7 @@ FIFTHS = 5  # real-valued targets are split into so many equally large classes
 
 @dataclass(frozen=True)
 class Skew:
-    """How unequal a partition is.
+    """Counts of rows that show how unequal a partition is.
 
     Attributes:
         names: The names of the K classes; for real-valued targets, intervals (`intervals`).

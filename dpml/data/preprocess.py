@@ -152,7 +152,7 @@ class Step:
     length: float = math.inf
 
     def after(self, box: Box) -> Box:
-        """Return a set that contains the images of all rows of `box`."""
+        """Return a set that contains the images of all rows of `box` under this step."""
         if self.box is not None:
             return self.box(box)
         return replace(box, low=self.apply(box.low), high=self.apply(box.high), length=self.length)
@@ -250,12 +250,12 @@ def hats(values: Array, edges: Array) -> Array:
 
 
 def min_max(extent: Extent) -> Step:
-    """Scale each feature to [0, 1] over the training rows."""
+    """Scale each feature linearly so that its values in the training rows range from 0 to 1."""
     return Step(per_column(extent.low, extent.high - extent.low))
 
 
 def symmetric(extent: Extent) -> Step:
-    """Scale each numeric feature to [-1, 1] over the training rows; do not change the 0/1 columns of categories."""
+    """Scale each numeric feature to [-1, 1] over the training rows; leave 0/1 columns of symbolic features as they are."""
     low, high = extent.low.copy(), extent.high.copy()
     if any(extent.levels):
         numeric = extent.levels.count(0)  # they come first
@@ -555,7 +555,7 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
-    """Apply `apply` to the rows of X in blocks; overwrite X if `in_place` and the width does not change."""
+    """Map the rows of X by `apply`, block by block; overwrite X if `in_place` and the width does not change."""
     width = apply(X[:0]).shape[1]
     out = X if in_place and width == X.shape[1] else np.empty((X.shape[0], width))
     for rows in blocks(X.shape[0], most=_BLOCK):
@@ -587,7 +587,7 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
 
 
 def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
-    """Return which steps were fitted on private rows, and whether rows were left out; empty if neither is true."""
+    """Return a note on the steps that were fitted on private rows and on rows that were left out; it may be empty."""
     fitted = ",".join(str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE)
     notes = [f"{fitted} fitted on training rows"] if fitted else []
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])

@@ -190,7 +190,7 @@ class RandomSplit(Tabular):
         return training_rows(self.drawn(), self.test_fraction)
 
     def draw(self, y: Array, rng: Generator) -> Index:
-        """Draw the rows that are used, in random order."""
+        """Draw the indices of the rows that are used, in random order."""
         return rng.permutation(len(y))
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:

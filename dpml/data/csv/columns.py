@@ -129,7 +129,7 @@ def as_text(value: float) -> str:
 
 
 def days(texts: Sequence[str], form: str) -> Array:
-    """Return the days from 1970-01-01 to each date, (n,), with fractions for times; infinity for other texts."""
+    """Convert dates to days since 1970-01-01, (n,), with fractions for times; infinity for texts that are not dates."""
     return np.array([_day(text, form) for text in texts], dtype=float)
 
 

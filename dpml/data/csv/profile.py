@@ -131,7 +131,7 @@ def with_unit(column: FileColumn) -> str:
 
 
 def gap_words(column: FileColumn) -> list[str]:
-    """Return the words that mean a missing value, if a column has only numbers and such words; otherwise none."""
+    """Return the words that mean a missing value, if a column has only numbers and such words; otherwise []."""
     likely = all(text.lower() in WORDS_FOR_MISSING for text in column.words)
     return column.words if likely and len(column.words) < len(column.texts) else []
 

@@ -72,7 +72,7 @@ class Dialect:
         return frozenset(value for text in self.na for value in (_float(text), self.number(text)) if value is not None)
 
     def number(self, text: str) -> float | None:
-        """Return a text as a number; None if it is not a number."""
+        """Return a text as a number; None if the text is not a number."""
         return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
 
 
@@ -140,17 +140,17 @@ class FileColumn:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The different texts; empty if the column was read as numbers."""
+        """The different texts in the column; empty if the column was read as numbers."""
         return self.values if isinstance(self.values, tuple) else ()
 
     @cached_property
     def words(self) -> list[str]:
-        """The different texts that are not numbers."""
+        """The different texts in the column that are not numbers."""
         return [text for text, number in zip(self.texts, self.numbers, strict=False) if number is None]
 
     @cached_property
     def numbers(self) -> Sequence[float | None] | Array:
-        """Each value as a number: NaN for a missing value, None if it is not a number."""
+        """Each different value as a number: NaN for a missing value, None for a text that is not a number."""
         if not isinstance(self.values, tuple):
             return self.values
         written = self.file.written
@@ -191,7 +191,7 @@ Columns = Mapping[str, FileColumn]
 
 
 def mend(text: str) -> str:
-    """Return the option, in brackets, that probably makes a text readable; an empty text if there is none."""
+    """Return the option that probably makes a text readable, in brackets; an empty text if no option does."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""

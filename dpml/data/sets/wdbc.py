@@ -62,7 +62,7 @@ class WDBC(RandomSplit):
         return _checksum(*_table())
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """Return the rows of scikit-learn's copy, and their provenance."""
+        """Return the rows of scikit-learn's copy of the data set, and their provenance."""
         X, y = _table()
         return Table(X, y), {"source": "sklearn.datasets.load_breast_cancer", "sha256": _checksum(X, y)}
 
