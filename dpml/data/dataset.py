@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from numpy.random import Generator
 
@@ -11,6 +11,7 @@ from dpml.arrays import Array, Index
 from dpml.data.info import Info, Task
 from dpml.data.sources.files import Files
 from dpml.errors import UserError
+from dpml.options import Bound
 from dpml.seeds import generator
 
 
@@ -77,10 +78,12 @@ def sha256(*contents: bytes) -> str:
     return hashlib.sha256(b"".join(contents)).hexdigest()
 
 
+TestFraction = Annotated[float, Bound("in [0, 1)", lambda share: 0 <= share < 1)]
+"""The share of the rows that is drawn at random for testing."""
+
+
 def training_rows(rows: int, test_fraction: float) -> int:
     """Return how many of `rows` rows are training rows if the share `test_fraction` is for testing."""
-    if not 0 <= test_fraction < 1:
-        raise UserError(f"dataset.test_fraction must be in [0, 1), got {test_fraction}.")
     return rows - round(rows * test_fraction)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import takewhile
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -255,7 +255,7 @@ def min_max(extent: Extent) -> Step:
 
 
 def symmetric(extent: Extent) -> Step:
-    """Scale each numeric feature to [-1, 1] over the training rows; leave 0/1 columns of symbolic features as they are."""
+    """Scale each numeric feature to [-1, 1] over the training rows; keep the 0/1 columns of symbolic features."""
     low, high = extent.low.copy(), extent.high.copy()
     if any(extent.levels):
         numeric = extent.levels.count(0)  # they come first
@@ -501,10 +501,8 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
         )
 
 
-def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
-    """Raise UserError unless the data set can be preprocessed by these steps with these bounds."""
-    if bounds not in get_args(Bounds):
-        raise UserError(f"unknown dataset.bounds={bounds!r}: {nearest(str(bounds), get_args(Bounds))}")
+def check_bounds(info: Info, bounds: Bounds, steps: Sequence[str]) -> None:
+    """Raise UserError if a data set has no public ranges, but `bounds` is public, or if the steps do not fit them."""
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):

@@ -12,11 +12,13 @@ from scipy import sparse
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, sha256, training_rows
+from dpml.data.dataset import TestFraction
 from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import Features, Preprocessed, check_bounds, coded_width, levels_of, split_apply, width
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
+from dpml.options import check_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,6 +69,7 @@ class Tabular:
     steps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        check_options(self, "dataset")
         check_bounds(self.info, self.bounds, self.steps)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
@@ -184,7 +187,7 @@ class RandomSplit(Tabular):
         test_fraction: The share of the rows that is drawn at random for testing.
     """
 
-    test_fraction: float = 0.2
+    test_fraction: TestFraction = 0.2
 
     def available(self) -> int:
         return training_rows(self.drawn(), self.test_fraction)

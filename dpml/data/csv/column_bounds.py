@@ -84,7 +84,7 @@ class ColumnBounds:
         return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Return clauses that say what replaces missing values in each column; `imputed`: the step impute is applied."""
+        """Return clauses that say what replaces missing values in each column; `imputed`: there is a step impute."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]

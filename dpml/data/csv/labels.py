@@ -1,7 +1,7 @@
 """Find the task that a label column implies, and convert the labels into the form of that task."""
 
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Labels:
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
-def find_labels(column: FileColumn, choice: str, positive: Any, stated: ColumnBounds | None) -> Labels:
+def find_labels(column: FileColumn, choice: TaskChoice, positive: Any, stated: ColumnBounds | None) -> Labels:
     """Find the task and the classes in the bounds file, or in the labels themselves; `choice` is the requested task.
 
     `positive` is the label that becomes +1, a text or a number; None: the last of two labels.
@@ -86,11 +86,9 @@ def find_labels(column: FileColumn, choice: str, positive: Any, stated: ColumnBo
     return Labels(task, (next(name for name in names if name != last), last))
 
 
-def _task(choice: str, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
-    if choice not in get_args(TaskChoice):
-        raise UserError(f"unknown dataset.task={choice!r}: {nearest(choice, get_args(TaskChoice))}")
+def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
     if choice != "auto":
-        return choice  # type: ignore[return-value]
+        return choice
     few = len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names if numbers)
     if numbers and positive is None and len(names) != 2 and not (names and few):
         return "regression"

@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dpml.arrays import Index
 from dpml.data import Info
+from dpml.data.dataset import TestFraction
 from dpml.data.info import beside, info_of
 from dpml.data.preprocess import PRIVATE, Preprocessed, split_apply
 from dpml.data.table import RandomSplit, Table
-from dpml.errors import UserError
+from dpml.options import check_choice
 
 _BESIDE = beside(__file__)
 
@@ -30,13 +31,11 @@ class Authors(RandomSplit):
     d: ClassVar[int]
     choices: ClassVar[tuple[int, ...]] = (500, 1000, 2000, 5000, 10_000, 20_000)
     rows: int = 0
-    test_fraction: float = 0.0
+    test_fraction: TestFraction = 0.0
     steps: tuple[str, ...] = ("clip",)
 
     def __post_init__(self) -> None:
-        if self.rows not in self.choices:
-            sizes = ", ".join(map(str, self.choices))
-            raise UserError(f"dataset.rows={self.rows}: choose the number of rows of a published sample: {sizes}.")
+        check_choice("dataset.rows", self.rows, self.choices)
         super().__post_init__()
 
     @property
@@ -107,11 +106,4 @@ class SyntheticAuthors(Authors):
 
     name: ClassVar[str] = "synthetic_authors"
     rows: int = 5000
-    d: int = 20  # type: ignore[misc]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.d not in (20, 50):
-            raise UserError(
-                f"dataset.d={self.d}: the published samples have d = 20 or d = 50 features; choose one of these."
-            )
+    d: Literal[20, 50] = 20  # type: ignore[misc]

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -16,17 +16,17 @@ from dpml import code
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, training_rows
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kinds, features_of, matrix
-from dpml.data.csv.labels import Labels, find_labels, to_labels
+from dpml.data.csv.labels import Labels, TaskChoice, find_labels, to_labels
 from dpml.data.csv.profile import profile_of
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
-from dpml.data.dataset import PLACE, sha256
+from dpml.data.dataset import PLACE, TestFraction, sha256
 from dpml.data.info import Column, Range
 from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, levels_of, split_apply
 from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import AFTER_PARSING, Table, cached, joint_checksum
 from dpml.errors import UserError, nearest
+from dpml.options import check_options
 
-Missing = Literal["drop", "keep", "refuse"]
 FITTED = "fitted"
 UNSET: Any = None
 """The value of an option that the user does not set; it is the empty text if null is a possible value of the option."""
@@ -75,11 +75,11 @@ class CSV:
     own: ClassVar[bool] = True
     path: str | None = field(default=None, metadata=PLACE)
     label: str | None = ""
-    task: str = "auto"
+    task: TaskChoice = "auto"
     positive: Any = ""
     drop: tuple[str, ...] = UNSET
     party: str | None = ""
-    missing: str = UNSET
+    missing: Literal["drop", "keep", "refuse"] | None = UNSET
     bounds: str = field(default=FITTED, metadata=PLACE)
     test_path: str | None = field(default=None, metadata=PLACE)
     encoding: str = UNSET
@@ -87,7 +87,7 @@ class CSV:
     decimal: str = UNSET
     na: tuple[Any, ...] = UNSET
     cache: bool = field(default=False, metadata=PLACE)
-    test_fraction: float = 0.2
+    test_fraction: TestFraction = 0.2
     steps: tuple[str, ...] = UNSET
     stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
@@ -96,8 +96,7 @@ class CSV:
         for key, usual in USUAL.items():
             if getattr(self, key) == getattr(CSV, key):  # its default
                 object.__setattr__(self, key, stated.get(key, usual))
-        if self.missing not in get_args(Missing):
-            raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
+        check_options(self, "dataset")
         if not isinstance(self.positive, str | int | float | None):
             raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
         _ = self.written  # raises UserError if the dialect is invalid

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -14,7 +14,7 @@ from dpml.data import Info, Range
 from dpml.data.info import described
 from dpml.data.sources.files import open_raw
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode, read_csv
-from dpml.errors import UserError
+from dpml.options import between
 
 _INFOS = described(__file__)
 _CODED: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
@@ -77,14 +77,8 @@ class CreditCard(RandomSplit):
     """
 
     info: ClassVar[Info] = _INFOS["creditcard"]
-    normals: int = _FRAUDS
+    normals: Annotated[int, between(1, 284_315)] = _FRAUDS
     steps: tuple[str, ...] = ("min_max", "max_norm")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        most = self.info.classes[-1]
-        if not 1 <= self.normals <= most:
-            raise UserError(f"dataset.normals must be in 1..{most}, got {self.normals}.")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         (path,) = paths.values()
@@ -186,13 +180,8 @@ class KDDCup9970k(RandomSplit):
     """
 
     info: ClassVar[Info] = _INFOS["kddcup99_70k"]
-    sample: int = 70_000
+    sample: Annotated[int, between(1, 494_021)] = 70_000
     steps: tuple[str, ...] = _CODED
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.sample <= self.info.rows:
-            raise UserError(f"dataset.sample must be in 1..{self.info.rows}, got {self.sample}.")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         return _kdd(paths, self)

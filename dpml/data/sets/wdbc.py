@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -13,7 +13,7 @@ from dpml.arrays import Array, Index
 from dpml.data import Files, Info, sha256
 from dpml.data.info import described
 from dpml.data.table import RandomSplit, Table
-from dpml.errors import UserError
+from dpml.options import between
 
 _FILE = "breast_cancer.csv"
 
@@ -30,13 +30,8 @@ class WDBC(RandomSplit):
     """
 
     info: ClassVar[Info] = described(__file__)["wdbc"]
-    folds: int | None = None
+    folds: Annotated[int, between(2, 569)] | None = None
     steps: tuple[str, ...] = ("min_max", "centre", "max_norm")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.folds is not None and not 2 <= self.folds <= 569:
-            raise UserError(f"dataset.folds of wdbc must be null or in 2..569, got {self.folds}.")
 
     def available(self) -> int:
         """Return the number of training rows; for cross-validation, return the smallest number over all folds."""
