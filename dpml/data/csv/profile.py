@@ -71,7 +71,7 @@ def profile_of(column: FileColumn) -> ColumnProfile:
     if problem and (unit := with_unit(column)):
         problem = f"has numbers with a unit, such as {unit!r} (write numbers only)"
     low = high = np.nan
-    if kind.name != "category" and not np.isnan(cells).all():
+    if kind.name != "category" and len(forms) < 2 and not np.isnan(cells).all():
         low, high = np.nanmin(cells), np.nanmax(cells)
     values = column.texts if kind.name in ("category", "boolean") else ()
     return ColumnProfile(column.name, kind, int(column.missing.sum()), low, high, problem, values=values)
