@@ -1,4 +1,4 @@
-"""Define the metadata of a data set and its files, which no file has to be opened for, and read it from YAML files."""
+"""Read the metadata of data sets and of their raw files from YAML files; this opens no raw file."""
 
 import math
 from collections.abc import Mapping
@@ -142,7 +142,9 @@ def beside(module: str) -> dict[str, Any]:
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """Return the metadata of a data set from the plain values `said`, which are the fields of `Info` except:
+    """Return the metadata of a data set from the values `said` in a YAML file.
+
+    The values are the fields of `Info`, with these exceptions:
 
     - `files` maps the name of each file to the fields of `Raw`; `urls` (with ``{name}``) is their default address.
     - `columns` has ranges as mappings and symbolic values as one text; ``NAME, NAME: VALUE`` sets several columns.

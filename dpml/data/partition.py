@@ -223,7 +223,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError unless N rows are enough for M parties with `rows` rows each, the value of the key `option`."""
+    """Raise UserError if N rows are too few for M parties with `rows` rows each; the key `option` sets `rows`."""
     if rows * M > N:
         raise UserError(f"partition.{option}={rows} rows for each of M={M} parties are more than N={N} rows: reduce M.")
 

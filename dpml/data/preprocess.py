@@ -502,7 +502,7 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
 
 
 def check_bounds(info: Info, bounds: Bounds, steps: Sequence[str]) -> None:
-    """Raise UserError if a data set has no public ranges, but `bounds` is public, or if the steps do not fit them."""
+    """Raise UserError if `bounds` is public, but the data set has no public ranges, or the steps do not fit them."""
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):

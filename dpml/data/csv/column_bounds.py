@@ -84,7 +84,7 @@ class ColumnBounds:
         return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Return clauses that say what replaces missing values in each column; `imputed`: there is a step impute."""
+        """Return a clause for every column whose missing values are replaced, such as: age counts as 40."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
@@ -101,7 +101,7 @@ class ColumnBounds:
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the bounds in the order of the features `names` of the file `data`; the columns must be the same."""
+        """Return the bounds in the order of the features `names` of the file `data`; both must have the same columns."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} does not describe the column {name!r} of {data}: add it under `columns`.")

@@ -110,13 +110,13 @@ class CSV:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The files that are read, by role: rows, test and bounds."""
+        """The paths of the files that are read; the keys are the roles rows, test and bounds."""
         named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
     @property
     def file(self) -> CsvFile:
-        """The file `path` with the names of its columns; raise UserError if there is none."""
+        """The file `path`, opened to read the names of its columns; raise UserError if `path` is not set."""
         if self.path is None:
             raise UserError("dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.")
         return open_file(self.paths["rows"], self.written)
@@ -201,7 +201,7 @@ class CsvRows(Table):
 
 @lru_cache(maxsize=8)
 def checksums(options: CSV) -> dict[str, str]:
-    """Return the checksum of each file's content, by the file's role."""
+    """Return the checksum of each file that is read; the keys are the roles rows, test and bounds."""
     _ = options.file, options.statements  # raises UserError if one of them is invalid
     digests = {}
     for name, path in options.paths.items():

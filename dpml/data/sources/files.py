@@ -190,7 +190,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Return how the content of a file differs from its published or first recorded content; empty if it does not."""
+    """Return how the content of a file differs from its published or first recorded content; empty if it is equal."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
