@@ -101,7 +101,7 @@ class ColumnBounds:
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the bounds in the order of the features `names` of the file `data`; both must have the same columns."""
+        """Return the bounds in the order of the features `names` of the file `data`; both must have all columns."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} does not describe the column {name!r} of {data}: add it under `columns`.")

@@ -124,7 +124,7 @@ def with_commas(texts: Sequence[str]) -> bool:
 
 
 def with_unit(column: FileColumn) -> str:
-    """Return an example such as 50 kg if a column has only numbers, some with the same unit; otherwise an empty text."""
+    """Return an example such as 50 kg if a column has only numbers, some with one unit; otherwise an empty text."""
     found = [_UNIT.fullmatch(text) for text in column.words]
     same = len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1
     return column.words[0] if same else ""
