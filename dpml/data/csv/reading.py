@@ -320,8 +320,8 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise UserError(f"{path} is empty: its first line must name the columns.")
     if "" in names:
         raise UserError(
-            f"{path}, line 1: column {names.index('') + 1} has no name (are they row numbers that a program wrote?); "
-            "name every column, and leave out those that are not features with dataset.drop=[NAME]."
+            f"{path}, line 1: column {names.index('') + 1} has no name (does it have row numbers that a program "
+            "wrote?): name every column, and leave out columns that are not features with dataset.drop=[NAME]."
         )
     if len(names) < 2:
         raise UserError(
