@@ -114,7 +114,7 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         (AGE, "{low: -1.0e+308, high: 1.0e+308}", "b.yaml: columns.age: a range must be narrower than 1.8e308, got "),
         ("high: 100", "high: 1e6", "number (1e6 is a text in YAML: write 1.0e+6)."),
         ("low: 0, high: 100", "low: 0", "{low: NUMBER, high: NUMBER}"),
-        ("boolean", "bool", "b.yaml: columns.member: must be a range {low: 0, high: 1}, a list of values"),
+        ("boolean", "bool", "b.yaml: columns.member: the value must be a range {low: 0, high: 1}, a list of values"),
         ("boolean", "{low: 0, high: 1}", "f.csv, line 2, column 'member': 'yes' is not a number."),
         (JOB, "{low: 0, high: 1}", "line 2, column 'job': 'nurse' is not a number."),
         (AGE, "boolean", "f.csv, line 2, column 'age': 31 is not true or false, yes o"),

@@ -164,7 +164,7 @@ def _option(value: Any, is_list: bool) -> Any:
     if is_list and isinstance(value, list):
         return tuple(map(_text, value))
     if is_list:
-        raise UserError(f"must be a list of texts, got {value!r}.")
+        raise UserError(f"the value must be a list of texts, got {value!r}.")
     return _text(value)
 
 
@@ -233,7 +233,7 @@ def _day(value: Any) -> float:
 
 def _values(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not values:
-        raise UserError(f"must be a range {{low: 0, high: 1}}, a list of values, or boolean, got {values}.")
+        raise UserError(f"the value must be a range {{low: 0, high: 1}}, a list of values, or boolean, got {values}.")
     texts = tuple(map(_text, values))
     twice, times = Counter(texts).most_common(1)[0]
     if times > 1:
