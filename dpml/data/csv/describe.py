@@ -47,7 +47,7 @@ class Description:
     @property
     def width(self) -> int:
         """The number of features after one-hot coding; columns that cannot be features do not count."""
-        return sum(profile.levels or 1 for profile in self.features if not profile.problem)
+        return sum(len(profile.kind.values) or 1 for profile in self.features if not profile.problem)
 
 
 def describe(options: CSV) -> Description:

@@ -50,11 +50,6 @@ class ColumnProfile:
     hint: str = ""
     values: tuple[str, ...] = ()
 
-    @property
-    def levels(self) -> int:
-        """The number of 0/1 columns that one-hot coding makes of this column; 0 for a numeric column."""
-        return len(self.kind.values)
-
 
 def profile_of(column: FileColumn) -> ColumnProfile:
     """Determine the kind and the other properties of a column from its values."""
@@ -151,7 +146,7 @@ def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: La
         return f"numbers with a unit, such as {unit!r}? write numbers only"
     if likely := [value for value in values if value.lower() in WORDS_FOR_MISSING]:
         return f"{likely[0]!r} is a category; dataset.na=[{likely[0]}] makes it a missing value"
-    if profile.levels and len({value.lower() for value in values}) < len(values):
+    if kind.name == "category" and len({value.lower() for value in values}) < len(values):
         return "values that differ in capitals only are different categories"
     if any(_GROUPED.fullmatch(value) for value in values):
         return "numbers with grouped digits? write 1000 instead of 1,000"

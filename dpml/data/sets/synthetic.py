@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from numpy.random import Generator
@@ -130,11 +130,6 @@ class Synthetic:
         X_test, y_test = recipe.draw(rng, self.test_rows, truth)
         X, y = recipe.draw(rng, N or self.rows, truth)
         X, X_test, record = preprocess.apply_steps(recipe.steps, X, X_test)
-        provenance: dict[str, Any] = {
-            "source": repr(self),
-            "sha256": None,
-            "rows": len(y) + len(y_test),
-            "preprocessing": record,
-        }
+        provenance = {"source": repr(self), "sha256": None, "rows": len(y) + len(y_test), "preprocessing": record}
         weights = truth if recipe.weights else None
         return Dataset(self.info.name, recipe.task, X, y, X_test, y_test, provenance, weights)
