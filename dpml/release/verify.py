@@ -32,14 +32,11 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction as Q
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Pair = tuple[Q, Q]  # a lower and an upper bound
-BITS = 180
-FAR = 1 << 10  # for larger x, the bounds on e^-x are 0 and 2^-1024
-PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # pi, rounded down
 VIEWS = {
     "release": "those who see the published model and nothing else",
     "aggregate": "those who see every sum that the parties release together",
@@ -70,57 +67,48 @@ ROUND = "at gradient hessian meat noise scaled_up"
 FREE = r"(Trust|Public|Preprocessing|Not covered|Warning|Counted|Errors): ((?!\beps\b|\bdelta ?=|collu|ε|δ).)*"
 
 
+ROOT_2PI = Decimal("2.50662827463100050241576528481104525300698674060993831662992357634")
+DIGITS = Context(prec=100)
+ERROR = Decimal("1e-50")  # far more than the relative error of Mills' ratio and of numbers of 100 digits
+FAR = Decimal(1000)  # for larger x, e^-x is bounded by 0 and e^-1000
+
+
+def decimal(x: Q) -> Decimal:
+    """Return a fraction in the digits of the context."""
+    return Decimal(x.numerator) / Decimal(x.denominator)
+
+
 def root_above(x: Q) -> Q:
     """Return a number just above the square root of x >= 0."""
-    shift = BITS + max(0, x.denominator.bit_length() - x.numerator.bit_length())
-    return Q(math.isqrt((x.numerator << 2 * shift) // x.denominator) + 1, 1 << shift)
+    with localcontext(DIGITS):
+        return Q(decimal(x).sqrt() * (1 + ERROR))
 
 
-ROOT_2PI: Pair = 1 / root_above(1 / (2 * PI)), root_above(2 * (PI + Q(1, 10**61)))
-
-
-def exp_minus(x: Q) -> Pair:
-    """Return bounds on e^-x for x >= 0: the series of e^-y with y = x/2^k < 1/16, squared k times."""
-    if x > FAR:
-        return Q(0), Q(1, 1 << FAR)
-    k = math.ceil(x).bit_length() + 4
-    w = BITS + 3 * int(x) // 2 + 2 * k + 16
-    y = (x.numerator << w - k) // x.denominator
-    total, term, n = 1 << w, 1 << w, 0
-    while term:
-        n, term = n + 1, (term * y >> w) // (n + 1)
-        total += -term if n % 2 else term
-    # each term is off by at most 2 units, the omitted terms add up to less than 8, and y is off by less than 1
-    low, high = total - 2 * n - 9, total + 2 * n + 9
-    for _ in range(k):
-        low, high = low * low >> w, (high * high >> w) + 1
-    return Q(low, 1 << w), Q(high, 1 << w)
-
-
-def mills(z: Q) -> Pair:
-    """Return bounds on Mills' ratio Q(z)/phi(z) for z >= 0, computed with integers, which are fast."""
-    one, p, q = 1 << BITS, z.numerator, z.denominator
-    if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest after n lies between z and z + n/z
-        low, high = (p << BITS) // q, -(-((p * p + 200 * q * q) << BITS) // (p * q))
-        for more in range(199 * q << BITS, 0, -q << BITS):
-            low, high = ((p * high + more) << BITS) // (q * high), -(-((p * low + more) << BITS) // (q * low))
-        return Q(one * one // high, one), Q(-(-one * one // low), one)
-    k, total = 0, (term := (p << BITS) // q)
-    while term > 1 or k < 40:  # from 40 on, a term is less than half of the one before
-        k, term = k + 1, -(-term * p * p // (q * q * (2 * k + 3)))
+def mills(z: Decimal) -> Decimal:
+    """Return Mills' ratio Q(z)/phi(z) for z >= 0, with a relative error below 1e-54."""
+    if z >= 5:  # Laplace's continued fraction z + 1/(z + 2/(z + ...)), with z in place of what follows 200
+        rest = z
+        for n in range(200, 0, -1):
+            rest = z + n / rest
+        return 1 / rest
+    term = total = z
+    for k in range(3, 400, 2):  # z + z^3/3 + z^5/(3 * 5) + ... = (1/2 - Q(z))/phi(z)
+        term *= z * z / k
         total += term
-    least, most = exp_minus(z * z / 2)
-    error = Q(k + 8, 1 << BITS - 40)  # the rounding of z and of terms grows by less than e^(z^2/2) < 2^19
-    return ROOT_2PI[0] / 2 / most - Q(total, one) - error, ROOT_2PI[1] / 2 / least - Q(total, one) + error
+    return ROOT_2PI / 2 * (z * z / 2).exp() - total
 
 
 def delta_of(mu: Q, eps: Q) -> Q:
     """Return an upper bound on the least delta with which mu-GDP implies (eps, delta)-DP, for eps >= 0."""
     if mu == 0:
         return Q(0)
-    z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
-    (low, high), first, second = exp_minus(z1 * z1 / 2), mills(abs(z1)), mills(z2)
-    return high / ROOT_2PI[0] * (first[1] - second[0]) if z1 >= 0 else 1 - low / ROOT_2PI[1] * (first[0] + second[0])
+    with localcontext(DIGITS):
+        z1, z2 = decimal(eps / mu - mu / 2), decimal(eps / mu + mu / 2)
+        x, first, second = z1 * z1 / 2, mills(abs(z1)), mills(z2)
+        density = (-min(x, FAR)).exp() / ROOT_2PI
+        if z1 >= 0:
+            return Q(density * (1 + ERROR) * (first * (1 + ERROR) - second * (1 - ERROR)))
+        return Q(1 - density * (1 - ERROR) * (first + second)) if x < FAR else Q(1)
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
