@@ -64,7 +64,7 @@ class Callers:
         try:
             handshake = None if context is None else _GREETING
             server = await asyncio.start_server(
-                self._greet, *address, ssl=context, ssl_handshake_timeout=handshake, backlog=len(self._plan.seats)
+                self._connected, *address, ssl=context, ssl_handshake_timeout=handshake, backlog=len(self._plan.seats)
             )
         except OSError as error:
             port.set_exception(error)
@@ -72,7 +72,10 @@ class Callers:
         port.set_result(server.sockets[0].getsockname()[1])
         await self._over.wait()
         server.close()
-        await asyncio.sleep(_PAUSE / 4)  # connections that were accepted just now reach `_greet`, which closes them
+
+    def _connected(self, reader: StreamReader, writer: StreamWriter) -> None:
+        greeting = asyncio.create_task(self._greet(reader, writer))
+        greeting.add_done_callback(lambda _: writer.transport.abort())  # even if it is cancelled before it begins
 
     async def _greet(self, reader: StreamReader, writer: StreamWriter) -> None:
         """Accept a party that proves its identity, in place of its earlier connection; refuse anybody else."""
@@ -92,7 +95,6 @@ class Callers:
         finally:
             if self._streams.get(number) == (reader, writer):
                 del self._streams[number]
-            writer.transport.abort()
 
     def await_all(self, wait: float) -> None:
         """Wait at most `wait` seconds until all parties are connected."""

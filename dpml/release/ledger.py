@@ -1,14 +1,13 @@
-"""Record all releases about some people in one SQLite file, the ledger. Releases are entered before noise is drawn.
+"""Record all releases about some people in one SQLite file, the ledger, before their noise is drawn.
 
-A process that is killed after `enter` leaves an entry without a release. Such an entry counts, because nobody knows
-what was seen. Processes that enter at the same time wait for each other.
+A process that is killed after `enter` leaves an entry without a release. The entry counts, because nobody knows what
+was seen. Processes that enter releases at the same time wait for each other.
 
-Guarantees for a *party* add up only over releases of the same parties. The ledger identifies them by an HMAC, under its
-own random key, of a digest of their rows or public keys, so that nobody without the ledger can test a guess of the
-rows.
+Guarantees for a *party* add up only over releases of the same parties. The ledger recognises parties by an HMAC, under
+its own random key, of a digest of their rows or public keys. So nobody without the ledger can test a guess of the rows.
 
-Each row of the file has a checksum of itself and of the previous row, and the last checksum is also stored separately,
-so a ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It does not
+Each row of the file has a checksum of itself and of the previous row, and the last checksum is also stored separately.
+A ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It does not
 protect against its owner, who can restore an old copy.
 """
 
@@ -155,27 +154,20 @@ class Ledger:
             parties: a digest of the parties' rows or public keys, never of their names; None if unknown. It is used
                 only if the release protects parties.
         """
-        with self._transaction() as (connection, content):
+        with self._opened() as (connection, content):
             entry, values = self._allowed(content, setting, guarantees, cap, parties)
             content.append(connection, "release", entry.time, values)
         return entry
 
-    def require_room(
-        self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
-    ) -> None:
+    def require_room(self, *release: Any) -> None:
         """Raise UserError if `enter` would refuse this release now."""
-        self._allowed(self._read(), setting, guarantees, cap, parties)
+        self._allowed(self._read(), *release)
 
     def _allowed(
-        self,
-        content: "_Content",
-        setting: str,
-        guarantees: Sequence[Guarantee],
-        cap: Cap | None,
-        parties: str | None,
+        self, content: "_Content", setting: str, guarantees: Sequence[Guarantee], cap: Cap | None, parties: str | None
     ) -> tuple[LedgerEntry, dict[str, Any]]:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
-        if not proven or worst(proven).eps == float("inf"):
+        if not proven or math.isinf(worst(proven).eps):
             raise UserError("nothing is proven for the worst view of this release, so it cannot be entered.")
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)
@@ -189,7 +181,7 @@ class Ledger:
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
         """Record the SHA-256 of the file in which a release will be published."""
-        with self._transaction() as (connection, content):
+        with self._opened() as (connection, content):
             content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
     def entries(self) -> list[LedgerEntry]:
@@ -206,20 +198,19 @@ class Ledger:
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
-            single = any(each.unit == "sample" for each in (*before, entry))
-            why = "protects only single samples" if single else "may be about different parties"
             raise UserError(
-                f"{self.path} has a cap for a party, which cannot hold because this release or an earlier one {why}: "
-                "if this release is about different people, use another ledger."
+                f"{self.path} has a cap for a party, which cannot hold: this release or an earlier one protects only "
+                "single samples, or is about other parties. If this release is about different people, use another "
+                "ledger."
             )
         reached = then.eps(cap.delta)
+        if math.isinf(reached):
+            raise UserError(
+                f"the deltas of this release and of those in {self.path} add up to the cap's delta, {cap.delta:g}, or "
+                "more, so no total eps holds there: choose smaller deltas, or a larger one for the cap."
+            )
         if reached > cap.eps:
             already = now.eps(cap.delta) if now and before else 0.0
-            if math.isinf(reached):
-                raise UserError(
-                    f"the deltas of this release and of those in {self.path} add up to the cap's delta, {cap.delta:g}, "
-                    "or more, so no total eps holds there: choose smaller deltas, or a larger one for the cap."
-                )
             raise UserError(
                 f"this release would raise the total eps of {self.path} from {written(already)} to {written(reached)} "
                 f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
@@ -228,26 +219,17 @@ class Ledger:
     def _read(self) -> "_Content":
         if not self.path.exists():
             return _Content()
-        with self._opened() as connection:
-            return _content(connection, self.path)
+        with self._opened("BEGIN") as (_, content):
+            return content
 
     @contextmanager
-    def _transaction(self) -> Iterator[tuple[sqlite3.Connection, "_Content"]]:
+    def _opened(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[tuple[sqlite3.Connection, "_Content"]]:
+        """Begin a transaction, for which other processes wait; yield the connection and the ledger's content."""
         try:
             if not self.path.exists():
                 with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
                     connection.executescript(_TABLES)
                     create_atomically(self.path, connection.serialize(), private=True)
-        except OSError as error:
-            raise UserError(_unusable(self.path, error.strerror)) from error
-        with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # before the ledger is read, so that other processes wait
-            yield connection, _content(connection, self.path)
-            connection.execute("COMMIT")  # after an error, closing rolls back
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
                 # COMMIT returns only when the data and the folder's entry of the journal are on disk
@@ -259,10 +241,13 @@ class Ledger:
                         "from a copy, or delete it if nothing was ever released with it."
                     )
                 if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-                    raise UserError(_damaged(self.path, "one of its pages is damaged"))
-                yield connection
-        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also from a file of another program
-            raise UserError(_unusable(self.path, error)) from error
+                    raise _damaged(self.path, "one of its pages is damaged")
+                connection.execute(begin)
+                yield connection, _content(connection, self.path)
+                connection.execute("COMMIT")  # after an error, closing rolls back
+        except (sqlite3.Error, OSError, ValueError, TypeError, LookupError) as error:  # or a file of another program
+            why = getattr(error, "strerror", None) or error
+            raise UserError(f"the ledger {self.path} cannot be used: {why}; nothing was released.") from error
 
 
 def default_ledger(data: Path) -> Path:
@@ -285,12 +270,8 @@ def current() -> Ledger | None:
     return _OPEN[0] if _OPEN else None
 
 
-def _unusable(path: Path, why: object) -> str:
-    return f"the ledger {path} cannot be used: {why}; nothing was released."
-
-
-def _damaged(path: Path, what: str) -> str:
-    return (
+def _damaged(path: Path, what: str) -> UserError:
+    return UserError(
         f"the ledger {path} has changed since it was written, {what}: restore it from a copy; until then nothing can "
         "be released with it."
     )
@@ -341,7 +322,7 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
     for number, (stored, kind, time, text, checksum) in enumerate(rows, 1):
         before = _checksum(before, number, kind, time, text)
         if (stored, checksum) != (number, before):
-            raise UserError(_damaged(path, f"from row {number} on"))
+            raise _damaged(path, f"from row {number} on")
         values = json.loads(text)
         if kind == "published":
             of = values["entry"] - 1
@@ -354,7 +335,7 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
         if values["cap"]:  # a cap without a unit (version 0.1) is for the unit of its release
             caps[Cap(**{"unit": guarantees[0].unit, **values["cap"]})] = None
     if connection.execute("SELECT number, checksum FROM last").fetchall() != [(number, before)]:
-        raise UserError(_damaged(path, "its last rows are missing"))
+        raise _damaged(path, "its last rows are missing")
     return _Content(entries, list(caps), key, number, before)
 
 

@@ -173,7 +173,8 @@ def test_tls_is_needed_from_one_machine_to_another() -> None:
 def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
     host, _ = address_of("[::1]:8000")
     with listening(clinics(tmp_path).plan, (host, 0), 1.0, None) as (_, port):
-        socket.create_connection((host, port)).close()
+        with socket.create_connection((host, port)) as stranger:
+            assert stranger.recv(32)
 
 
 def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_path) -> None:
