@@ -54,7 +54,7 @@ class Facts:
         certificate: the certificate (`certificate.certificate`); None: there is no noise.
         tight: whether the noise is the least that is proven to suffice, instead of that of a paper.
         author: the class outside dpml that declares the guarantees; None: dpml proves them.
-        floating: whether the class `author` adds floating-point noise.
+        exact: whether noise and sums are integers, so that the proof covers the published bits.
         noiseless: whether there is no noise: a baseline, or eps = inf.
     """
 
@@ -70,17 +70,12 @@ class Facts:
     certificate: Mapping[str, Any] | None = None
     tight: bool = True
     author: str | None = None
-    floating: bool = False
+    exact: bool = True
     noiseless: bool = False
 
     @property
     def unit(self) -> Literal["sample", "party"]:
         return self.given[0].unit
-
-    @property
-    def exact(self) -> bool:
-        """Whether noise and sums are integers, so that the proof covers the published bits."""
-        return not (self.floating or any(guarantee.basis == REAL for guarantee in self.given))
 
     @property
     def open(self) -> tuple[str, ...]:
@@ -171,7 +166,7 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     described = certificate(algorithm, budget, problem, held, away) if held and finite else None
     return Facts(
         algorithm.name, problem, tuple(given), certificate=described,
-        tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact,
+        tight=algorithm.calibration == "tight", author=who, exact=exact,
         noiseless=math.isinf(budget.eps) or any(guarantee.source == "no noise" for guarantee in held), **others,
     )  # fmt: skip
 
