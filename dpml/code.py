@@ -1,4 +1,4 @@
-"""One checksum of the code that computes a number: of the source files and of the versions of the libraries.
+"""Compute one checksum of all source files and library versions on which a number depends.
 
 Every change of a source file changes the checksum, even the change of a comment. So some results are recomputed without
 need, but no formula can change unnoticed. A YAML file is included if a Python file next to it has the same name.
@@ -30,9 +30,9 @@ _BEGUN = time.time()
 
 
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
-    """Return the checksum of parts of dpml, of the files of some modules, and of the libraries' versions.
+    """Return a checksum of the source files of dpml's `parts` and of other modules, and of the libraries' versions.
 
-    It is `UNKNOWN` if a file was changed after this process began.
+    The checksum begins with `UNKNOWN` if a file was changed after this process began.
 
     Args:
         parts: files and folders of the package, as in `NUMBERS`.
@@ -51,12 +51,12 @@ def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute numbers."""
+    """Return the installed versions of NumPy, pandas, SciPy and scikit-learn."""
     return {name: version(name) for name in _LIBRARIES.values()}
 
 
 def named(part: Any) -> frozenset[str]:
-    """Return the modules of an object's class and bases, and the dotted names in it and in its fields."""
+    """Return the modules that define the class and bases of an object, and all dotted names in the object's fields."""
     return frozenset(_named(part))
 
 
@@ -83,7 +83,6 @@ def _checksum(found: frozenset[tuple[str, Path]]) -> str:
 
 
 def _files(name: str) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the module that a dotted name refers to; none for the standard library and `_LIBRARIES`."""
     words = name.split(".")
     if words[0] == __package__ and words[1:2] != ["packs"]:
         return
@@ -109,7 +108,6 @@ def _below(place: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _named_from(place: Path, files: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """Yield Python files, and YAML files of the same name, with their paths relative to the parent of a folder."""
     for path in files:
         for file in (path, path.with_suffix(".yaml")):
             if file.exists():  # an editor's lock file may be a dangling link

@@ -1,4 +1,4 @@
-"""The names that one imports to write an algorithm."""
+"""Export the classes and constants that the author of an algorithm needs."""
 
 from dpml.mechanism.algorithm import NOISES, SUM_PROTOCOLS, UNITS, Release
 from dpml.mechanism.message import Statistic, Sum, Terms
