@@ -1,4 +1,4 @@
-"""Write a folder for each party of a consortium and for the aggregator, with the commands that its owner types.
+"""Write folders for all parties of a federation and for the aggregator, with the commands that they must type.
 
 Each party makes its own signing key, next to its rows, with `dpml federate card`.
 """
@@ -44,7 +44,7 @@ def write_consortium(
     adversary: Sequence[str],
     folder: Path,
 ) -> None:
-    """Write a folder for each party and the aggregator into `folder`, which must not exist.
+    """Write one folder for each party and one for the aggregator into a new `folder`.
 
     Args:
         names: the parties' names, all different.
@@ -71,7 +71,7 @@ def write_consortium(
             (place / "STEPS.md").write_text(_steps(name, commands), encoding="utf-8")
             (place / "ca.pem").write_bytes(authority)
     except FileExistsError:
-        raise UserError(f"{folder} is there already: choose another name.") from None
+        raise UserError(f"{folder} is there already: choose another name for the folder.") from None
 
 
 def _party(name: str, address: tuple[str, int], agreeing: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -101,9 +101,9 @@ def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
 
 
 def write_certificates(host: str, folder: Path) -> None:
-    """Write the aggregator's ``server.key`` and ``server.pem``, and ``ca.pem``, with which parties verify it.
+    """Write the aggregator's key and TLS certificate, which is signed by its own key, into a folder.
 
-    The certificate is signed by its own key, so both ``.pem`` files contain the same certificate.
+    The files are ``server.key``, ``server.pem``, and for the parties ``ca.pem``, a copy of the certificate.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dpml aggregator")])

@@ -1,4 +1,4 @@
-"""Connect the parties to the aggregator: one TLS connection for each party and the whole release.
+"""Connect every party to the aggregator by one TLS connection for the whole release.
 
 Parties connect to the aggregator, so they need no open port. They prove their identity with their signing key. The
 aggregator closes the connection of a party that is silent too long or sends an invalid message. This party may connect
@@ -52,14 +52,14 @@ async def _receive(reader: StreamReader, longest: int) -> bytes:
 
 
 class Callers:
-    """The connected parties, to which `exchange` sends messages. One thread serves all connections (`listening`)."""
+    """The connected parties, to which the aggregator sends messages; one thread serves all connections."""
 
     def __init__(self, plan: FederationPlan, timeout: float) -> None:
         self._plan, self._timeout = plan, timeout
         self._streams: dict[int, tuple[StreamReader, StreamWriter]] = {}
 
     async def serve(self, address: tuple[str, int], context: ssl.SSLContext | None, port: "Future[int]") -> None:
-        """Serve all connections until `close`; set the port, or the error why none can be opened."""
+        """Serve all connections until `close`, and set `port` to the aggregator's port, or to an error."""
         self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         try:
             handshake = None if context is None else _GREETING
@@ -103,7 +103,7 @@ class Callers:
             time.sleep(_PAUSE / 4)
 
     def exchange(self, mail: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Send messages to parties, and return the answers that arrive in time, by party."""
+        """Send every party its message, and return the parties' answers that arrive before the time limit."""
         answers: dict[int, bytes] = {}
 
         async def ask(party: int, reader: StreamReader, writer: StreamWriter) -> None:
@@ -118,7 +118,7 @@ class Callers:
         return answers
 
     def end(self, model: str) -> None:
-        """Send the model to all connected parties, and close the connections."""
+        """Send the model to all connected parties, and close their connections."""
 
         async def hand(writer: StreamWriter) -> None:
             with suppress(*_LOST):
@@ -131,7 +131,7 @@ class Callers:
         self.close()
 
     def _run(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Wait until the thread of `serve` has done these works."""
+        """Run coroutines in the thread of `serve`, and wait until all are done."""
 
         async def all_of_them() -> None:
             await asyncio.gather(*works)
@@ -139,7 +139,7 @@ class Callers:
         asyncio.run_coroutine_threadsafe(all_of_them(), self._loop).result()
 
     def close(self) -> None:
-        """Close all connections, and let nobody connect."""
+        """Close the connections of all parties, and accept no more connections."""
         with suppress(RuntimeError):  # they are closed already
             self._loop.call_soon_threadsafe(self._over.set)
 
@@ -148,7 +148,7 @@ class Callers:
 def listening(
     plan: FederationPlan, address: tuple[str, int], timeout: float, context: ssl.SSLContext | None
 ) -> Iterator[tuple[Callers, int]]:
-    """Listen for parties; yield the connected parties and the port."""
+    """Accept connections of parties inside a `with` block; yield the connected parties and the port."""
     parties, port = Callers(plan, timeout), Future[int]()
     thread = Thread(target=asyncio.run, args=(parties.serve(address, context, port),), daemon=True)
     thread.start()
@@ -171,7 +171,10 @@ def take_part(
     wait: float,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Answer the aggregator until it sends the model; return the model. Connect again if the connection is lost."""
+    """Answer the aggregator's messages as a party until the aggregator sends the model; return the model.
+
+    If the connection is lost, the party connects again.
+    """
     until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
     number, taken_in = plan.number_of(signer.public_key().public_bytes_raw()), math.inf
 
@@ -213,7 +216,7 @@ def take_part(
 
 
 def address_of(text: str) -> tuple[str, int]:
-    """Return the host and the port in a text HOST:PORT."""
+    """Return the host and the port of an address HOST:PORT."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     try:
@@ -221,12 +224,12 @@ def address_of(text: str) -> tuple[str, int]:
     except ValueError:
         host = ""
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
-        raise UserError(f"an address must be HOST:PORT, the port from 1 to 65535, got {text!r}.")
+        raise UserError(f"an address must have the form HOST:PORT, with a port from 1 to 65535, got {text!r}.")
     return host, int(port)
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the aggregator's TLS context; None (no TLS) is allowed only on this machine."""
+    """Return the aggregator's TLS settings, or None (no TLS) if aggregator and parties are on this machine."""
     if certificate is None or key is None:
         _require_this_machine(address, "--certificate and --certificate-key")
         return None
@@ -239,7 +242,7 @@ def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | N
 
 
 def client_tls(address: tuple[str, int], authority: Path | None) -> ssl.SSLContext | None:
-    """Return a party's TLS context, which verifies the aggregator; None (no TLS) is allowed only on this machine."""
+    """Return a party's TLS settings, or None (no TLS) if the aggregator is on this machine."""
     if authority is None:
         _require_this_machine(address, "--ca")
         return None

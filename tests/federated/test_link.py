@@ -165,7 +165,7 @@ def test_tls_is_needed_from_one_machine_to_another() -> None:
         with pytest.raises(UserError, match="TLS"):
             tls(("hospital.example", 1))
     for text in ("8000", ":8000", "hospital.example:0", "hospital..example:8000"):
-        with pytest.raises(UserError, match="must be HOST:PORT"):
+        with pytest.raises(UserError, match="must have the form HOST:PORT"):
             address_of(text)
 
 

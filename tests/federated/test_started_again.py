@@ -122,7 +122,8 @@ def test_what_is_kept_is_the_sums_and_nothing_that_parties_sent(tmp_path) -> Non
         assert path.stat().st_mode & 0o077 == 0
         content = json.loads(path.read_text())
         assert set(content) == {"of", "parties", "total", "beside", "checksum"}
-        said = bytes.fromhex(content["total"] + content["beside"] + content["of"][2])
+        numbers = np.array(content["total"], "<u8").tobytes() + np.array(content["beside"], "<f8").tobytes()
+        said = numbers + bytes.fromhex(content["of"][2])
         pieces = {said[place : place + 16] for place in range(len(said) - 15)}
         assert not any(answer[place : place + 16] in pieces for answer in sent for place in range(0, len(answer) - 15))
     kept.forget()
