@@ -1,7 +1,7 @@
-"""Read, check and sign the plan of a federation: one JSON file, the same for all parties.
+"""Read, check and sign the plan of a federation, a JSON file that is the same for all parties.
 
 The plan fixes the noise, the parties and the number of drop-outs, so that parties need not trust the aggregator with
-these. All parties must sign the plan before any of them answers a message.
+them. All parties must sign the plan before any party answers a message.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
+    """The entry of one party in a plan: its name, its number of rows, and its Ed25519 verification key."""
 
     name: str
     rows: int
@@ -63,14 +63,14 @@ class Seat:
 
     @property
     def fingerprint(self) -> str:
-        """The first 16 bytes of the key's SHA-256, which parties compare by telephone."""
+        """Return a short checksum of the party's key, which people compare by telephone."""
         digits = hashlib.sha256(self.key).hexdigest()[:32]
         return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
 
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """The plan of a federation, which all parties sign.
+    """The plan of a federation, which all parties must sign.
 
     Attributes:
         terms: the algorithm, the budget and the role of every column.
@@ -91,11 +91,11 @@ class FederationPlan:
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]
         if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
-            raise UserError("two parties of the plan have the same name or the same key: each party needs its own.")
+            raise UserError("two parties of the plan have the same name or key: give each party its own name and key.")
         if self.colluders < 1:
             raise UserError(
-                f"colluders={self.colluders} is too small: the aggregator may be one of the parties, or collude with "
-                "one; choose 1 or more."
+                f"colluders={self.colluders} is too small: choose 1 or more, because the aggregator may be one of the "
+                "parties or collude with a party."
             )
         # refuse an invalid plan before all parties are connected
         check_effects(self.algorithm, self.dataset.steps, self.stated)
@@ -122,7 +122,7 @@ class FederationPlan:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of everything but the signatures, independent of the layout of the file."""
+        """Return the SHA-256 of the plan without its signatures, whatever the layout of the plan's file."""
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
@@ -130,7 +130,7 @@ class FederationPlan:
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
-        """Return the plan with the signatures `more` of parties that have not signed it yet."""
+        """Return the plan with additional signatures (`more`) of parties that have not signed the plan yet."""
         plan, lacks = copy(self), self.unsigned  # keeps cached values
         taken = {name: signature for name, signature in more.items() if name in lacks}
         object.__setattr__(plan, "signatures", {**self.signatures, **taken})
@@ -138,7 +138,7 @@ class FederationPlan:
 
     @property
     def unsigned(self) -> tuple[str, ...]:
-        """The names of the parties without a valid signature."""
+        """Return the names of all parties that have not signed the plan, or whose signature is invalid."""
         unsigned = []
         for seat in self.seats:
             try:
@@ -149,7 +149,7 @@ class FederationPlan:
         return tuple(unsigned)
 
     def require_signatures(self) -> None:
-        """Raise UserError unless all parties have signed: a plan that others have not seen may target one victim."""
+        """Raise UserError unless all parties have signed: a plan that some have not seen may harm a party."""
         if self.unsigned:
             raise UserError(
                 f"the plan lacks the signature of {', '.join(self.unsigned)}: every party must sign it with "
@@ -158,7 +158,7 @@ class FederationPlan:
 
     @property
     def keys(self) -> str:
-        """A digest of the parties' keys, by which ledgers recognise the parties."""
+        """Return a checksum of all parties' keys, by which ledgers recognise the parties."""
         return sha256(*sorted(seat.key for seat in self.seats))
 
     @property
@@ -167,7 +167,7 @@ class FederationPlan:
 
     @cached_property
     def dataset(self) -> CSV:
-        """The options of the data set, without a file."""
+        """Return the options for reading a party's file, without the name of a file."""
         return self.terms.dataset
 
     @cached_property
@@ -176,7 +176,7 @@ class FederationPlan:
 
     @property
     def problem(self) -> Problem:
-        """The public numbers. A drop-out counts as a colluder, because its noise protects no other party."""
+        """Return the public numbers; a drop-out counts as a colluder, because its noise protects no other party."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
@@ -184,18 +184,18 @@ class FederationPlan:
 
     @cached_property
     def sums(self) -> Sums:
-        """The secure sums of a release, and the computation on them."""
+        """Return the secure sums of a release under the plan, with the computation on these sums."""
         return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
     def error_deviation(self) -> float:
-        """The noise_std of the counted error if no party drops out, in the algorithm's units."""
+        """Return the standard deviation of the noise in the counted error, if no party drops out."""
         assert isinstance(self.algorithm, Counting)
         return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
 
     @cached_property
     def facts(self) -> Facts:
-        """The facts about every release under this plan.
+        """Return the facts on which the guarantees of a release under the plan depend.
 
         If parties may drop out, the guarantee against the strongest observer is stated for every observer, because the
         other guarantees assume the noise of all parties.
@@ -223,7 +223,7 @@ class FederationPlan:
 
     @property
     def longest(self) -> int:
-        """The largest number of bytes of a party's message."""
+        """Return the largest number of bytes that a party's message may have."""
         return 8 * (max(self.sums.lengths) + self.sums.beside) + 256 * len(self.seats) + 4096
 
     @property
@@ -231,9 +231,9 @@ class FederationPlan:
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """Return the session of the secure sum that `opening` starts.
+        """Return the session of the secure sum that the message `opening` starts.
 
-        Its name begins SHA-256("dpml sum" | opening), so parties that received different openings cannot share a sum.
+        The session's name is a hash of the opening, so parties that received different openings cannot share a sum.
         """
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
@@ -241,7 +241,7 @@ class FederationPlan:
         return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
-        """Return the number of the party with this verification key."""
+        """Return the number of the party that has this verification key in the plan."""
         for number, seat in enumerate(self.seats):
             if seat.key == key:
                 return number
@@ -249,10 +249,10 @@ class FederationPlan:
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
-    """Return the topology in which all pairs of parties share masks and all but `dropouts` parties must survive."""
+    """Return the topology of a federation: all pairs of parties share masks, and up to `dropouts` may drop out."""
     most = most_dropouts(parties, colluders)
     if max(2, least_quorum(parties, colluders)) > parties:
-        raise UserError(f"{parties} parties cannot be protected from colluders={colluders} of them: add parties.")
+        raise UserError(f"{parties} parties cannot be protected from colluders={colluders}: add parties.")
     if not 0 <= dropouts <= most:
         raise UserError(
             f"with {parties} parties and colluders={colluders}, at most {most} may drop out, got dropouts={dropouts}."
@@ -261,12 +261,12 @@ def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
 
 
 def most_dropouts(parties: int, colluders: int) -> int:
-    """Return the largest number of drop-outs for so many parties and colluders."""
+    """Return how many of these parties may drop out of a secure sum, for this number of colluders."""
     return max(0, parties - max(2, least_quorum(parties, colluders)))
 
 
 def task_of(stated: ColumnBounds) -> Task:
-    """Return the prediction task that the statement about the label implies."""
+    """Return the prediction task, which follows from the stated classes or range of the label."""
     if stated.target is not None:
         return "regression"
     return "binary" if len(stated.classes) == 2 else "multiclass"
@@ -294,7 +294,7 @@ def read_plan(path: Path) -> FederationPlan:
 
 
 def read_card(path: Path) -> Seat:
-    """Return the party that a card (a file with its rows and key) describes; the file's name is the party's name."""
+    """Return the plan's entry of a party from the party's card; the file's name is the party's name."""
     content = _json(path, "card such as `dpml federate card` writes")
     try:
         return _seat(path.stem, content)
@@ -316,14 +316,14 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 
 def _seat(name: str, content: Any) -> Seat:
     if not isinstance(content, dict) or set(content) != {"rows", "key"}:
-        raise UserError("a party must have the keys rows and key, and no others.")
+        raise UserError("a party must have the keys rows and key, and no other keys.")
     rows = convert(content["rows"], Annotated[int, between(1, 10**9)], "rows")
     return Seat(name, rows, _bytes("key", content["key"], KEY_BYTES))
 
 
 def _bytes(key: str, value: Any, length: int) -> bytes:
     if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * length}}}", value):
-        raise UserError(f"{key} must be {2 * length} hexadecimal digits.")
+        raise UserError(f"{key} must consist of {2 * length} hexadecimal digits.")
     return bytes.fromhex(value)
 
 
