@@ -29,7 +29,7 @@ _NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zer
 
 @dataclass(frozen=True)
 class Judged:
-    """The privacy of a training recipe against one observer (`view`).
+    """The claimed, proven and attacked privacy of a training recipe against one observer (`view`).
 
     Attributes:
         view, unit: the view, and the protected unit.
@@ -52,7 +52,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """The verdict on the claimed eps: holds, false, or not proven; a dash if nothing is claimed."""
+        """Return the verdict on the claimed eps: `holds`, `false` or `not proven`, or a dash without a claim."""
         if self.claimed is None:
             return "-"
         if self.proven <= self.claimed:
@@ -65,7 +65,7 @@ class Judged:
 
 
 def judge(recipe: TrainingRecipe) -> list[Judged]:
-    """Return the privacy of a recipe against every observer, in ascending order of what they see."""
+    """Return the privacy of a recipe against every observer, from the weakest observer to the strongest."""
     views: list[View] = ["release", "aggregate"]
     if recipe.clients > 1 or recipe.noise_by != "server":  # otherwise one curator has all records
         views += [] if recipe.secure_sum else ["client"]
@@ -97,7 +97,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return the noise per clip that is certain to be added and that the observer does not know."""
+    """Return the noise, divided by the clip, that is certain to be in a sum and that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
@@ -108,7 +108,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Return whether only the noise of the protected unit's own client is certain to be in a sum."""
+    """Return whether a sum is certain to have the noise of the protected unit's own client only."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
@@ -177,24 +177,24 @@ def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """Return the share of clients in a round. If the number of clients is fixed, it is rounded up."""
+    """Return the share of clients in a round; a fixed number of clients is rounded up."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return the largest number of batches with a given unit, which is in one batch of every epoch."""
+    """Return the largest number of batches that contain a unit, if every epoch has the unit in one batch."""
     return math.ceil(batches / _batches(rate))
 
 
 def _batches(rate: float) -> int:
-    """Return the number of batches of an epoch."""
+    """Return how many batches of this rate (share of the rows) an epoch has."""
     return math.floor(1 / rate * (1 + 1e-12))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Return whether some data attain the worst case of the proof, so that attacks on it are attacks on the recipe.
+    """Return whether some data attain the worst case of the proof, so that an attack reaches the proven eps.
 
     A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """
@@ -207,7 +207,7 @@ def _attained(recipe: TrainingRecipe, view: View) -> bool:
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:
-    """Return the claimed eps, or the eps of the claimed formula; None if nothing is claimed."""
+    """Return the eps that a recipe claims, by a number or by a formula, or None without a claim."""
     if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
         return recipe.claimed_eps
     sensitivity = 2 if recipe.neighbours == "replace" else 1
@@ -216,13 +216,13 @@ def claimed_eps(recipe: TrainingRecipe) -> float | None:
     if recipe.formula == "clt":
         rate = recipe.row_rate if recipe.unit == "record" else recipe.client_rate
         if recipe.noise**2 * 600 < 1:
-            raise UserError("formula=clt overflows for so little noise: choose more noise or another formula.")
+            raise UserError("formula=clt cannot be computed for so little noise: choose more noise or another formula.")
         return gdp.eps_of(rate * math.sqrt(rounds * math.expm1(1 / recipe.noise**2)), recipe.delta)
     return each if recipe.formula == "textbook" else each * rounds
 
 
 def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return one sentence that states the guarantees, for a paper's section on privacy."""
+    """Return a sentence that states the guarantees of a recipe, for the privacy section of a paper."""
     by_eps: dict[str, list[str]] = {}
     for each in found:
         key = "" if math.isinf(each.proven) else written(each.proven)
@@ -239,7 +239,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return the content of a certificate for `dpml verify`, for observers of Gaussian releases without sampling."""
+    """Return a certificate for `dpml verify`, for all observers who see Gaussian noise without sampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:
@@ -248,7 +248,9 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
-        raise UserError("no view can have a certificate, because none is a Gaussian release without sampling.")
+        raise UserError(
+            "this recipe can have no certificate: no view has a proven guarantee of Gaussian noise without sampling."
+        )
     content: dict[str, Any] = {
         "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",

@@ -1,8 +1,8 @@
-"""Write certificates: numbers about a release's noise from which `verify.py` computes eps without dpml.
+"""Write the certificate of a release, from which `verify.py` computes the eps of the release without dpml.
 
 A certificate describes every message of the release (`dpml.release.verify` defines the format). If the verifier does
-not know the kind of message, the certificate contains the proven mu or eps instead, marked as `stated`. If there is
-none either, nothing can be verified.
+not know a kind of message, the certificate contains the proven mu or eps instead, marked as `stated`. If neither is
+known, nothing can be verified.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ Message = dict[str, Any]
 def certificate(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee], away: int = 0
 ) -> dict[str, Any]:
-    """Return the certificate of a release.
+    """Return the certificate of an algorithm's release.
 
     Args:
         algorithm: the released algorithm.
@@ -52,14 +52,14 @@ def certificate(
 
 
 def views(guarantees: Sequence[Guarantee], messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the eps against every observer; without `messages`, also a message that states the guarantee."""
+    """Return the certificate's eps against every observer, with a message that states it if `messages` is empty."""
     return {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees}
 
 
 def described(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
 ) -> tuple[dict[str, Any], list[Message]]:
-    """Return who drew the noise of a release, and its messages; no messages if the guarantees do not follow from them.
+    """Return who drew the noise of a release, and its messages if the verifier can derive the guarantees from them.
 
     Only known classes of messages and noise are described, but not derived classes, which may weaken a guarantee.
     """
@@ -79,7 +79,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a message that states a guarantee by its mu or its curve; none if it has neither."""
+    """Return a certificate's message that states the mu or the privacy curve of a guarantee, if it has one."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:
@@ -96,7 +96,7 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
-    """Return the description of a noisy sum or perturbed objective; None if the verifier does not know its kind."""
+    """Return the description of a message, or None if the verifier does not know this kind of message."""
     if type(message) is PerturbedObjective:
         return _objective(message)
     if type(message) is not Sum or message.law == "radial":  # radial noise proves nothing in more than one dimension

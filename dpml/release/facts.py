@@ -1,4 +1,4 @@
-"""Record how a release was made; its guarantees, statement, model file and ledger entry follow from these facts.
+"""Record how a release was made, and derive the release's guarantees and its statement from these facts.
 
 If some of the `Facts` violate an assumption of the proof, the proven eps is infinite, with the reason. The guarantee
 that would hold without the violation is listed as *conditional*.
@@ -39,7 +39,7 @@ Dealt = Literal["one place", "natural", "at random", "by labels"]
 
 @dataclass(frozen=True)
 class Facts:
-    """How a release was made: everything on which its guarantees depend, in addition to the algorithm's proof.
+    """Facts about how a release was made, on which the release's guarantees depend.
 
     Attributes:
         algorithm: the algorithm's name.
@@ -79,7 +79,7 @@ class Facts:
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The reasons why nothing is proven, as words that follow "because"; () if the proof holds."""
+        """Return the reasons why nothing is proven about a release, as words that follow "because"."""
         reasons = {
             "the noise was made from a seed, and whoever has or guesses it can subtract the noise":
                 self.randomness == "seed",
@@ -95,7 +95,7 @@ class Facts:
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The guarantees. If a fact violates an assumption, they have eps = inf, and conditional ones follow."""
+        """Return the guarantees of a release, with eps = inf if a fact violates an assumption of the proof."""
         if not self.open:
             return self.given
         why = "; ".join(self.open)
@@ -110,11 +110,11 @@ class Facts:
 
     @property
     def held(self) -> tuple[Guarantee, ...]:
-        """The proven or declared guarantee against every observer."""
+        """Return the proven or declared guarantee against every observer."""
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
-        """Raise UserError unless every observer's eps is at most `eps` and proven (or declared, if `declared`)."""
+        """Raise UserError unless an eps of at most `eps` is proven, or declared if allowed, against every observer."""
         if self.open:
             raise UserError(f"nothing can be proven about this release, because {self.open[0]}.")
         if self.author and not declared:
@@ -132,7 +132,7 @@ class Facts:
             )
 
     def require_messages(self) -> None:
-        """Raise UserError if the certificate describes no messages, so that nobody could verify the model."""
+        """Raise UserError if the certificate has no messages, because nobody could verify the model."""
         described = self.certificate or {"messages": [], "views": {}}
         if not all(described["messages"] or view.get("messages") for view in described["views"].values()):
             raise UserError(
@@ -152,7 +152,10 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts of a release of which `away` parties may be missing; `others` are more fields of `Facts`."""
+    """Return the facts of a release from whose sums `away` parties may be missing.
+
+    `others` has the fields of `Facts` that do not follow from the other arguments.
+    """
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
@@ -178,12 +181,12 @@ NOT_THESE_BITS = "proven for real numbers, not for these bits"
 
 
 def has_exact_noise(algorithm: Algorithm) -> bool:
-    """Return whether an algorithm's noise is discrete, so that rounding cannot weaken its guarantee."""
+    """Return whether an algorithm's noise is discrete, so that rounding cannot weaken the guarantee."""
     return getattr(algorithm, "noise", "continuous") == "discrete"
 
 
 def require_linear_model(algorithm: Algorithm) -> None:
-    """Raise UserError unless an algorithm may publish models and its models are linear."""
+    """Raise UserError unless an algorithm may publish models and the models are linear."""
     if type(algorithm).__module__.startswith(f"{packs.__name__}."):
         raise UserError(f"algo={algorithm.name} is for experiments and audits only: choose another, such as algo=wdgd.")
     if not getattr(algorithm, "linear", True):
@@ -191,14 +194,14 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """Return the content of an algorithm's configuration file, which is in dpml or in the folder of a paper."""
+    """Return the content of an algorithm's configuration file, which is part of dpml or of a pack."""
     files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
     content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
     return dict(content)
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm of a configuration, with exact noise if it can have it and `node` sets no other."""
+    """Return the algorithm of a configuration `node`, with exact noise if `node` and the algorithm allow it."""
     if "noise" not in node:
         with suppress(UserError):  # the algorithm has no exact noise; any other mistake is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
@@ -206,7 +209,7 @@ def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None
 
 
 def require_exact(algorithm: Algorithm) -> None:
-    """Raise UserError unless the algorithm's noise is exact."""
+    """Raise UserError unless an algorithm's noise consists of exact integers."""
     if not has_exact_noise(algorithm):
         raise UserError(
             f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: set "
@@ -223,7 +226,7 @@ HIGH = 10.0
 
 
 def statement(facts: Facts, rescaled: bool = False) -> tuple[str, ...]:
-    """Return sentences about a release; the first three state the unit, the guarantee and the noise.
+    """Return the sentences of a release's statement, which begin with the unit, the guarantee and the noise.
 
     If each row was `rescaled` to length 1, the weights of `regression` are for prediction, too.
     """
@@ -237,7 +240,7 @@ def statement(facts: Facts, rescaled: bool = False) -> tuple[str, ...]:
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
-    """Return a sentence about the values that replace missing ones (`ColumnBounds.gaps`), or ()."""
+    """Return a sentence about the `values` that replace missing values, if there are any."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
     if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
         said = "Preprocessing: what stands for missing values is stated with the columns."

@@ -34,7 +34,7 @@ from dpml.privacy.safe import written
 Unit = Literal["sample", "party"]
 
 Audience = Literal["release", "worst"]
-"""The observer for whom eps adds up: one who sees only what is published, or the strongest observer of each release."""
+"""The observer for whom eps adds up: somebody who sees published models only, or each release's strongest observer."""
 
 _OPEN: list["Ledger"] = []
 """The ledger of this process's `with` blocks, listed once for each open block."""
@@ -57,7 +57,7 @@ INSERT INTO last VALUES (0, '');
 
 @dataclass(frozen=True)
 class Cap:
-    """The largest total eps of all releases in a ledger, at one delta, against the strongest observer of each.
+    """A cap on the total eps of all releases in a ledger, at one delta, against the strongest observer.
 
     If all releases are Gaussian, the budgets may depend on the results of earlier releases (`dpml.privacy.accountant`).
     """
@@ -76,7 +76,7 @@ class Cap:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """A release in the ledger.
+    """An entry of the ledger, which records one release.
 
     Attributes:
         number: 1, 2, ... in the order of entry.
@@ -100,14 +100,14 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """Return the guarantee against an audience; if there is none for the audience `release`, that for `worst`."""
+        """Return the guarantee against an audience; without a guarantee for `release`, the weakest of all guarantees."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """A ledger; its file is created by the first entry.
+    """A ledger of releases, in a file that the first entry creates.
 
     In a `with` block, each `fit` of a dpml estimator without its own ledger is entered into this ledger, also in other
     threads, and in processes that receive an estimator to fit. A process has one such ledger at a time.
@@ -145,7 +145,7 @@ class Ledger:
     def enter(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
     ) -> LedgerEntry:
-        """Enter a release before its noise is drawn; the entry is on disk when this method returns.
+        """Enter a release into the ledger, before noise is drawn; when the method returns, the entry is on disk.
 
         Args:
             setting: the requested setting.
@@ -160,7 +160,7 @@ class Ledger:
         return entry
 
     def require_room(self, *release: Any) -> None:
-        """Raise UserError if `enter` would refuse this release now."""
+        """Raise UserError if the ledger would refuse to enter this release now."""
         self._allowed(self._read(), *release)
 
     def _allowed(
@@ -185,14 +185,14 @@ class Ledger:
             content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
     def entries(self) -> list[LedgerEntry]:
-        """Return all releases in the order of entry; none if the file does not exist."""
+        """Return the entries of all releases, from the first to the last."""
         return self._read().entries
 
     def caps(self) -> list[Cap]:
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the total of all releases (`dpml.release.ledger.spent`)."""
+        """Return the total guarantee of all releases in the ledger (see the function `spent`)."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
@@ -224,7 +224,7 @@ class Ledger:
 
     @contextmanager
     def _opened(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[tuple[sqlite3.Connection, "_Content"]]:
-        """Begin a transaction, for which other processes wait; yield the connection and the ledger's content."""
+        """Open the ledger's file for one transaction; yield the connection and the ledger's content."""
         try:
             if not self.path.exists():
                 with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
@@ -251,7 +251,7 @@ class Ledger:
 
 
 def default_ledger(data: Path) -> Path:
-    """Return the default ledger of a data file: next to the file itself, and not next to a link to the file."""
+    """Return the path of a data file's default ledger, which is next to the file itself, not next to a link."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(
             f"{data} has several names (hard links), and each name would have its own ledger: give the same "
@@ -266,7 +266,7 @@ def default_ledger(data: Path) -> Path:
 
 
 def current() -> Ledger | None:
-    """Return the ledger of the innermost `with` block of this process, or None."""
+    """Return the ledger whose `with` block is open in this process, or None."""
     return _OPEN[0] if _OPEN else None
 
 
@@ -278,10 +278,10 @@ def _damaged(path: Path, what: str) -> UserError:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the total guarantee of releases for one unit and audience, or None if there is none.
+    """Return the total guarantee of several releases for one unit and audience, or None if no total is known.
 
     A guarantee for a party also holds for each of its samples, but not the other way round. Guarantees for different
-    parties do not add up: both may have rows of the same people.
+    parties do not add up, because both parties may have rows of the same people.
     """
     if unit == "party" and len(entries) > 0:
         known = {entry.parties for entry in entries}
@@ -298,7 +298,7 @@ def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Acc
 
 @dataclass(frozen=True)
 class _Content:
-    """The content of a ledger's file."""
+    """The releases, caps and key in a ledger's file, with the number and the checksum of its last row."""
 
     entries: list[LedgerEntry] = field(default_factory=list)
     caps: list[Cap] = field(default_factory=list)
@@ -314,7 +314,7 @@ class _Content:
 
 
 def _content(connection: sqlite3.Connection, path: Path) -> _Content:
-    """Return the content of a ledger; raise UserError if a row is damaged or missing."""
+    """Return the content of a ledger's file; raise UserError if a row is damaged or missing."""
     entries: list[LedgerEntry] = []
     caps: dict[Cap, None] = {}
     key, number, before = "", 0, ""

@@ -1,4 +1,4 @@
-"""Release one model: enter it into the ledger, draw noise from the operating system's random numbers, and write it."""
+"""Release one model: enter the release into the ledger, draw its secret noise, and write the model's file."""
 
 import hashlib
 import math
@@ -31,7 +31,7 @@ _LINE = 32  # the most characters of a number's line in a model's file
 
 @dataclass(frozen=True)
 class Request:
-    """A request to release one model.
+    """The data, the algorithm and the budget with which one model shall be released.
 
     Attributes:
         dataset, partition, algorithm, adversary, budget, M, N: as in `dpml.running.cell`.
@@ -65,7 +65,7 @@ class Request:
 def release(
     request: Request, ledger: Ledger, cap: Cap | None, place: Path, say: Callable[[str], None] = lambda _: None
 ) -> tuple[Model, LedgerEntry]:
-    """Enter a release into the ledger, draw its noise, and write the model to the new file `place`.
+    """Enter a release into the ledger, draw the release's noise, and write the model to the new file `place`.
 
     Before the entry, a file as large as any model is written to the disk, and `say` is called with what to expect of
     the model. The message of a later error names the entry, because the entry stays.
@@ -121,7 +121,7 @@ def _check_setting(request: Request) -> None:
 
 
 def _model(request: Request, data: Dataset, facts: Facts) -> Model:
-    """Return the model before noise is drawn, with weights (K, d) of zeros."""
+    """Return the model as it is before noise is drawn, with weights (K, d) of zeros."""
     stated, K = request.stated, facts.problem.classes if data.task == "multiclass" else 1
     return Model(
         task=data.task,
@@ -145,7 +145,7 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
 
 
 def divisor(stated: ColumnBounds) -> float:
-    """Return the number by which a regression target is divided (`dpml.data.preprocess.scale_target`)."""
+    """Return the number by which the labels of a regression are divided (`dpml.data.preprocess.scale_target`)."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])
@@ -153,5 +153,5 @@ def divisor(stated: ColumnBounds) -> float:
 
 
 def entropy() -> np.random.Generator:
-    """Return a generator of secret random numbers of the operating system."""
+    """Return a generator of secret random numbers, which the operating system makes."""
     return SystemGenerator()

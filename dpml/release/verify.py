@@ -74,7 +74,7 @@ FAR = Decimal(1000)  # for larger x, e^-x is bounded by 0 and e^-1000
 
 
 def decimal(x: Q) -> Decimal:
-    """Return a fraction in the digits of the context."""
+    """Return a fraction as a decimal number, with the precision of the current decimal context."""
     return Decimal(x.numerator) / Decimal(x.denominator)
 
 
@@ -85,7 +85,7 @@ def root_above(x: Q) -> Q:
 
 
 def mills(z: Decimal) -> Decimal:
-    """Return Mills' ratio Q(z)/phi(z) for z >= 0, with a relative error below 1e-54."""
+    """Return Mills' ratio Q(z)/phi(z) of the normal distribution for z >= 0, with a relative error below 1e-54."""
     if z >= 5:  # Laplace's continued fraction z + 1/(z + 2/(z + ...)), with z in place of what follows 200
         rest = z
         for n in range(200, 0, -1):
@@ -99,7 +99,7 @@ def mills(z: Decimal) -> Decimal:
 
 
 def delta_of(mu: Q, eps: Q) -> Q:
-    """Return an upper bound on the least delta with which mu-GDP implies (eps, delta)-DP, for eps >= 0."""
+    """Return an upper bound on the least delta such that mu-GDP implies (eps, delta)-DP, for eps >= 0."""
     if mu == 0:
         return Q(0)
     with localcontext(DIGITS):
@@ -112,7 +112,7 @@ def delta_of(mu: Q, eps: Q) -> Q:
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
-    """Return the least eps above `low`, to six digits, with delta_at(eps) <= delta; None if it is not below 2^30."""
+    """Return the least eps above `low` with delta_at(eps) <= delta, to six digits, or None if it exceeds 2^30."""
     high = 2 * (low := Q(math.ceil(max(low, Q(1, 1 << 40)) * 2**60), 2**60))
     while delta_at(high) > delta:
         low, high = high, 2 * high
@@ -125,7 +125,7 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
 
 
 class RejectedError(Exception):
-    """Raised if a file is not a model or certificate, contradicts itself, or has something unknown."""
+    """Raised if a file is not a model or certificate, contradicts itself, or has unknown content."""
 
 
 def require(holds: object, why: str) -> None:
@@ -135,7 +135,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return the exact number of a key; raise RejectedError unless it is positive, or at least `least`."""
+    """Return the exact number of a JSON key; raise RejectedError unless it is positive, or at least `least`."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
@@ -144,19 +144,19 @@ def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
 
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
-    """Return the whole number of a key; raise RejectedError unless it is at least `least`."""
+    """Return the whole number of a JSON key; raise RejectedError unless it is at least `least`."""
     require((found := number(content, key, Q(least))).denominator == 1, f"{key} is not a whole number")
     return int(found)
 
 
 def require_only(content: dict[str, Any], keys: str) -> None:
-    """Raise RejectedError if there are keys other than `keys`, because they may weaken the guarantee."""
+    """Raise RejectedError if an object has keys other than `keys`, because they may weaken the guarantee."""
     if more := set(content) - set(keys.split()):
         raise RejectedError(f"the key {min(more)[:40]!r} is unknown")
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return h, n and f: an observer does not know the noise of h of n parties, f h/n of the total variance."""
+    """Return how much noise an observer does not know: of h of n parties, a share f h/n of the total variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -175,7 +175,7 @@ def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
 
 
 def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
-    """Return an upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
+    """Return an upper bound on mu^2 of one message with continuous or discrete Gaussian noise."""
     h, n, factor = heads
     D = number(message, "sensitivity")
     if message["law"] == "gaussian":
@@ -191,14 +191,14 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The guarantee of several messages together: mu, the eps of Laplace noise, and a perturbed objective."""
+    """The guarantee of several messages together: their mu, their eps of Laplace noise, and a perturbed objective."""
 
     mu: Q
     pure: Q
     objective: tuple[Q, Q] | None
 
     def delta(self, eps: Q) -> Q:
-        """Return an upper bound on the delta of the messages at an eps."""
+        """Return an upper bound on the delta of all messages together at the given eps."""
         if self.objective is None:
             return delta_of(self.mu, eps - self.pure) if eps >= self.pure else Q(1)
         deviation, ridge = self.objective
@@ -207,7 +207,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the guarantee of messages together, for the unknown noise `heads` (`unknown_noise`)."""
+    """Return the guarantee of several messages against an observer who does not know the noise `heads`."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -229,7 +229,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return, for every view that a certificate names, the guarantee of all its messages together."""
+    """Return the guarantee of all messages together, for every view that a certificate names."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")
@@ -248,7 +248,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps (the stated one if it holds; None if none is found)."""
+    """Return each view's name, its stated eps, and its proven eps, which is the stated eps if that holds."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -257,20 +257,20 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 
 
 def basis_of(certificate: dict[str, Any]) -> str:
-    """Return the basis of the guarantees, which hold for the published bits only if all noise is exact integers."""
+    """Return whether a certificate's guarantees are declared, proven, or proven for real numbers only."""
     sent = certificate["messages"] or [one for view in certificate["views"].values() for one in view["messages"]]
     exact = sent and all(message["law"].startswith("discrete") for message in sent)
     return "declared" if "declared" in certificate else "proven" if exact else REAL
 
 
 def written(x: float) -> str:
-    """Return a proven number in four digits, rounded up; an excess of up to a millionth of it is ignored."""
+    """Return a proven number in four digits, rounded up; an excess of less than a millionth is ignored."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 
 
 def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the first three sentences of a model's statement: its unit of privacy, its guarantee and its noise."""
+    """Return the first three sentences of a model's statement, about unit of privacy, guarantee and noise."""
     noise, delta = certificate["noise"], float(number(certificate, "delta", Q(0)))
     how, drawn = NOISES[basis_of(certificate)]
     who = "One trusted place adds it."
@@ -287,18 +287,18 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise RejectedError if a key occurs twice, as readers may take different values."""
+    """Return a JSON object; raise RejectedError if a key occurs twice, because readers may take different values."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 
 
 def flat(value: Any, depth: int = 2) -> list[Any]:
-    """Return the numbers in a matrix or vector as one list."""
+    """Return all numbers of a matrix or vector in one list."""
     return [x for each in value for x in flat(each, depth - 1)] if depth and isinstance(value, list) else [value]
 
 
 def check_form(content: dict[str, Any]) -> None:
-    """Raise RejectedError unless a model has all keys of a model, with values of their types."""
+    """Raise RejectedError unless a model's file has all keys of a model, with values of the right types."""
     rest = {"errors", "moments"}  # only some models have these
     require({*content, *rest} == {*KEYS.split(), *rest}, "its keys are not those of a model")
     require(all(isinstance(content[key], str) for key in ("loss", "label", "setting")), "a word is not text")
@@ -347,7 +347,7 @@ def check_model(content: dict[str, Any]) -> None:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Return the content of a model or a certificate; raise RejectedError if it is neither or contradicts itself."""
+    """Return the content of a model's or certificate's file; raise RejectedError if the content is not valid."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_repeats)
         seal, plain = content.pop("checksum"), json.dumps(content)
@@ -363,7 +363,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Print which stated eps hold; return 0 if all do, 1 if one does not, and 2 if the file is rejected."""
+    """Print which stated eps hold; return 0 if all eps hold, 1 if one does not, and 2 if the file is rejected."""
     try:
         content = read(path)
         certificate = content.get("certificate", content)
