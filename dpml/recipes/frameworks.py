@@ -182,7 +182,7 @@ def _of_event(node: Any) -> dict[str, Any]:
         if once["rounds"] == 1 and once["row_sampling"] == "none":
             return once | {"row_sampling": _SAMPLED[name], "row_rate": rate}
     raise UserError(
-        f"dp_event has the event {name[:60]}, which dpml cannot check: a recipe has one GaussianDpEvent in every round, "
+        f"dp_event has the event {name[:60]}, which dpml cannot check: every round of a recipe is one GaussianDpEvent, "
         "sampled at most once."
     )
 

@@ -108,7 +108,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Return whether a sum is certain to have the noise of the protected unit's own client only."""
+    """Return whether a sum certainly has the noise of the protected unit's own client, but maybe no other noise."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 

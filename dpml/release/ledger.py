@@ -100,7 +100,7 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """Return the guarantee against an audience; without a guarantee for `release`, the weakest of all guarantees."""
+        """Return the guarantee against an audience; without a guarantee for `release`, the weakest guarantee."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
