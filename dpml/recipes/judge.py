@@ -13,7 +13,7 @@ from dpml.files import seal_object
 from dpml.privacy import View, gdp
 from dpml.privacy.safe import written
 from dpml.privacy.sampled import SampledGaussian, Sampling
-from dpml.recipes.recipe import TrainingRecipe
+from dpml.recipes.recipe import RowWay, TrainingRecipe
 from dpml.release.verify import CERTIFICATE
 
 _LEAST = 1e-8  # the least noise per clip for which privacy losses do not overflow
@@ -84,7 +84,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
     why_not = _open(recipe, view) or (f"noise {noise:g} per clip is too little to count" if noise < _LEAST else None)
     if why_not:
         return Judged(view, unit, delta, claimed, math.inf, None, f"not proven: {why_not}")
-    pair = _pair(recipe, view, noise)
+    pair = _pair(recipe, noise)
     shuffled = "shuffled" in (recipe.row_sampling, recipe.client_sampling)
     source = "Gaussian differential privacy" if pair.mu is not None else "privacy loss distributions"
     source = "random allocation (Feldman & Shenfeld 2026)" if pair.sampling == "random_allocation" else source
@@ -142,38 +142,26 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
     return None
 
 
-def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
-    rounds, steps, present = recipe.rounds * recipe.runs, 1, 1.0
-    sampling: Sampling = "none"
+def _pair(recipe: TrainingRecipe, noise: float) -> SampledGaussian:
+    rounds, steps, present = recipe.rounds, 1, _client_rate(recipe)
+    if recipe.client_sampling == "shuffled":
+        rounds, present = _epochs(rounds, present), 1.0
+    way: RowWay = "none"
     rate = 1.0
-    if recipe.unit == "client":
-        way, rate = recipe.client_sampling, _client_rate(recipe)
-        if way == "shuffled":
-            rounds, rate = recipe.runs * _epochs(recipe.rounds, rate), 1.0
-        elif recipe.noise_by != "server":
-            present, rate = rate, 1.0
-        elif way != "none":
-            sampling = way
-    else:
-        steps, present = recipe.local_steps, _client_rate(recipe)
-        if recipe.client_sampling == "shuffled":
-            rounds, present = recipe.runs * _epochs(recipe.rounds, present), 1.0
-        rate = recipe.row_rate
-        if recipe.row_sampling == "shuffled":
-            if steps == 1 and recipe.clients == 1:
-                rounds = recipe.runs * _epochs(recipe.rounds, rate)
-            else:  # a client may start a new order in every round
-                rounds = recipe.runs * recipe.rounds * _epochs(steps, rate)
+    if recipe.unit == "record":
+        way, rate, steps = recipe.row_sampling, recipe.row_rate, recipe.local_steps
+        if way == "random_allocation" and rate < 1:
+            rounds, steps = _epochs(rounds, rate), _batches(rate)
+        elif way == "shuffled":
+            alone = steps == 1 and recipe.clients == 1  # several clients may each start a new order in every round
+            rounds = _epochs(recipe.rounds, rate) if alone else recipe.rounds * _epochs(steps, rate)
             steps, rate, present = 1, 1.0, 1.0
-        elif recipe.row_sampling == "random_allocation" and rate < 1:
-            sampling, steps, rounds = recipe.row_sampling, _batches(rate), recipe.runs * _epochs(recipe.rounds, rate)
-        elif recipe.row_sampling != "none":
-            sampling = recipe.row_sampling
-    if rate == 1:
-        sampling = "none"  # all units are in every sum
+    elif recipe.noise_by == "server":  # nobody sees which clients take part
+        way, rate, present = recipe.client_sampling, present, 1.0
+    sampling: Sampling = "none" if way == "shuffled" or rate == 1 else way
     if sampling == "none" and present == 1:
         rounds, steps = rounds * steps, 1
-    return SampledGaussian(noise, rounds, recipe.neighbours, sampling, rate, present, steps)
+    return SampledGaussian(noise, rounds * recipe.runs, recipe.neighbours, sampling, rate, present, steps)
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
