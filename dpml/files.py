@@ -7,7 +7,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -31,7 +31,8 @@ def write_atomically(path: Path, content: str | bytes, private: bool = False) ->
 
     Only the owner can read a `private` file. A killed process may leave its temporary file ``.NAME-...``.
     """
-    _publish(path, content, Path.replace, private)
+    with _unfinished(path, Path.replace, private) as write:
+        write(content)
 
 
 def create_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
@@ -39,18 +40,18 @@ def create_atomically(path: Path, content: str | bytes, private: bool = False) -
 
     The file system must have hard links. Only the owner can read a `private` file.
     """
-    _publish(path, content, lambda partial, path: path.hardlink_to(partial), private)
+    with _unfinished(path, lambda partial, path: path.hardlink_to(partial), private) as write:
+        write(content)
 
 
 def check_writable(path: Path) -> None:
     """Raise UserError if `path` exists already, or if no file can be written there."""
     _check_absent(path)
-    partial = _partial(path, uuid.uuid4().hex)
     try:
-        _open(partial, 0o600).close()
+        with _unfinished(path, lambda partial, path: None, private=True):
+            pass
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
-    partial.unlink()
 
 
 @contextmanager
@@ -61,20 +62,16 @@ def reserved(path: Path) -> Iterator[Callable[[str], None]]:
     Meanwhile no other process can reserve the name. Content that is not longer than before needs no more room on disk.
     """
     check_writable(path)
-    partial = _partial(path, "new")
-    try:
-        file = _open(partial, 0o666)
-    except FileExistsError:
-        raise UserError(
-            f"another process is writing {path}, or was killed: choose another name, or delete {partial}."
-        ) from None
-    try:
-        with file:
-            _check_absent(path)  # another process may have created it in the meantime
-            yield lambda content: _write(file, content, path)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            write = stack.enter_context(_unfinished(path, Path.replace, end="new"))
+        except FileExistsError:
+            raise UserError(
+                f"another process is writing {path}, or was killed: choose another name, or delete "
+                f"{path.with_name(f'.{path.name}-new')}."
+            ) from None
+        _check_absent(path)  # another process may have created it in the meantime
+        yield write
 
 
 def _check_absent(path: Path) -> None:
@@ -82,23 +79,22 @@ def _check_absent(path: Path) -> None:
         raise UserError(f"{path} is there already, and dpml does not overwrite it: choose another name.")
 
 
-def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], object], private: bool) -> None:
-    partial = _partial(path, uuid.uuid4().hex)
+@contextmanager
+def _unfinished(
+    path: Path, publish: Callable[[Path, Path], object], private: bool = False, end: str = ""
+) -> Iterator[Callable[[str | bytes], None]]:
+    """Create a temporary file; yield a function that writes its content; then give the file its name by `publish`."""
+    partial = path.with_name(f".{path.name}-{end or uuid.uuid4().hex}")
     with _naming(path):
-        try:
-            with _open(partial, 0o600 if private else 0o666) as file:
-                _write(file, content, path)
+        mode = 0o600 if private else 0o666
+        file = FileIO(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+    try:
+        with file:
+            yield lambda content: _write(file, content, path)
+        with _naming(path):
             publish(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-def _partial(path: Path, end: str) -> Path:
-    return path.with_name(f".{path.name}-{end}")
-
-
-def _open(partial: Path, mode: int) -> FileIO:
-    return FileIO(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _write(file: FileIO, content: str | bytes, path: Path) -> None:

@@ -248,7 +248,7 @@ def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
     """Return the signing key in a file; if `make`, write a new key to a missing file."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
-            raise UserError(f"other users may read {path}, but a signing key is secret: type chmod 600 {path}.")
+            raise UserError(f"{path} can be read by others, but a signing key is secret: type chmod 600 {path}.")
         if make and not path.exists():
             create_atomically(path, Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n", private=True)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))

@@ -85,7 +85,7 @@ def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     assert signing_key(path).private_bytes_raw() == made.private_bytes_raw()
     path.chmod(0o644)
-    with pytest.raises(UserError, match="may be read by others"):
+    with pytest.raises(UserError, match="can be read by others"):
         signing_key(path)
 
 
