@@ -1,8 +1,8 @@
 """Run an algorithm of secure sums between several machines, as one of the parties or as the aggregator.
 
 Party and aggregator run the algorithm's usual code with `algo.protocol=secagg`. A party uses one row of zeros in place
-of each other party's rows, draws the noise of all parties, and keeps only its own message (`Own`). The aggregator uses
-zeros in place of all rows and receives the sums from the parties (`Remote`). So with the same seed everywhere, the
+of each other party's rows, draws the noise of all parties, and keeps only its own message. The aggregator uses zeros in
+place of all rows and receives the sums from the parties. So with the same seed everywhere, the
 model equals the model of a single process to the last bit.
 
 Before every sum, the aggregator sends its arguments, such as the current model. The guarantees hold even if an
@@ -33,7 +33,7 @@ from dpml.privacy import Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
 from dpml.protocols.messages import RefusedError
-from dpml.protocols.transports import Dropouts, Outcome
+from dpml.protocols.transports import Outcome
 
 _LONGEST = 1e15
 """The largest allowed entry of a model, for which all scores of rows in the unit ball are finite."""
@@ -84,41 +84,6 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 """
 
 
-class Own:
-    """A transport that adds up no messages, but stores the message of one party."""
-
-    def __init__(self, party: int) -> None:
-        self._party = party
-        self.ring: Ring = np.empty(0, np.uint64)
-        self.beside: Array = np.empty(0)
-
-    def __call__(
-        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
-    ) -> Outcome:
-        self.ring = inputs[self._party].copy()
-        floats = np.empty((len(inputs), 0)) if beside is None else beside
-        self.beside = floats[self._party].copy()
-        return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
-
-
-class Remote:
-    """A transport that requests each secure sum from the parties on their own machines."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._content = b""
-
-    def announce(self, statistic: Statistic, at: tuple[Array, ...]) -> None:
-        """Store the arguments of the next secure sum, which the parties receive when the sum starts."""
-        kind = statistic.state(0)[0]
-        self._content = b"".join(np.asarray(each, kind).tobytes() for each in at)
-
-    def __call__(
-        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
-    ) -> Outcome:
-        return self._ask(self._content)
-
-
 @dataclass(frozen=True)
 class Sums:
     """An algorithm of secure sums, with the budget and the public numbers of a release."""
@@ -148,15 +113,22 @@ class Sums:
 
         Everything that may fail is done before the returned function draws noise.
         """
-        own = Own(party)
-        mechanism = replace(self._prepared(party, (X, y)), transport=own)
+        sent: list[Any] = []
+
+        def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
+            """Keep the party's message, instead of adding up the messages of all parties."""
+            floats = np.empty((len(inputs), 0)) if beside is None else beside
+            sent[:] = inputs[party].copy(), floats[party].copy()
+            return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
+
+        mechanism = replace(self._prepared(party, (X, y)), transport=keep)
 
         def answering(rng: Generator) -> Answer:
             carrier = Carrier(mechanism, [self.budget], rng, 1, None)
 
             def answer(number: int, content: bytes) -> tuple[Ring, Array]:
                 carrier.ask(self._messages[number][0], *self.read(number, content))
-                return own.ring, own.beside
+                return sent[0], sent[1]
 
             return answer
 
@@ -185,8 +157,14 @@ class Sums:
 
     def release(self, ask: Ask) -> Release:
         """Run all secure sums by the function `ask`; return the model's weights (1, 1, K d) and metrics."""
-        remote = Remote(ask)
-        mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
+        arguments = b""
+
+        def announce(statistic: Statistic, at: tuple[Array, ...]) -> None:
+            nonlocal arguments
+            kind = statistic.state(0)[0]
+            arguments = b"".join(np.asarray(each, kind).tobytes() for each in at)
+
+        mechanism = replace(self._prepared(), transport=lambda *_: ask(arguments), announce=announce)
         return mechanism.release([self.budget], np.random.default_rng(0), 1)  # the noise of this process is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
