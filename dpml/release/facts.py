@@ -32,10 +32,6 @@ from dpml.privacy.safe import written
 from dpml.release import verify
 from dpml.release.certificate import certificate
 
-Randomness = Literal["system", "seed"]
-Ranges = Literal["stated", "fitted"]
-Dealt = Literal["one place", "natural", "at random", "by labels"]
-
 
 @dataclass(frozen=True)
 class Facts:
@@ -61,10 +57,10 @@ class Facts:
     algorithm: str
     problem: Problem
     given: tuple[Guarantee, ...]
-    randomness: Randomness = "system"
-    ranges: Ranges = "stated"
+    randomness: Literal["system", "seed"] = "system"
+    ranges: Literal["stated", "fitted"] = "stated"
     labels: bool = False
-    dealt: Dealt = "one place"
+    dealt: Literal["one place", "natural", "at random", "by labels"] = "one place"
     missing: bool = False
     trust: str | None = None
     certificate: Mapping[str, Any] | None = None

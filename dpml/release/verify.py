@@ -3,20 +3,20 @@
 
 This file needs only Python's standard library. dpml reads models with it, but computes no privacy number with it.
 
-A model has a certificate, which is its publisher's word. For every message it states the sensitivity (how far one unit
-can change the message), the law and size of the noise, how often the message was sent, and who drew the noise. From
-these numbers, this program computes an eps against every kind of observer (view). It rejects a model that says more
-about privacy than its certificate proves, and everything that it does not know, which may weaken the guarantee. All
-numbers are rational or enclosed by two rational bounds, so no rounding favours the publisher. These theorems are used:
+A model has a certificate, which is its publisher's word. For every message, the certificate states the sensitivity (how
+far one unit can change the message), the law and size of the noise, how often the message was sent, and who drew the
+noise. From these numbers, this program computes an eps against every kind of observer (view). It rejects a model that
+says more about privacy than its certificate proves, and all that it does not know, which may weaken the guarantee.
+Numbers are fractions, or decimals of 100 digits with a margin, so no rounding favours the publisher. The theorems:
 
 1. *Gaussian noise* of standard deviation s makes a message of L2 sensitivity D mu-GDP with mu = D/s. Messages compose
    to ``mu^2 = sum times (D/s)^2``, even if chosen adaptively (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
 2. *From mu to eps.* mu-GDP is (eps, delta)-DP with ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu
-   and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). It equals phi(z1) (m(z1) - m(z2)) with the density phi
+   and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). Delta equals phi(z1) (m(z1) - m(z2)) with the density phi
    and Mills' ratio m = Q/phi.
-3. *Discrete Gaussian noise* on k integers. Each of h parties adds variance v >= 2 r^2, r^2 = 13/4 + (binary digits of h
-   k)/28. The sum counts as Gaussian noise of variance ``h v - r^2``; 1e-25 is added to mu (docs/privacy/
-   discrete_noise.md).
+3. *Discrete Gaussian noise* on k integers (docs/privacy/discrete_noise.md). Each of h parties adds variance v >= 2 r^2,
+   r^2 = 13/4 + (binary digits of h k)/28. The sum counts as Gaussian noise of variance ``h v - r^2``, and 1e-25 is
+   added to mu.
 4. *Laplace noise* of scale b on reals or integers of L1 sensitivity D: eps = D/b (Dwork et al. 2006; Ghosh, Roughgarden
    & Sundararajan 2009). For noise of density exp(-|z|/b), D is in the norm |.|. The eps of messages add up.
 5. *Objective perturbation* (docs/privacy/perturbed_minima.md). For the logistic loss, Gaussian noise s and ridge R give
