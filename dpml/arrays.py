@@ -15,7 +15,9 @@ CACHED = 1 << 15  # numbers that fit into the processor's cache: 256 KiB
 
 
 def blocks(n: int, size: int = 1, most: int = CACHED) -> Iterator[slice]:
-    """Yield slices that divide n items into consecutive blocks; an item has `size` numbers, a block at most `most`.
+    """Yield slices that divide n items of `size` numbers each into consecutive blocks of at most `most` numbers.
+
+    A block has at least one item.
 
     >>> list(blocks(5, size=3, most=7))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]

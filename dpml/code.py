@@ -30,7 +30,7 @@ _BEGUN = time.time()
 
 
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
-    """Return a checksum of the source files of dpml's `parts` and of other modules, and of the libraries' versions.
+    """Return a checksum of source files of dpml (`parts`) and of plug-ins (`names`), and of the libraries' versions.
 
     The checksum begins with `UNKNOWN` if a file was changed after this process began.
 

@@ -110,12 +110,11 @@ def _write(file: FileIO, content: str | bytes, path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Name the file that the user knows in an OSError, because the error of a full disk names no file."""
     try:
         yield
     except OSError as error:
         if error.errno is not None:
-            error.filename = str(path)
+            error.filename = str(path)  # instead of the temporary file, or of no file if the disk is full
         raise
 
 
@@ -125,7 +124,7 @@ def seal(content: str) -> str:
 
 
 def unseal(content: bytes) -> str | None:
-    """Return the text that `seal` wrote, or None if the text has changed since then."""
+    """Return a text without its checksum, or None if the text has changed since the checksum was computed."""
     checksum, _, rest = content.partition(b"\n")
     return rest.decode() if checksum.decode("latin-1") == hashlib.sha256(rest).hexdigest() else None
 
@@ -140,7 +139,7 @@ def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal_object(content: bytes) -> dict[str, Any] | None:
-    """Return the JSON object that `seal_object` sealed, or None if the object has changed since then.
+    """Return a JSON object without its checksum, or None if the object has changed since the checksum was computed.
 
     White space between values may differ, so a file that another program has reformatted remains valid.
     """

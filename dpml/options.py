@@ -47,7 +47,7 @@ def _declared(kind: Any) -> dict[str, Any]:
 
 
 def convert(value: Any, hint: Any, key: str) -> Any:
-    """Return a value as its declared type `hint`; raise UserError if the type does not allow the value."""
+    """Convert a value to the declared type `hint`; raise UserError if the type does not allow the value."""
     if get_origin(hint) is Annotated:
         value = convert(value, hint.__origin__, key)
         for bound in hint.__metadata__:

@@ -55,7 +55,9 @@ def write_consortium(
         folder: the folder to write.
     """
     if "aggregator" in names:
-        raise UserError("a party cannot be named aggregator, because that is the name of the aggregator's folder.")
+        raise UserError(
+            "a party cannot be named aggregator, which is the name of the aggregator's folder: choose another name."
+        )
     columns = yaml.safe_dump(stated.content(), sort_keys=False, allow_unicode=True)
     agreeing = ("--bounds", "columns.yaml", *setting)
     steps = {name: _party(name, address, agreeing) for name in names}

@@ -245,7 +245,9 @@ class FederationPlan:
         for number, seat in enumerate(self.seats):
             if seat.key == key:
                 return number
-        raise UserError("this signing key belongs to no party of the plan.")
+        raise UserError(
+            "this signing key belongs to no party of the plan: use the key that `dpml federate card` made for it."
+        )
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
@@ -294,7 +296,7 @@ def read_plan(path: Path) -> FederationPlan:
 
 
 def read_card(path: Path) -> Seat:
-    """Return the plan's entry of a party from the party's card; the file's name is the party's name."""
+    """Read a party's card (a file with its key and number of rows), and return the party's entry in the plan."""
     content = _json(path, "card such as `dpml federate card` writes")
     try:
         return _seat(path.stem, content)

@@ -99,7 +99,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     own = {"unit": "client", "weight": None} | own  # FedAvg weights clients by their numbers of records
     if name == "LocalDpMod":
         if given["delta"] >= 1:
-            raise UserError(f"{where}.delta must lie below 1.")
+            raise UserError(f"{where}.delta must be below 1.")
         std = given["sensitivity"] * math.sqrt(2 * math.log(1.25 / given["delta"])) / given["epsilon"]
         common = {"clip": given["clipping_norm"], "std": std, "noise_by": "clients"}
         recipe = _agreeing(where, typed(common | {"delta": given["delta"]} | own), common)
@@ -122,7 +122,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Return the recipe, unproven if its unit is a record, because Flower clips the update of a whole client."""
+    """Return the recipe, marked as unproven for records, because Flower clips the update of a whole client."""
     why = "not proven: clip is for a client's whole update, not for a record's contribution: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 

@@ -110,7 +110,7 @@ class Facts:
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
-        """Raise UserError unless an eps of at most `eps` is proven, or declared if allowed, against every observer."""
+        """Raise UserError unless every observer's eps is proven (or declared, if allowed) and at most `eps`."""
         if self.open:
             raise UserError(f"nothing can be proven about this release, because {self.open[0]}.")
         if self.author and not declared:
@@ -208,9 +208,9 @@ def require_exact(algorithm: Algorithm) -> None:
     """Raise UserError unless an algorithm's noise consists of exact integers."""
     if not has_exact_noise(algorithm):
         raise UserError(
-            f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: set "
-            "calibration=tight with algo.noise=discrete or with algo=wdgd, whose noise is exact, or add --floating; "
-            f"its guarantee is then {NOT_THESE_BITS}."
+            f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: choose "
+            "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd), or add --floating to publish a "
+            f"guarantee that is {NOT_THESE_BITS}."
         )
 
 

@@ -48,7 +48,7 @@ class Coefficient:
 
 
 def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBounds) -> None:
-    """Raise UserError if loss or preprocessing prevent `regression` from estimating ordinary coefficients."""
+    """Raise UserError unless loss and preprocessing let algo=regression estimate ordinary regression coefficients."""
     if algorithm.name != Regression.name:
         return
     if (stated.target is None) != (algorithm.loss.name == "logistic"):

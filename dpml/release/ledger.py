@@ -100,7 +100,7 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """Return the guarantee against an audience; without a guarantee for `release`, the weakest guarantee."""
+        """Return the guarantee against an audience, or the weakest guarantee if none is stated for the audience."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
@@ -130,8 +130,8 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in another block: give the estimators of {self.path} their own "
-                "ledger, with ledger=dpml.Ledger(path)."
+                f"the ledger {_OPEN[0].path} is open in another block of this process: give each estimator that should "
+                f"use {self.path} its own ledger, with ledger=dpml.Ledger(path)."
             )
         _OPEN.append(self)
         return self
@@ -168,7 +168,9 @@ class Ledger:
     ) -> tuple[LedgerEntry, dict[str, Any]]:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or math.isinf(worst(proven).eps):
-            raise UserError("nothing is proven for the worst view of this release, so it cannot be entered.")
+            raise UserError(
+                "nothing is proven for the worst view of this release, so the ledger cannot record the release."
+            )
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)
         if parties is not None and proven[0].unit == "party":

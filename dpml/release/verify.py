@@ -156,7 +156,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return how much noise an observer does not know: of h of n parties, a share f h/n of the total variance."""
+    """Return h, n and f: an observer does not know the noise of h of n parties, a share f h/n of all variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
