@@ -160,11 +160,8 @@ def _checksum(content: Mapping[str, Any]) -> str:
 def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf) -> dict[Any, Any]:
     """Read the mapping in a YAML file, or in a JSON file if its name ends in .json.
 
-    Args:
-        path: the file.
-        what: the expected content, as it completes "to be ..." in an error message.
-        deepest: the largest depth of nested lists and mappings, in YAML.
-        largest: the largest size in bytes.
+    The file may have at most `largest` bytes, and in YAML at most `deepest` levels of lists and mappings. In error
+    messages, `what` names the expected content.
     """
     import yaml  # slow to load
 

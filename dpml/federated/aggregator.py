@@ -104,8 +104,7 @@ def aggregate(
 ) -> Federated:
     """Run all secure sums of a release with the parties at these nodes, and return the model.
 
-    Raises:
-        ProtocolError: too few parties are left for a sum.
+    Raise ProtocolError if too few parties are left for a sum.
     """
     plan.require_signatures()
     run = _Run(plan, tuple(nodes), exchange, progress, kept)

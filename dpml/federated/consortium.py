@@ -6,6 +6,7 @@ Each party makes its own signing key, next to its rows, with `dpml federate card
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -46,13 +47,8 @@ def write_consortium(
 ) -> None:
     """Write one folder for each party and one for the aggregator into a new `folder`.
 
-    Args:
-        names: the parties' names, all different.
-        address: the host and the port of the aggregator.
-        stated: the public statements about the columns.
-        setting: ``--set`` and the words that follow it, for `card` and `plan`.
-        adversary: the options of `plan` about colluders, drop-outs and noise.
-        folder: the folder to write.
+    `setting` has the words of `dpml federate card` and `plan` from ``--set`` on. `adversary` has the options of
+    `plan` about colluders, drop-outs and noise.
     """
     if "aggregator" in names:
         raise UserError(
@@ -135,14 +131,10 @@ def write_certificates(host: str, folder: Path) -> None:
 
 
 def _host(host: str) -> x509.GeneralName:
-    try:
+    with suppress(ValueError):
         return x509.IPAddress(ip_address(host))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         name = host.encode("idna").decode("ascii")
-    except ValueError:
-        name = ""
-    if not _HOST.fullmatch(name):
-        raise UserError(f"{host!r} is not a host name or an IP address.")
-    return x509.DNSName(name)
+        if _HOST.fullmatch(name):
+            return x509.DNSName(name)
+    raise UserError(f"{host!r} is not a host name or an IP address.")

@@ -137,8 +137,7 @@ class Sums:
     def read(self, number: int, content: bytes) -> list[Array]:
         """Return the arguments of a secure sum as arrays, from the bytes that the aggregator sent.
 
-        Raises:
-            RefusedError: the size is wrong, or the arguments are so extreme that an answer might fail for some rows.
+        Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
         """
         statistic = self._messages[number][1]
         kind, lengths = statistic.state(self.problem.d)

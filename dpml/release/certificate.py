@@ -26,14 +26,9 @@ Message = dict[str, Any]
 def certificate(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee], away: int = 0
 ) -> dict[str, Any]:
-    """Return the certificate of an algorithm's release.
+    """Return the certificate of an algorithm's release, for the proven or declared guarantee of every view.
 
-    Args:
-        algorithm: the released algorithm.
-        budget: the budget for which noise was drawn.
-        problem: the public numbers; its colluders include the `away` parties.
-        guarantees: the proven or declared guarantee against every observer.
-        away: how many parties may be missing from a sum.
+    `away` parties may be missing from a sum; the colluders of `problem` include these parties.
     """
     noise, messages = described(algorithm, budget, problem, guarantees)
     who = author(algorithm)

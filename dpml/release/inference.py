@@ -79,14 +79,7 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
     """Return the coefficients in a model of algo=regression, of the constant and of every column.
 
-    Args:
-        model: the released model.
-        level: the confidence level of the intervals.
-        per: the increase of a number that an effect is for, by column; 1 by default.
-
-    Raises:
-        UserError: the model is for prediction only, the noise hides more than half of the coefficients, or a logistic
-            regression has not converged.
+    Intervals have the confidence `level`. `per` has, by column, the increase of a number whose effect is estimated.
     """
     if model.moments is None:
         raise UserError(

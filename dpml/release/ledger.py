@@ -82,7 +82,6 @@ class LedgerEntry:
         number: 1, 2, ... in the order of entry.
         time: the time of entry, in UTC, in ISO 8601 format.
         setting: the requested setting, as on the command line.
-        unit: the unit that each guarantee protects, a sample or a party.
         guarantees: the proven or declared guarantee against every observer.
         parties: the parties' identity; None if unknown.
         model: SHA-256 of the published file, entered before the file is written; None if unknown or not published.
@@ -112,10 +111,7 @@ class Ledger:
     In a `with` block, each `fit` of a dpml estimator without its own ledger is entered into this ledger, also in other
     threads, and in processes that receive an estimator to fit. A process has one such ledger at a time.
 
-    Args:
-        path: the path of the file.
-        cap: the largest total eps of all releases for one record; None sets no new cap.
-        delta: the delta at which `cap` holds.
+    `cap` is the largest total eps of all releases for one record, at `delta`. None sets no new cap.
     """
 
     path: Path
@@ -151,8 +147,8 @@ class Ledger:
             setting: the requested setting.
             guarantees: the proven guarantee against every observer; all for the same unit.
             cap: a further cap, which applies from now on.
-            parties: a digest of the parties' rows or public keys, never of their names; None if unknown. It is used
-                only if the release protects parties.
+            parties: a digest of the parties' rows or public keys, never of their names, if the release protects parties
+                and if the digest is known.
         """
         with self._opened() as (connection, content):
             entry, values = self._allowed(content, setting, guarantees, cap, parties)

@@ -34,10 +34,9 @@ class Request:
     """The data, the algorithm and the budget with which one model shall be released.
 
     Attributes:
-        dataset, partition, algorithm, adversary, budget, M, N: as in `dpml.running.cell`.
+        dataset, partition, algorithm, M, N, budget, adversary: as in `dpml.running.cell`.
         stated: the public statements about the features and about the label.
         label: the name of the column to predict.
-        files: the paths of the data.
         setting: the requested setting as KEY=VALUE words, without paths.
         floating: whether floating-point noise is allowed, whose guarantee holds for real numbers only.
         declared: whether guarantees that code outside dpml declares are allowed.
