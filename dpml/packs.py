@@ -54,7 +54,7 @@ def add(folders: list[Path]) -> None:
             raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise UserError(
-                f"--pack={folder} has an invalid name: use only small letters, digits and _ in the folder's name."
+                f"--pack={folder} has an invalid name: use a small letter, then small letters, digits and _."
             )
         if home(folder.name) != folder and home(folder.name).is_dir():
             raise UserError(f"--pack={folder} has the name of another pack, {folder.name!r}: rename the folder.")

@@ -83,7 +83,7 @@ class Kept:
         return [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
 
     def forget(self) -> None:
-        """Remove the folder, because the model is written."""
+        """Remove the aggregator's folder after the model has been written."""
         rmtree(self.folder, ignore_errors=True)
 
 

@@ -96,7 +96,7 @@ class Member:
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Return the party's answer, which says nothing about the party's rows if they cause an error."""
+        """Return the party's answer, which does not contain the message of an error in the party's rows."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -105,7 +105,7 @@ class Member:
             return self._refused(str(error), "it cannot take part; see its own log.")
 
     def receive_model(self, text: str, place: Path) -> None:
-        """Check the model that the aggregator sent, enter its checksum into the ledger, and write it to `place`."""
+        """Check the aggregator's model, enter its checksum into the ledger, and write the model to `place`."""
         check_writable(place)
         if text != self._own_text(text):
             raise UserError("the aggregator sent a file that is not a model of this plan; nothing was written.")
@@ -137,7 +137,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return the model's counted errors; raise ValueError if the plan's parties cannot have this deviation."""
+        """Return a model's counted errors; raise ValueError if no number of parties leads to their noise_std."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -145,7 +145,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if the plan's parties cannot have made their noise."""
+        """Return a regression's noisy sums; raise ValueError if no number of parties leads to their noise_std."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
@@ -245,7 +245,7 @@ def agreed_rows(
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """Return the signing key in a file; if `make`, write a new key to a missing file."""
+    """Return the signing key in a file; if the file is missing and `make` is true, create it with a new key."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} can be read by others, but a signing key is secret: type chmod 600 {path}.")

@@ -176,7 +176,7 @@ class FederationPlan:
 
     @property
     def problem(self) -> Problem:
-        """Return the public numbers; a drop-out counts as a colluder, because its noise protects no other party."""
+        """Return the plan's public numbers, in which every possible drop-out counts as a colluder."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
@@ -257,7 +257,8 @@ def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
         raise UserError(f"{parties} parties cannot be protected from colluders={colluders}: add parties.")
     if not 0 <= dropouts <= most:
         raise UserError(
-            f"with {parties} parties and colluders={colluders}, at most {most} may drop out, got dropouts={dropouts}."
+            f"with {parties} parties and colluders={colluders}, at most {most} parties may drop out, got "
+            f"dropouts={dropouts}."
         )
     return complete(parties, parties - dropouts)
 
@@ -279,7 +280,8 @@ def read_plan(path: Path) -> FederationPlan:
     content = _json(path, "plan such as `dpml federate plan` writes")
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(
-            f"{path} is not a plan of this version of dpml: it needs format: {FORMAT!r}, and {', '.join(_KEYS[1:])}."
+            f"{path} is not a plan of this version of dpml: it needs the key format with the value {FORMAT!r}, and the "
+            f"keys {', '.join(_KEYS[1:])}."
         )
     try:
         for key in ("stated", "parties", "signatures"):

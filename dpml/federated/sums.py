@@ -109,7 +109,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Prepare a party with rows X (n, d) and labels y (n,); return a function that starts it with its noise.
+        """Prepare the answers of a party with rows X (n, d) and labels y (n,); return a function that adds the noise.
 
         Everything that may fail is done before the returned function draws noise.
         """

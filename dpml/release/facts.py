@@ -236,7 +236,7 @@ def statement(facts: Facts, rescaled: bool = False) -> tuple[str, ...]:
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
-    """Return a sentence about the `values` that replace missing values, if there are any."""
+    """Return a sentence that states which `values` replace missing values, or () if no value does."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
     if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
         said = "Preprocessing: what stands for missing values is stated with the columns."

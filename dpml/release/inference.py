@@ -114,7 +114,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return whether the noise hides too much of each of m linear combinations of coefficients, (m, d): (m,)."""
+    """Return for m linear combinations of coefficients, (m, d), whether the noise hides each of them: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 

@@ -125,7 +125,7 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
 
 
 class RejectedError(Exception):
-    """Raised if a file is not a model or certificate, contradicts itself, or has unknown content."""
+    """Report that a file is not a model or certificate, contradicts itself, or has unknown content."""
 
 
 def require(holds: object, why: str) -> None:
@@ -135,7 +135,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return the exact number of a JSON key; raise RejectedError unless it is positive, or at least `least`."""
+    """Return the exact number under a JSON key; raise RejectedError unless it is positive, or at least `least`."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
@@ -144,7 +144,7 @@ def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
 
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
-    """Return the whole number of a JSON key; raise RejectedError unless it is at least `least`."""
+    """Return the whole number under a JSON key; raise RejectedError unless it is at least `least`."""
     require((found := number(content, key, Q(least))).denominator == 1, f"{key} is not a whole number")
     return int(found)
 
@@ -207,7 +207,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the guarantee of several messages against an observer who does not know the noise `heads`."""
+    """Return the guarantee of several messages against an observer who does not know a part of the noise (`heads`)."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -248,7 +248,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, its stated eps, and its proven eps, which is the stated eps if that holds."""
+    """Return for every view its name, its stated eps, and a proven eps: the stated eps itself if that is proven."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
