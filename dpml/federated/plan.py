@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -29,11 +29,10 @@ from dpml.files import from_json
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.options import between, convert
-from dpml.privacy import Guarantee, Problem, worst
+from dpml.privacy import Guarantee, Problem
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.protocols.session import least_quorum
-from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
 from dpml.release.inference import check_effects
 
@@ -195,23 +194,9 @@ class FederationPlan:
 
     @cached_property
     def facts(self) -> Facts:
-        """Return the facts on which the guarantees of a release under the plan depend.
-
-        If parties may drop out, the guarantee against the strongest observer is stated for every observer, because the
-        other guarantees assume the noise of all parties.
-        """
+        """Return the facts on which the guarantees of a release under the plan depend."""
         trust = "no place had the records of two parties: the parties ran secure aggregation"
-        facts = facts_about(
-            self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust
-        )
-        if not self.dropouts:
-            return facts
-        most = worst(facts.held)
-        alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.held)
-        described = facts.certificate and {
-            **facts.certificate, "views": views(alike, facts.certificate["messages"])
-        }  # fmt: skip
-        return replace(facts, given=alike, certificate=described)
+        return facts_about(self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:

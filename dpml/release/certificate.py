@@ -16,7 +16,7 @@ from dpml.mechanism.message import Sum, eps_of
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
-from dpml.privacy import Budget, Guarantee, Problem
+from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.safe import round_up
 from dpml.release.verify import CERTIFICATE
 
@@ -28,10 +28,13 @@ def certificate(
 ) -> dict[str, Any]:
     """Return the certificate of an algorithm's release, for the proven or declared guarantee of every view.
 
-    `away` parties may be missing from a sum; the colluders of `problem` include these parties.
+    `away` parties may be missing from a sum; the colluders of `problem` include these parties. If the release has no
+    messages that the verifier knows, every view has a message that states its guarantee.
     """
     noise, messages = described(algorithm, budget, problem, guarantees)
     who = author(algorithm)
+    if away:
+        guarantees = same_for_all(guarantees)
     if noise["by"] != "curator":
         noise |= {"parties": problem.M, "colluders": problem.colluders - away, "away": away}
     return {
@@ -42,13 +45,14 @@ def certificate(
         "delta": guarantees[0].delta,
         "noise": noise,
         "messages": messages,
-        "views": views(guarantees, messages),
+        "views": {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees},
     }
 
 
-def views(guarantees: Sequence[Guarantee], messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the certificate's eps against every observer, with a message that states it if `messages` is empty."""
-    return {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees}
+def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
+    """Return the weakest guarantee for every view, because stronger guarantees assume the noise of all parties."""
+    most = worst(guarantees)
+    return [replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in guarantees]
 
 
 def described(

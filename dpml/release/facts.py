@@ -30,7 +30,7 @@ from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import HELD, REAL, large_delta
 from dpml.privacy.safe import written
 from dpml.release import verify
-from dpml.release.certificate import certificate
+from dpml.release.certificate import certificate, same_for_all
 
 
 @dataclass(frozen=True)
@@ -163,6 +163,8 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     who, held = author(algorithm), [guarantee for guarantee in given if guarantee.basis in HELD]
     finite = all(math.isfinite(guarantee.eps) for guarantee in held)
     described = certificate(algorithm, budget, problem, held, away) if held and finite else None
+    if away:
+        given = same_for_all(held)
     return Facts(
         algorithm.name, problem, tuple(given), certificate=described,
         tight=algorithm.calibration == "tight", author=who, exact=exact,
