@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -30,7 +30,7 @@ from dpml.running.environment import provenance
 from dpml.screen import printable
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
-"""A function that sends each node (connection) its message, and returns the answers that arrive in time."""
+"""A function that sends each party its message, and returns the parties' answers that arrive in time."""
 
 
 @dataclass(frozen=True)
@@ -96,18 +96,14 @@ Progress = Callable[[int, int], None]
 
 
 def aggregate(
-    plan: FederationPlan,
-    nodes: Iterable[int],
-    exchange: Exchange,
-    progress: Progress = lambda *_: None,
-    kept: Kept | None = None,
+    plan: FederationPlan, exchange: Exchange, progress: Progress = lambda *_: None, kept: Kept | None = None
 ) -> Federated:
-    """Run all secure sums of a release with the parties at these nodes, and return the model.
+    """Run all secure sums of a release with the parties of the plan, and return the model.
 
     Raise ProtocolError if too few parties are left for a sum.
     """
     plan.require_signatures()
-    run = _Run(plan, tuple(nodes), exchange, progress, kept)
+    run = _Run(plan, exchange, progress, kept)
     release = plan.sums.release(run.ask)
     assert release.weights is not None
     errors = None
@@ -124,7 +120,6 @@ class _Run:
     """The secure sums of a release; a party that drops out of one sum may take part in the next sum."""
 
     plan: FederationPlan
-    nodes: tuple[int, ...]
     exchange: Exchange
     progress: Progress
     kept: Kept | None
@@ -144,7 +139,7 @@ class _Run:
         elif content:
             opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, payload)
             answers: list[Mapping[int, bytes]] = [
-                {int(node): bytes.fromhex(answer) for node, answer in stage.items()} for stage in content["answers"]
+                {int(party): bytes.fromhex(answer) for party, answer in stage.items()} for stage in content["answers"]
             ]
             try:
                 summed = self._sum(opening, answers)
@@ -164,24 +159,22 @@ class _Run:
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
         """Run a secure sum; an earlier process has already received the `answers` of the first stages."""
         server = Server(self.plan.session(opening))
-        mail = dict.fromkeys(self.nodes, OPEN + opening.content)
-        party_of: dict[int, int] = {}
+        mail = dict.fromkeys(range(len(self.plan.seats)), OPEN + opening.content)
         while server.stage is not Stage.DONE:
             if server.stage == len(answers):
                 if self.kept is not None and server.stage >= Stage.MASKED:  # parties send their vectors only once
-                    so_far = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
+                    so_far = [{str(party): answer.hex() for party, answer in stage.items()} for stage in answers]
                     content = {"name": opening.name.hex(), "answers": so_far}
                     self.kept.write(opening.number, opening.payload, content)
                 answers.append(self.exchange(mail))
-            for node, answer in sorted(answers[server.stage].items()):
+            for party, answer in sorted(answers[server.stage].items()):
                 try:
                     if answer[:1] != MESSAGE:
                         raise RefusedError(printable(answer[1 : _SHOWN + 1].decode("utf-8", "replace")))
-                    party_of.setdefault(node, server.receive(answer[1:], party_of.get(node)))
+                    server.receive(answer[1:], party)
                 except RefusedError as error:
                     self.refused.append(str(error))
-            node_of = {party: node for node, party in party_of.items()}
-            mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
+            mail = {party: MESSAGE + message for party, message in advance(server, self.refused).items()}
         self.refused += server.liars.values()
         return Outcome(server.total, server.survivors, server.beside)
 

@@ -47,7 +47,7 @@ def released(
         ]
         called.await_all(5.0)
         try:
-            made = aggregate(parties.plan, range(4), called.exchange)
+            made = aggregate(parties.plan, called.exchange)
         finally:
             called.end("" if "made" not in locals() else made.model.text())
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
@@ -117,7 +117,7 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
                 here.append(number)
                 called.await_all(5.0)
 
-            aggregate(parties.plan, range(4), called.exchange, progress)
+            aggregate(parties.plan, called.exchange, progress)
             called.end("")
             for job in jobs:
                 job.result(timeout=30)
@@ -172,9 +172,11 @@ def test_tls_is_needed_from_one_machine_to_another() -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
     host, _ = address_of("[::1]:8000")
-    with listening(clinics(tmp_path).plan, (host, 0), 1.0, None) as (_, port):
-        with socket.create_connection((host, port)) as stranger:
-            assert stranger.recv(32)
+    with (
+        listening(clinics(tmp_path).plan, (host, 0), 1.0, None) as (_, port),
+        socket.create_connection((host, port)) as stranger,
+    ):
+        assert stranger.recv(32)
 
 
 def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_path) -> None:

@@ -44,7 +44,7 @@ def aggregated(parties: Clinics, members, kept: Kept, until: int | None = None, 
             raise Killed
         return answers
 
-    return aggregate(parties.plan, range(len(members)), exchange, kept=kept).model
+    return aggregate(parties.plan, exchange, kept=kept).model
 
 
 def killed(folder: Path, until: int, heard: bool = False, spy=None):
@@ -86,7 +86,7 @@ def test_parties_that_could_not_be_reached_go_on_later(tmp_path, whole) -> None:
         return {node: members[node].answer(mail[node]) for node in here}
 
     with pytest.raises(ProtocolError):
-        aggregate(parties.plan, range(4), exchange, kept=kept)
+        aggregate(parties.plan, exchange, kept=kept)
     assert aggregated(parties, members, kept).text() == whole
     assert entries(parties) == [1] * 4
 
@@ -102,9 +102,9 @@ def test_a_sum_whose_parties_are_gone_begins_anew_without_those_who_sent_a_vecto
         return {node: members[node].answer(mail[node]) for node in here}
 
     with pytest.raises(ProtocolError):
-        aggregate(parties.plan, range(4), exchange, kept=kept)
+        aggregate(parties.plan, exchange, kept=kept)
     members[1:] = parties.members()[1:]
-    made = aggregate(parties.plan, range(4), lambda mail: {k: members[k].answer(mail[k]) for k in mail}, kept=kept)
+    made = aggregate(parties.plan, lambda mail: {k: members[k].answer(mail[k]) for k in mail}, kept=kept)
     assert Kept(kept.folder, parties.plan).read(0, b"")["parties"] == [1, 2, 3]
     assert made.refused
     assert entries(parties) == [1] * 4
@@ -153,7 +153,7 @@ def test_no_party_gives_two_vectors_to_a_sum_however_often_the_aggregator_starts
             return {node: members[node].answer(mail[node]) for node in here}
 
         with pytest.raises((Killed, ProtocolError)):
-            aggregate(parties.plan, range(4), exchange, kept=kept)
+            aggregate(parties.plan, exchange, kept=kept)
         if start % 2:
             kept.forget()
     assert len(set(given)) == len(given) > 0
