@@ -35,7 +35,7 @@ _LONGEST = 10_000  # characters of an event
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
     """Return the recipe in a file, in which KEY=VALUE words and keyword arguments replace values."""
     content: dict[Any, Any] = {}
-    seen = set()
+    given: dict[str, Any] = {}
     try:
         if path is not None:
             content = read_mapping(Path(path), "a recipe", deepest=12, largest=1 << 20)
@@ -45,11 +45,10 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"{word[:60]!r} is not KEY=VALUE.")
-        if key in seen:
+        if key in given:
             raise UserError(f"{key[:60]} is given twice: leave out one of them.")
-        seen.add(key)
-        content[key] = value
-    content |= keys
+        given[key] = value
+    content |= given | keys
     named = [key for key in FRAMEWORKS if key in content]
     if len(named) > 1:
         raise UserError(f"a recipe must be for one framework, got {' and '.join(named)}: leave out one of them.")
