@@ -171,10 +171,8 @@ def test_tls_is_needed_from_one_machine_to_another() -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
     host, _ = address_of("[::1]:8000")
-    with (
-        listening(clinics(tmp_path).plan, (host, 0), 1.0, None) as (_, port),
-        socket.create_connection((host, port)) as stranger,
-    ):
+    plan = clinics(tmp_path).plan
+    with listening(plan, (host, 0), 1.0, None) as (_, port), socket.create_connection((host, port)) as stranger:
         assert stranger.recv(32)
 
 
