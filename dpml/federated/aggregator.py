@@ -190,11 +190,11 @@ def model_of(
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
-        label=str(plan.dataset.label),
+        label=str(plan.terms.dataset.label),
         stated=plan.stated,
-        steps=plan.dataset.steps,
+        steps=plan.terms.dataset.steps,
         weights=weights,
-        guarantees=tuple(plan.guarantees),
+        guarantees=plan.facts.held,
         statement=(*plan.statement, *([] if errors is None else [_sentence(errors)])),
         certificate=plan.facts.certificate,
         setting=" ".join(plan.terms.words),
@@ -213,7 +213,7 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
     unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
     if plan.stated.target is not None:
         most = LARGEST * unit
-        scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
+        scale = f" of log(1 + {plan.terms.dataset.label})" if plan.stated.target.log else ""
         measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
     scaled_up = N / rows  # rescales the sum from its parties to all parties

@@ -120,7 +120,7 @@ class Agreed:
     def budget(self) -> Budget:
         return budget(self.eps, self.delta)
 
-    @property
+    @cached_property
     def dataset(self) -> CSV:
         """Return the options for reading a party's file, without the name of a file."""
         return CSV(**{name: getattr(self, name) for name in _DATASET})

@@ -231,7 +231,7 @@ def agreed_rows(
 
     `reading` has the options of dataset=csv in which the format of this party's file differs from the plan.
     """
-    X, y = own_rows(replace(plan.dataset, **(reading or {})), plan.stated, path)
+    X, y = own_rows(replace(plan.terms.dataset, **(reading or {})), plan.stated, path)
     seat = plan.seats[party]
     if len(y) != seat.rows:
         raise UserError(

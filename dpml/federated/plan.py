@@ -21,7 +21,6 @@ from dpml.algorithms import Algorithm
 from dpml.data import Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.preprocess import check_ball, width
-from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
 from dpml.federated.sums import Opening, Sums, sums_of
@@ -29,7 +28,7 @@ from dpml.files import from_json
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.options import between, convert
-from dpml.privacy import Guarantee, Problem
+from dpml.privacy import Problem
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.protocols.session import least_quorum
@@ -97,11 +96,11 @@ class FederationPlan:
                 "parties or collude with a party."
             )
         # refuse an invalid plan before all parties are connected
-        check_effects(self.algorithm, self.dataset.steps, self.stated)
-        check_ball(self.dataset.steps, self.stated.columns)
+        check_effects(self.algorithm, self.terms.dataset.steps, self.stated)
+        check_ball(self.terms.dataset.steps, self.stated.columns)
         topology = self.topology  # first, because noise needs an honest party
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
-        _ = self.guarantees
+        _ = self.facts
 
     @property
     def text(self) -> str:
@@ -165,11 +164,6 @@ class FederationPlan:
         return task_of(self.stated)
 
     @cached_property
-    def dataset(self) -> CSV:
-        """Return the options for reading a party's file, without the name of a file."""
-        return self.terms.dataset
-
-    @cached_property
     def algorithm(self) -> Algorithm:
         return self.terms.algorithm(for_task(self.task, self.terms.loss), self.task)
 
@@ -177,7 +171,7 @@ class FederationPlan:
     def problem(self) -> Problem:
         """Return the plan's public numbers, in which every possible drop-out counts as a colluder."""
         sizes = tuple(seat.rows for seat in self.seats)
-        d = width(self.dataset.steps, self.stated.columns)
+        d = width(self.terms.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
         return Problem(len(sizes), sum(sizes), d, classes=K, sizes=sizes, colluders=self.colluders + self.dropouts)
 
@@ -199,12 +193,8 @@ class FederationPlan:
         return facts_about(self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust)
 
     @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        return self.facts.held
-
-    @property
     def statement(self) -> tuple[str, ...]:
-        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.dataset.steps))
+        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.terms.dataset.steps))
 
     @property
     def longest(self) -> int:

@@ -55,7 +55,7 @@ class Clinics:
 
     def pooled(self) -> Parties:
         """All rows in one place, party by party."""
-        rows = [party.own_rows(self.plan.dataset, self.plan.stated, file) for file in self.files]
+        rows = [party.own_rows(self.plan.terms.dataset, self.plan.stated, file) for file in self.files]
         X, y = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         offsets = np.cumsum([0, *(len(labels) for _, labels in rows)])
         data = Dataset("clinics", self.plan.task, X, y, X[:0], y[:0])
