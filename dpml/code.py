@@ -57,23 +57,17 @@ def versions() -> dict[str, str]:
 
 def named(part: Any) -> frozenset[str]:
     """Return the modules that define the class and bases of an object, and all dotted names in the object's fields."""
-    return frozenset(_named(part))
-
-
-def _named(part: Any) -> Iterator[str]:
     if isinstance(part, str):
-        if re.fullmatch(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+", part):
-            yield part.replace(":", ".")
-    elif isinstance(part, Mapping):
-        yield from _named([*part, *part.values()])
-    elif isinstance(part, list | tuple | set | frozenset):
-        for item in part:
-            yield from _named(item)
-    else:
-        kind = part if isinstance(part, type | FunctionType) else type(part)
-        yield from (base.__module__ for base in (kind.__mro__ if isinstance(kind, type) else (kind,)))
-        if is_dataclass(part) and kind is not part:
-            yield from _named([getattr(part, f.name) for f in fields(part)])
+        return frozenset({part.replace(":", ".")} if re.fullmatch(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+", part) else ())
+    if isinstance(part, Mapping):
+        part = [*part, *part.values()]
+    if isinstance(part, list | tuple | set | frozenset):
+        return frozenset().union(*map(named, part))
+    kind = part if isinstance(part, type | FunctionType) else type(part)
+    found = frozenset(base.__module__ for base in (kind.__mro__ if isinstance(kind, type) else (kind,)))
+    if is_dataclass(part) and kind is not part:
+        found |= named([getattr(part, f.name) for f in fields(part)])
+    return found
 
 
 @cache
