@@ -77,14 +77,14 @@ class Facts:
     def open(self) -> tuple[str, ...]:
         """Return the reasons why nothing is proven about a release, as words that follow "because"."""
         reasons = {
-            "the noise was made from a seed, and whoever has or guesses it can subtract the noise":
+            "the noise was made from a seed, and anybody who knows or guesses the seed can subtract the noise":
                 self.randomness == "seed",
-            "ranges were fitted to the private rows, which no budget counts": self.ranges == "fitted",
+            "ranges were fitted to the private rows, which no budget accounts for": self.ranges == "fitted",
             "rows were dealt to parties by their private labels, on which the parties' sizes then depend":
                 self.dealt == "by labels",
-            "rows were left out because of what is in them, so that a replaced row changes how many there are":
+            "rows were left out because of their content, so that a replaced row can change the number of rows":
                 self.missing,
-            "the parties were made up by chance, so that a guarantee for one of them protects nobody":
+            "the parties were formed at random, so that a guarantee for one party protects nobody":
                 self.unit == "party" and self.dealt == "at random",
         }  # fmt: skip
         return tuple(reason for reason, holds in reasons.items() if holds)
@@ -254,14 +254,14 @@ def _noise(facts: Facts) -> str:
     if facts.noiseless:
         return "Noise: none."
     if facts.randomness == "seed":
-        return "Noise: from a generator with a seed, for tests: whoever has the seed has the noise."
+        return "Noise: from a generator with a seed, for tests only: anybody who knows the seed can subtract the noise."
     return f"Noise: {'exact integers' if facts.exact else 'floating-point numbers'}."
 
 
 def _warnings(facts: Facts) -> list[str]:
     found, eps = [], worst(facts.held).eps
     if HIGH < eps < math.inf:
-        found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
+        found.append(f"Warning: this guarantee excludes little, because it allows odds of e^{written(eps)} to one.")
     if facts.delta * facts.problem.N >= 1:  # publishing one random record satisfies such a delta
         often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # publishes a random party
         chance = f", with a probability of {often:.3g}" if often < 1 else ""
@@ -274,18 +274,18 @@ def _warnings(facts: Facts) -> list[str]:
 
 def _trust(facts: Facts) -> str:
     if facts.problem.M == 1:
-        return "Trust: the one place that had all records and drew the noise is trusted with them."
+        return "Trust: one place had all records and drew the noise, and it is trusted with the records."
     where = facts.trust or (
         "one place computed this release on behalf of several parties, and it is trusted with all records. The "
         "guarantees are about parties that run the protocol on their own machines"
     )
     alone = (facts.certificate or {"noise": {}})["noise"].get("colluders") == 0
-    party = " None of them is against another party, which knows its own share of the noise."
+    party = " No guarantee holds against another party, which knows its own share of the noise."
     return f"Trust: {where}.{party if alone else ''}"
 
 
 def _public(facts: Facts) -> str:
-    parties = ", of the records of each party, and whose a record is" if facts.problem.M > 1 else ""
+    parties = ", the number of each party's records, and the party of each record" if facts.problem.M > 1 else ""
     classes = "; and which classes the records have: one of them alone may show that it is there" * facts.labels
     return f"Public: the number of records{parties}; the number of features{classes}."
 
@@ -294,8 +294,8 @@ def _ranges(facts: Facts) -> str:
     if facts.ranges == "fitted":
         return "Preprocessing: ranges were taken from the private records."
     return (
-        f"Preprocessing: by ranges{'' if facts.labels else ' and lists'} that were stated, not taken from the records; "
-        "values outside were clipped. That they were stated without a look at the records is the publisher's word."
+        f"Preprocessing: ranges{'' if facts.labels else ' and lists of values'} were stated, not taken from the "
+        "records, as the publisher vouches; values outside were clipped."
     )
 
 
