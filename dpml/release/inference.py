@@ -77,7 +77,7 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
 
 
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
-    """Return the coefficients in a model of algo=regression, of the constant and of every column.
+    """Return the table of coefficients in a model of algo=regression, for the constant and for every column.
 
     Intervals have the confidence `level`. `per` has, by column, the increase of a number whose effect is estimated.
     """

@@ -249,7 +249,7 @@ class Ledger:
 
 
 def default_ledger(data: Path) -> Path:
-    """Return the path of a data file's default ledger, which is next to the file itself, not next to a link."""
+    """Return the path of a data file's default ledger, next to the file, even if `data` is a link to the file."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(
             f"{data} has several names (hard links), and each name would have its own ledger: give the same "
