@@ -333,7 +333,7 @@ def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
 
 
 def entries(d: int) -> tuple[Index, Index]:
-    """Return the row and column indices of the diagonal of a (d, d) matrix, followed by the entries above it."""
+    """Return the row and column indices of the diagonal of a (d, d) matrix, and then of the entries above it."""
     on, (i, j) = np.arange(d), np.triu_indices(d, 1)
     return np.concatenate([on, i]), np.concatenate([on, j])
 
