@@ -12,9 +12,8 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
-from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,23 +46,6 @@ from dpml.release.model import Model
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 from dpml.seeds import generator
-
-_E = TypeVar("_E", bound=BaseEstimator)
-
-
-def _suggesting(cls: type[_E]) -> type[_E]:
-    """Make the TypeError about an unknown parameter suggest the nearest one, such as eps for epsilon."""
-    init, known = cls.__init__, cls._get_param_names()
-
-    @wraps(init)
-    def checked(self: _E, *values: Any, **parameters: Any) -> None:
-        for name in parameters.keys() - known:
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {nearest(name, known)}")
-        init(self, *values, **parameters)
-
-    cls.__init__ = checked
-    return cls
-
 
 @dataclass(eq=False, repr=False)
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
@@ -121,8 +103,11 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             holdings = None
             if party is not None:
                 holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), owners(party).tobytes())
+            parameters = {key: value for key, value in self.get_params().items() if key != "ledger"}
+            setting = f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
             ledger = Ledger(Path(self.ledger)) if isinstance(self.ledger, str | Path) else self.ledger or current()
-            setting, entry = self._enter(facts, ledger, holdings)
+            self._warn(facts, ledger)
+            entry = None if ledger is None else ledger.enter(setting, facts.held, parties=holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -136,48 +121,38 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self.statement_ = (*statement(facts, rescaled=True), f"Counted: {counted}.")
         return np.array(model[0, 0])
 
-    def _enter(self, facts: Facts, ledger: Ledger | None, holdings: str | None) -> tuple[str, LedgerEntry | None]:
-        """Record a fit in the ledger, before its noise is drawn, and warn if less is proven than eps.
+    def _warn(self, facts: Facts, ledger: Ledger | None) -> None:
+        """Warn if less is proven than eps, or if no ledger adds up this fit and an earlier one.
 
-        `holdings` is the argument `parties` of `Ledger.enter`. Return the setting as text, and the entry.
+        Raise UserError if nothing is proven and a ledger would record the fit.
         """
         weakest = worst(facts.held)
-        if ledger is not None and math.isinf(weakest.eps):
-            why = "; and because ".join(facts.open) or f"algo={self.algo} proves none at eps={self.eps:g}"
+        unproven, why = math.isinf(weakest.eps), "; and because ".join(facts.open)
+        if ledger is not None and unproven:
             raise UserError(
-                f"no eps is proven for this fit, because {why}: the total of the ledger would not hold. Fit outside of "
-                "the ledger's `with` block, or without ledger=."
+                f"no eps is proven for this fit, because {why or f'algo={self.algo} proves none at eps={self.eps:g}'}: "
+                "the total of the ledger would not hold. Fit outside of the ledger's `with` block, or without ledger=."
             )
-        if self.eps != math.inf:
-            self._warn(facts, weakest)
-        parameters = {key: value for key, value in self.get_params().items() if key != "ledger"}
-        setting = f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
-        if ledger is not None:
-            return setting, ledger.enter(setting, facts.held, parties=holdings)
-        if math.isfinite(weakest.eps) and hasattr(self, "facts_"):
-            warnings.warn(
-                "this estimator was fitted before, and this fit is in no ledger: if both fits used rows of the same "
-                "people, they lose more privacy than guarantees_ says. To add up all fits, use ledger=PATH.",
-                PrivacyWarning,
-                stacklevel=4,
-            )
-        return setting, None
-
-    def _warn(self, facts: Facts, weakest: Guarantee) -> None:
-        """Warn if less is proven than the requested eps."""
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
-            advice = ["give public ranges as bounds (and y_bounds)"] if facts.ranges == "fitted" else []
-            advice += ["leave random_state out"] if facts.randomness == "seed" else []
-            message = f"nothing is proven of this model, because {'; and because '.join(facts.open)}."
+            advice = ["give public ranges as bounds (and y_bounds)"] * (facts.ranges == "fitted")
+            advice += ["leave random_state out"] * (facts.randomness == "seed")
+            message = f"nothing is proven of this model, because {why}."
             message += f" {'; '.join(advice).capitalize()}." if advice else ""
         elif weakest.eps > self.eps:
             message = (
                 f"eps={self.eps:g} was requested, but the {'declared' if facts.author else 'proven'} guarantee of "
                 f"algo={self.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
             )
-        if message:
-            warnings.warn(message, PrivacyWarning, stacklevel=5)
+        if message and self.eps != math.inf:
+            warnings.warn(message, PrivacyWarning, stacklevel=4)
+        if ledger is None and not unproven and hasattr(self, "facts_"):
+            warnings.warn(
+                "this estimator was fitted before, and this fit is in no ledger: if both fits used rows of the same "
+                "people, they lose more privacy than guarantees_ says. To add up all fits, use ledger=PATH.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
 
     def _algorithm(self, task: Task) -> Algorithm:
         name, known = self.algo, options("algo")
@@ -292,7 +267,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
 
 
-@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
@@ -360,8 +334,12 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         K = len(classes)
         if K < 2:
             raise ValueError(f"{type(self).__name__} needs labels of two classes, got one class: {classes[0]!r}.")
-        if K > 2:
-            self._check_multiclass(labels)
+        self._algorithm("binary")  # other mistakes are reported first
+        if K > 2 and not self.__sklearn_tags__().classifier_tags.multi_class:
+            raise ValueError(
+                f"Only binary classification is supported by algo={self.algo}. The type of the target is "
+                f"{type_of_target(labels)}."
+            )
         bounds = self._ranges(self.bounds, "bounds", rows)
         task: Task = "binary" if K == 2 else "multiclass"
         targets = (2 * codes - 1 if K == 2 else codes).astype(float)
@@ -387,17 +365,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         found = self.decision_function(X)
         return softmax(found, axis=1) if found.ndim == 2 else np.column_stack([expit(-found), expit(found)])
 
-    def _check_multiclass(self, y: Any) -> None:
-        """Raise ValueError unless the algorithm takes more than two classes."""
-        self._algorithm("binary")  # other mistakes are reported first
-        try:
-            self._algorithm("multiclass")
-        except UserError as error:
-            raise ValueError(
-                f"Only binary classification is supported by algo={self.algo}. The type of the target is "
-                f"{type_of_target(y)}. ({error})"
-            ) from None
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
@@ -407,7 +374,6 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return tags
 
 
-@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.

@@ -71,8 +71,6 @@ def ask(settings: Settings) -> Asked:
     """Compose the settings, expand them into cells (single fits), and look up which cells are finished."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
-    if not found:
-        _refuse_names(settings, GROUPS)
     overrides = _overrides(settings, crossed=bool(found))
     common = settings.only(lambda key: key.partition(".")[0] not in (*GROUPS, PACKAGE)) if found else settings
     plain, config = common.composed()
@@ -96,6 +94,8 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     for key, value in settings.given.items():
+        if key in GROUPS and not crossed:
+            _refuse_list(key, value)
         if key.partition(".")[0] in SETTINGS:
             found[key] = [value] if isinstance(value, list) and key not in LISTED and not crossed else value
     for key, values in settings.lists.items():
@@ -120,32 +120,7 @@ def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> tuple[Experiment
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
     experiment = Experiment(_RUN, "", "", block, {"all": {}})
-    points = expansion.points(experiment, {})
-    _check_cells(points)
-    return experiment, points, {}
-
-
-def _check_cells(points: Iterable[Point]) -> None:
-    """Skip the points whose settings cannot be calibrated, before any data are read.
-
-    Whether they can depends on the seed only if it draws the parties' sizes.
-    """
-    reasons: dict[tuple[Any, ...], str] = {}
-    for point in points:
-        cell = point.cell
-        if cell is None:
-            continue
-        seed = cell.seed if cell.partition.drawn else None
-        kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
-        if kind not in reasons:
-            reasons[kind] = ""
-            try:
-                cell.check()
-            except UserError as error:
-                reasons[kind] = str(error)
-        if reasons[kind]:
-            point.cell = None
-            point.skip(reasons[kind])
+    return experiment, expansion.points(experiment, {}, check=True), {}
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
@@ -207,21 +182,19 @@ def mean_of(results: Results, metric: str) -> float:
 
 def _names(settings: Settings) -> list[str]:
     """Return the experiments that a command names: one, several (``-m``), all of a paper, or all of them."""
-    _refuse_names(settings, [PACKAGE])
     name = settings.given.get(PACKAGE)
+    _refuse_list(PACKAGE, name)
     names = settings.lists.get(PACKAGE, [] if name is None else [name])
     for each in names:
         check_option(PACKAGE, str(each), settings.config_dir)
     return [one for each in names for one in experiments.selected(str(each), settings.config_dir)]
 
 
-def _refuse_names(settings: Settings, keys: Iterable[str]) -> None:
-    """Raise UserError if a list of names chooses an option."""
-    for key in keys:
-        names = settings.given.get(key)
-        if isinstance(names, list):
-            several = ",".join(map(str, names))
-            raise UserError(f"{key} takes one name, got {key}=[{several}]: write dpml-run -m {key}={several}.")
+def _refuse_list(key: str, value: Any) -> None:
+    """Raise UserError if a key that names an option has a list of names."""
+    if isinstance(value, list):
+        several = ",".join(map(str, value))
+        raise UserError(f"{key} takes one name, got {key}=[{several}]: write dpml-run -m {key}={several}.")
 
 
 def _experiment(name: str, known: experiments.Files, settings: Settings) -> Experiment:

@@ -164,14 +164,8 @@ def class_of(path: Any, key: str) -> Any:
 
 
 def spread(value: Any, key: str) -> Any:
-    """Return the whole numbers of a text such as ``0..9`` or ``[1,2]``, if `key` takes them; else the value unchanged.
-
-    A range includes both ends. Lists are read here, because Hydra takes seconds to read a long list.
-    """
-    content = value if key in RANGED and isinstance(value, str) else ""
-    if _LIST.fullmatch(content):
-        return [int(number) for number in content.strip("[]").split(",")]
-    limits = _RANGE.fullmatch(content)
+    """Return the whole numbers from LOW to HIGH of a text LOW..HIGH, if `key` takes ranges; else return the value."""
+    limits = _RANGE.fullmatch(value) if key in RANGED and isinstance(value, str) else None
     if limits is None:
         return value
     numbers = range(int(limits[1]), int(limits[2]) + 1)
@@ -185,8 +179,6 @@ LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
 RANGED = ("M", "N", "seed")
 """Keys that also take a range, LOW..HIGH."""
 _RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses to read 4,300 digits
-_NUMBER = r"(0|[1-9][0-9]{0,17})"  # what Hydra, too, reads as a number
-_LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 
 
 def grid(value: Any, key: str) -> list[Any]:

@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml import packs
 from dpml.config import experiments
-from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread
+from dpml.config.build import GROUPS, KEYS, LISTED, completed
 from dpml.config.experiments import PACKAGE, natural
 from dpml.config.words import word_of
 from dpml.errors import UserError, nearest
@@ -26,7 +26,6 @@ from dpml.files import shipped_folder
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns if this argument is missing, and Hydra 1.4 warns if it is there."""
-_LONG = 1_000  # words with more characters than this are quoted for Hydra
 
 
 # ---- words
@@ -35,9 +34,6 @@ _LONG = 1_000  # words with more characters than this are quoted for Hydra
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
     """Parse a word of the command line, KEY=VALUE, as an override of Hydra's."""
-    key, _, value = word.partition("=")
-    if len(word) > _LONG and isinstance(spread(value, key), list):
-        word = f"{key}='{value}'"  # for a list without quotes, Hydra's time grows with the square of its length
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except OverrideParseException:

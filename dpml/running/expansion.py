@@ -76,8 +76,11 @@ class Expansion:
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
-    def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
-        """Return a point for every combination in every block of an experiment, in the file's order."""
+    def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
+        """Return a point for every combination in every block of an experiment, in the file's order.
+
+        With `check`, points whose noise cannot be calibrated are skipped.
+        """
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
@@ -91,7 +94,10 @@ class Expansion:
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    points += [Point(name, settings, cell) for cell in self.cells(settings, budgets, metrics)]
+                    cells = self.cells(settings, budgets, metrics)
+                    if check:
+                        self._check(cells[0])
+                    points += [Point(name, settings, cell) for cell in cells]
                 except UserError as error:
                     points.append(Point(name, settings, None, str(error), status="skipped"))
         return points
@@ -130,6 +136,12 @@ class Expansion:
         )
         firsts = range(DRAWS, draws, DRAWS)
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
+
+    def _check(self, cell: Cell) -> None:
+        """Raise UserError if the noise of a cell cannot be calibrated. The seed matters if it draws the sizes."""
+        seed = cell.seed if cell.partition.drawn else None
+        kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
+        self._once("check", kind, cell.check)
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
         """Return the object that `build` makes. Equal settings share one object."""
