@@ -13,8 +13,8 @@ Exit status 1: more than `--allowed` of the mutants survive without a reason, or
 
 import argparse
 import ast
-import hashlib
 import os
+import random
 import shutil
 import signal
 import subprocess
@@ -22,11 +22,12 @@ import sys
 import tempfile
 import xml.etree.ElementTree as ET
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import accumulate, repeat
+from functools import partial
+from itertools import repeat
 from pathlib import Path
 from queue import Queue
 
@@ -37,60 +38,34 @@ ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("privacy", "mechanism", "algorithms", "protocols", "release", "running")
 SECONDS = 5.0  # of tests per mutant
 FOLDERS, FILES = ("dpml", "conf", "docs", "experiments", "scripts", "tests"), ("README.md", "pyproject.toml")
-PAIRS = (
-    ((ast.Add, "+"), (ast.Sub, "-")),
-    ((ast.Mult, "*"), (ast.Div, "/")),
-    ((ast.Lt, "<"), (ast.LtE, "<=")),
-    ((ast.Gt, ">"), (ast.GtE, ">=")),
-    ((ast.Eq, "=="), (ast.NotEq, "!=")),
-)
-SWAPS: dict[type[ast.AST], tuple[str, str]] = {
-    operator: (old, new) for pair in PAIRS for (operator, old), (_, new) in (pair, pair[::-1])
-}
+PAIRS = {ast.Add: ast.Sub, ast.Mult: ast.Div, ast.Lt: ast.LtE, ast.Gt: ast.GtE, ast.Eq: ast.NotEq}
+SWAPS: dict[type[ast.AST], type[ast.AST]] = {**PAIRS, **{new: old for old, new in PAIRS.items()}}
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """A replacement of bytes `start` to `end` by `new`: the line `before` becomes `after`, as in a reason."""
+    """The content of a file in which the line `before` is `after`; `line` is the line's number in the original file."""
 
     file: str
     line: int
-    start: int
-    end: int
-    new: bytes
     before: str
     after: str
-
-    @staticmethod
-    def at(file: str, content: bytes, start: int, end: int, new: str) -> "Mutant":
-        """Return the mutant that replaces some bytes of a file's content."""
-        changed = content[:start] + new.encode() + content[end:]
-        line = content.count(b"\n", 0, start)
-        before, after = (text.split(b"\n")[line].decode().strip() for text in (content, changed))
-        return Mutant(file, line + 1, start, end, new.encode(), before, after)
+    content: str
 
 
-def mutants(file: str) -> Iterator[Mutant]:
-    """Yield all mutants of a file."""
-    content = (ROOT / file).read_bytes()
-    starts = list(accumulate((len(line) + 1 for line in content.split(b"\n")), initial=0))
-
-    def swapped(operator: ast.AST, left: ast.expr, right: ast.expr) -> Iterator[Mutant]:
-        if type(operator) in SWAPS:
-            old, new = SWAPS[type(operator)]
-            after_left = starts[(left.end_lineno or 0) - 1] + (left.end_col_offset or 0)
-            start = content.index(old.encode(), after_left, starts[right.lineno - 1] + right.col_offset)
-            yield Mutant.at(file, content, start, start + len(old), new)
-
-    for node in _formulas(ast.parse(content)):
-        if isinstance(node, ast.BinOp):
-            yield from swapped(node.op, node.left, node.right)
+def changes(file: str) -> tuple[ast.Module, list[tuple[int, Callable[[], None]]]]:
+    """Return the syntax tree of a file, and for each operator and number its line and a function that changes it."""
+    tree = ast.parse((ROOT / file).read_bytes())
+    found: list[tuple[int, Callable[[], None]]] = []
+    for node in _formulas(tree):
+        if isinstance(node, ast.BinOp) and type(node.op) in SWAPS:
+            found.append((node.lineno, partial(setattr, node, "op", SWAPS[type(node.op)]())))
         elif isinstance(node, ast.Compare):
-            for operator, left, right in zip(node.ops, [node.left, *node.comparators], node.comparators, strict=False):
-                yield from swapped(operator, left, right)
-        elif isinstance(node, ast.Constant) and type(node.value) in (int, float):
-            start, end = (starts[node.lineno - 1] + column for column in (node.col_offset, node.end_col_offset or 0))
-            yield Mutant.at(file, content, start, end, f"({node.value!r} + 1)")
+            swaps = ((number, SWAPS.get(type(operator))) for number, operator in enumerate(node.ops))
+            found += [(node.lineno, partial(node.ops.__setitem__, number, new())) for number, new in swaps if new]
+        elif isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value + 1 != node.value:
+            found.append((node.lineno, partial(setattr, node, "value", node.value + 1)))
+    return tree, found
 
 
 def _formulas(node: ast.AST) -> Iterator[ast.AST]:
@@ -101,14 +76,23 @@ def _formulas(node: ast.AST) -> Iterator[ast.AST]:
             yield from _formulas(child)
 
 
+def changed(file: str, number: int) -> Mutant:
+    """Return the mutant of a file that makes the change with this number."""
+    tree, found = changes(file)
+    old = ast.unparse(tree)
+    line, change = found[number]
+    change()
+    new = ast.unparse(tree)
+    lines = zip(old.splitlines(), new.splitlines(), strict=True)
+    before, after = next((a.strip(), b.strip()) for a, b in lines if a != b)
+    return Mutant(file, line, before, after, new)
+
+
 def sampled(room: str, size: int, seed: int) -> list[Mutant]:
-    """Return a sample of a room's mutants; changes of other lines do not remove a mutant from it."""
+    """Return a random sample of a room's mutants."""
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "dpml" / room).rglob("*.py"))
-
-    def place(mutant: Mutant) -> bytes:
-        return hashlib.sha256(f"{seed} {mutant.file} {mutant.before} {mutant.after}".encode()).digest()
-
-    return sorted((mutant for file in files for mutant in mutants(file)), key=place)[:size]
+    places = [(file, number) for file in files for number in range(len(changes(file)[1]))]
+    return [changed(*place) for place in random.Random(f"{seed} {room}").sample(places, size)]
 
 
 class Contexts:
@@ -185,7 +169,7 @@ def survives(mutant: Mutant, tests: Sequence[str], copies: "Queue[Path]") -> boo
     place = copy / mutant.file
     whole = place.read_bytes()
     try:
-        place.write_bytes(whole[: mutant.start] + mutant.new + whole[mutant.end :])
+        place.write_text(mutant.content, encoding="utf-8")
         return not tests or passes(copy, tests, 10 * SECONDS)
     finally:
         place.write_bytes(whole)

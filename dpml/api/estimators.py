@@ -36,16 +36,17 @@ from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.files import reserved
 from dpml.optim.losses import for_task, scores
 from dpml.options import convert
-from dpml.privacy import Adversary, Guarantee, worst
+from dpml.privacy import Adversary, worst
 from dpml.privacy.entropy import SystemGenerator
 from dpml.privacy.guarantee import large_delta
 from dpml.privacy.safe import written
 from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model, statement
-from dpml.release.ledger import Ledger, LedgerEntry, current
+from dpml.release.ledger import Ledger, current
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 from dpml.seeds import generator
+
 
 @dataclass(eq=False, repr=False)
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]

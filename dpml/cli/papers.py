@@ -59,28 +59,30 @@ def run_table(arguments: Namespace) -> None:
         return
     rows = chosen(arguments.path).where(arguments.where)
     table = run_table(rows.summary, arguments.y, rows.claims)
-    if arguments.output is None:
-        print(str(table.written("md")), end="")
-        return
-    write_atomically(arguments.output, table.written(arguments.output.suffix[1:]))
-    print(arguments.output)
+    _deliver(table.written(_kind(arguments.output)), arguments.output)
+
+
+def _kind(output: Path | None) -> str:
+    return output.suffix[1:] if output else "md"
+
+
+def _deliver(table: str | bytes, output: Path | None) -> None:
+    if output is None:
+        print(str(table), end="")
+    else:
+        write_atomically(output, table)
+        print(output)
 
 
 def _write_coefficients(arguments: Namespace) -> None:
-    """Write the table of a model's coefficients, or print it as Markdown."""
     from dpml.release.inference import coefficient_table, heading
     from dpml.release.model import read_model
     from dpml.reporting.coefficients import written
 
     model = read_model(arguments.path)
     lines = coefficient_table(model, arguments.level, _numbers(arguments.per))
-    kind = arguments.output.suffix[1:] if arguments.output else "md"
-    text = written(lines, kind, heading(model, arguments.level), model.task == "binary")
-    if arguments.output is None:
-        print(text, end="")
-        return
-    write_atomically(arguments.output, text)
-    print(arguments.output)
+    head = heading(model, arguments.level)
+    _deliver(written(lines, _kind(arguments.output), head, model.task == "binary"), arguments.output)
 
 
 def _numbers(words: list[str]) -> dict[str, float]:

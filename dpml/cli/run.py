@@ -17,13 +17,12 @@ from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, me
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
-from dpml.config.compose import VERSION_BASE, brief, options, parsed, search_path, user_errors
+from dpml.config.compose import VERSION_BASE, brief, options, search_path, user_errors
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
 from dpml.files import shipped_folder
 from dpml.running.plan import Results
 
-_ELSEWHERE = ("hydra/launcher=", "hydra/sweeper=")
 _HEADER = """\
 dpml-run: train a model on several parties' data with differential privacy, score it, and print what is proven.
 
@@ -57,7 +56,8 @@ def _main() -> None:
     packs.add(arguments.pack)
     refuse_dashed_keys(words, words)
     settings = Settings(words, config_dir=arguments.config_dir)
-    if any(word.startswith("-") for word in words) or (arguments.multirun and _is_elsewhere(settings)):
+    elsewhere = arguments.multirun and any(word.startswith(("hydra/launcher=", "hydra/sweeper=")) for word in words)
+    if elsewhere or any(word.startswith("-") for word in words):
         _by_hydra(settings, arguments.multirun)
     elif arguments.help:
         print(_help(settings))
@@ -66,17 +66,6 @@ def _main() -> None:
         status, _ = _carry_out(settings.swept() if arguments.multirun else settings, arguments.multirun, command)
         if status:
             sys.exit(status)
-
-
-def _is_elsewhere(settings: Settings) -> bool:
-    """Return whether a word or an option of the user's chooses another sweeper or launcher than Hydra's `basic`."""
-    if any(word.startswith(_ELSEWHERE) for word in settings.words):
-        return True
-    if not (settings.config_dir or packs.options()):
-        return False
-    single = [word for word in settings.words if not (parsed(word).is_sweep_override() or word.startswith(PACKAGE))]
-    choices = Settings(single, settings.config_dir).composed().whole.hydra.runtime.choices
-    return {choices["hydra/sweeper"], choices["hydra/launcher"]} != {"basic"}
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -193,16 +182,13 @@ def _by_hydra(settings: Settings, multirun: bool) -> None:
     import hydra
 
     # Hydra does not know the keys of an option's class
-    words = [word if _is_plain(word) else f"++{word}" for word in settings.words]
+    of_options = tuple(f"{group}." for group in (*GROUPS, PACKAGE))
+    words = [f"++{word}" if word.startswith(of_options) else word for word in settings.words]
     folder = ["--config-dir", str(settings.config_dir)] if settings.config_dir else []
     folder += [search_path(packs.options())] if packs.options() else []
     sys.argv[1:] = [*(["-m"] if multirun else []), *folder, *words]
     with user_errors():
         hydra.main(str(shipped_folder("conf")), "config", **VERSION_BASE)(_job)()
-
-
-def _is_plain(word: str) -> bool:
-    return not word.startswith(tuple(f"{group}." for group in (*GROUPS, PACKAGE)))
 
 
 def _job(config: Any) -> float | None:
