@@ -148,8 +148,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def class_of(path: Any, key: str) -> Any:
-    """Return the class or function named by `path`, MODULE.NAME."""
-    where = f"{key}._target_={path}"
+    """Return the class or function MODULE.NAME that ``_target_`` under `key` names."""
+    return imported(path, f"{key}._target_={path}")
+
+
+def imported(path: Any, where: str) -> Any:
+    """Return the class or function with the dotted path MODULE.NAME, which the setting `where` names."""
     module, _, name = str(path).rpartition(".")
     if not module:
         raise UserError(f"{where} must be MODULE.NAME.")

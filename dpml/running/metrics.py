@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dpml.arrays import Array
+from dpml.config.build import imported
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.convex import least
 from dpml.optim.losses import LOSSES, Loss, correct, mean_loss, mean_over_rows
 from dpml.optim.losses import scores as scores_of
-from dpml.packs import import_named
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
 """A function ``metric(weights, parties, loss, lam)`` that returns one number for each of the models (B, d): (B,)."""
@@ -47,14 +47,8 @@ def evaluate(
 
 
 def named(path: str) -> Metric:
-    """Return the metric that a dotted path such as ``my_metrics.auc`` names."""
-    module, _, name = path.rpartition(".")
-    try:
-        metric: Metric = getattr(import_named(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"metrics={path} must be the dotted path of a function, MODULE.NAME: {error}.") from None
-    if not callable(metric):
-        raise UserError(f"metrics={path} is not a function.")
+    """Return the metric with a dotted path such as ``my_metrics.auc``."""
+    metric: Metric = imported(path, f"metrics={path}")
     return metric
 
 

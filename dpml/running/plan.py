@@ -238,23 +238,16 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 def listing(plans: Sequence[Plan]) -> str:
     """Return a CSV table of plans, with a line for each point and each computed block."""
-    points = [(plan.experiment.label, point) for plan in plans for point in plan.points]
-    settings = dict.fromkeys(key for _, point in points for key in point.settings)
-    lines: list[dict[str, Any]] = [
-        {
-            "experiment": plan.experiment.label,
-            "block": block.block,
-            "status": "computed",
-            "reason": block.target,
-            "key": block.key,
-        }
-        for plan in plans
-        for block in plan.experiment.computed
-    ]
-    for label, point in points:
-        place = {"experiment": label, "block": point.block, **point.settings}
-        seconds = f"{point.record.seconds:.3f}" if point.record else ""
-        lines.append({**place, "status": point.status, "seconds": seconds, "reason": point.reason, "key": point.key})
+    settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
+    lines: list[dict[str, Any]] = []
+    for plan in plans:
+        label = {"experiment": plan.experiment.label}
+        for block in plan.experiment.computed:
+            lines.append(label | {"block": block.block, "status": "computed", "reason": block.target, "key": block.key})
+        for point in plan.points:
+            shown = {name: getattr(point, name) for name in ("block", "status", "reason", "key")}
+            seconds = f"{point.record.seconds:.3f}" if point.record else ""
+            lines.append({**label, **point.settings, **shown, "seconds": seconds})
     columns = ["experiment", "block", *settings, "status", "seconds", "reason", "key"]
     return pd.DataFrame(lines, columns=columns, dtype=object).to_csv(index=False)
 
