@@ -1,7 +1,7 @@
 """Measure the strength of the test suite: break one operator or number of a formula, and see whether a test fails.
 
 A mutant exchanges + and -, * and /, < and <=, > and >=, or == and !=, or adds 1 to a number, in a copy of the
-repository. It survives if all quick tests of its room and the golden tests pass. If a surviving mutant is not a
+repository. It survives if the golden tests and the quick tests of all rooms pass. If a surviving mutant is not a
 mistake, `mutants_reasons.yaml` says why.
 
     python scripts/mutants.py --jobs 2                     a few mutants of every room
@@ -90,8 +90,8 @@ def sampled(room: str, size: int, seed: int) -> list[Mutant]:
 
 
 def passes(rooms: Iterable[str], mutant: Mutant | None = None) -> bool:
-    """Return whether the tests of some rooms and the golden tests pass in a copy of the repository with a mutant."""
-    tests = ["tests/golden", *(f"tests/{room}" for room in rooms)]
+    """Return whether the golden tests and those of some rooms, in this order, pass in a copy with a mutant."""
+    tests = [f"tests/{room}" for room in dict.fromkeys(["golden", *rooms])]
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
     with tempfile.TemporaryDirectory() as folder:
         for name in FOLDERS:
@@ -116,8 +116,8 @@ def passes(rooms: Iterable[str], mutant: Mutant | None = None) -> bool:
 
 
 def survives(mutant: Mutant) -> bool:
-    """Return whether the tests of a mutant's room pass."""
-    return passes([mutant.file.split("/")[1]], mutant)
+    """Return whether all tests pass; those of the mutant's own room run first."""
+    return passes([mutant.file.split("/")[1], *ROOMS], mutant)
 
 
 def main() -> int:
@@ -132,7 +132,7 @@ def main() -> int:
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     reasons = yaml.safe_load(Path(__file__).with_name("mutants_reasons.yaml").read_text(encoding="utf-8"))
     known = {(each["file"], each["line"], each["becomes"]) for each in reasons}
-    if not passes(options.rooms):
+    if not passes(ROOMS):
         sys.exit("a test fails without any mutant")
     chosen = [mutant for room in options.rooms for mutant in sampled(room, options.sample, options.seed)]
     left = 0

@@ -1,4 +1,4 @@
-"""Private linear models for scikit-learn: `PrivateClassifier` and `PrivateRegressor`.
+"""Provide differentially private linear models for scikit-learn: `PrivateClassifier` and `PrivateRegressor`.
 
 All guarantees are proven for rows in the unit ball. To map a row into it, every feature is clipped to its range and the
 range is mapped to [-1, 1], a constant feature 1 is appended for the intercept, and the row is divided by its length.
@@ -50,8 +50,6 @@ from dpml.seeds import generator
 
 @dataclass(eq=False, repr=False)
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
-    """The base of both estimators. Subclasses encode the target and interpret the scores."""
-
     __metadata_request__fit: ClassVar = {"party": True}  # with metadata routing, a pipeline passes `party` on
 
     algo: str = "wdgd"
@@ -68,7 +66,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
-        """Return the state for a copy or another process, with the ledger of the surrounding `with` block."""
+        """Return the state for a copy or another process, including the ledger of the surrounding `with` block."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -86,7 +84,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         party: ArrayLike | None,
         weights: Sequence[Array],
     ) -> Array:
-        """Release a model, (d,) or (K d,), of rows (n, p), targets (n,) and weights (n,); set its attributes."""
+        """Release a model of the rows, set the attributes of the fit, and return the weights, (d,) or (K d,)."""
         algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
@@ -123,16 +121,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return np.array(model[0, 0])
 
     def _warn(self, facts: Facts, ledger: Ledger | None) -> None:
-        """Warn if less is proven than eps, or if no ledger adds up this fit and an earlier one.
+        """Warn if the proven eps exceeds the requested one, or if a second fit is recorded in no ledger.
 
-        Raise UserError if nothing is proven and a ledger would record the fit.
+        Raise UserError if a ledger would record a fit of which nothing is proven.
         """
         weakest = worst(facts.held)
         unproven, why = math.isinf(weakest.eps), "; and because ".join(facts.open)
         if ledger is not None and unproven:
             raise UserError(
-                f"no eps is proven for this fit, because {why or f'algo={self.algo} proves none at eps={self.eps:g}'}: "
-                "the total of the ledger would not hold. Fit outside of the ledger's `with` block, or without ledger=."
+                f"no eps is proven for this fit, because {why or f'algo={self.algo} proves none at eps={self.eps:g}'}, "
+                "so the ledger cannot add it up: fit outside of the ledger's `with` block, or without ledger=."
             )
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
@@ -167,11 +165,13 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         algorithm = make(node, for_task(task), convert(self.calibration, str | None, "calibration"))
         require_linear_model(algorithm)
         if algorithm.auxiliary:
-            raise UserError(f"algo={name} publishes a share of the rows, which no estimator does: choose another algo.")
+            raise UserError(
+                f"algo={name} makes a share of the rows public, and an estimator never does: choose another algo."
+            )
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """Deal the rows by the ids in `party`; without ids, deal them at random in equal numbers."""
+        """Deal rows to parties by the ids in `party`, or at random in equal numbers if there are no ids."""
         adversary = Adversary(convert(plain(self.colluders, "colluders"), float | None, "colluders"))
         if party is None:
             M = convert(plain(self.parties, "parties"), int, "parties")
@@ -184,20 +184,20 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """Return the low and high ends (p,) of ranges: the public ranges `given`, or those of the values (n, p)."""
+        """Return the ends (p,) of the public ranges `given`, or without public ranges the ends of the values (n, p)."""
         if given is None:
             return values.min(axis=0), values.max(axis=0)
         return checked_ranges(given, key, values.shape[1])
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
-        """Compute the scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
+        """Map rows (n, p) into the unit ball and return their scores: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
         low, high = self.bounds_
         rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), low, high, self._constant)
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
 
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
-        """Write the model to a file for `dpml predict`, at an unused `path`.
+        """Write the fitted model to a new file, from which `dpml predict` makes predictions.
 
         Args:
             path: the path of the file.
@@ -260,7 +260,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             raise UserError(f"{why}: fit again with ledger=PATH, or save it with unsafe=True: the file then says so.")
 
     def _keep(self, weights: Array) -> None:
-        """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
+        """Split the weights (K, d) of rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
         self._weights = self.coef_ = weights
         self.intercept_: Any = np.zeros(len(weights))
         self._constant = bool(self.fit_intercept)  # the parameter can change later
@@ -270,7 +270,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
-    """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
+    """A linear classifier with (eps, delta) differential privacy. Neighbouring data sets differ in one replaced row.
 
     >>> import numpy as np, dpml
     >>> rng = np.random.default_rng(0)
@@ -322,7 +322,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Release one model of rows X (n, p) and labels y (n,).
+        """Fit and release one model from the private rows X (n, p) and labels y (n,).
 
         `party` (n,) gives the party of each row, and `parties` is then ignored; without it, rows are dealt at random.
         `sample_weight` (n,) is private, as the rows are. Each weight is in [0, 1] and depends on its own row only. A
@@ -351,18 +351,18 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return the scores x'w, (n,): at least 0 for ``classes_[1]``; or (n, K) for K > 2 classes."""
+        """Return the scores of rows: (n,) for two classes, where 0 or more means ``classes_[1]``; otherwise (n, K)."""
         check_is_fitted(self)
         K = len(self.classes_)
         return self._scores(X, 1 if K == 2 else K)
 
     def predict(self, X: ArrayLike) -> Any:
-        """Return the label of every row, (n,)."""
+        """Return the predicted label of every row, (n,)."""
         found = self.decision_function(X)
         return self.classes_[(found >= 0).astype(int) if found.ndim == 1 else np.argmax(found, axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probability of every class, (n, K): the sigmoid or softmax of the scores."""
+        """Return the probability of every class for every row, (n, K): the sigmoid or softmax of the scores."""
         found = self.decision_function(X)
         return softmax(found, axis=1) if found.ndim == 2 else np.column_stack([expit(-found), expit(found)])
 
@@ -377,7 +377,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
-    """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.
+    """A linear least-squares regression with (eps, delta) differential privacy, where neighbours differ in one row.
 
     >>> import numpy as np, dpml
     >>> rng = np.random.default_rng(0)
@@ -403,7 +403,10 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Release one model of rows X (n, p) and targets y (n,); other arguments are as for `PrivateClassifier`."""
+        """Fit and release one model from the private rows X (n, p) and targets y (n,).
+
+        The other arguments are as for `PrivateClassifier`.
+        """
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weights = checked_weights(sample_weight, rows)
         target = np.asarray(y, dtype=float)[:, None]
@@ -416,7 +419,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the target of every row, (n,), in its original unit."""
+        """Return the predicted target of every row, (n,), in its original unit."""
         found = self._scores(X)
         low, high = self.y_bounds_
         return (low + high) / 2 + ((high - low) / 2 or 1.0) * found

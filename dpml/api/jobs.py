@@ -1,4 +1,4 @@
-"""Turn settings into plans, compute the cells of the plans, and write their results."""
+"""Plan the cells (single fits) that settings ask for, compute the cells, and write their results."""
 
 import os
 import re
@@ -37,7 +37,7 @@ _RUN = "run"
 
 
 class CellsFailedError(Exception):
-    """Raised if cells failed because of a bug, not a user's mistake. The message names the file with the traceback."""
+    """Raised if a cell (a single fit) failed because of a bug. The message names the file with the traceback."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Asked:
 
     @property
     def results(self) -> Path:
-        """Return the folder of all results."""
+        """Return the folder in which all results are stored."""
         return Path(self.plain["results_dir"])
 
     @property
     def is_run(self) -> bool:
-        """Return whether the request is a run or a sweep."""
+        """Return whether the request is for a run or a sweep, and not for experiments."""
         return self.plans[0].experiment.name == _RUN
 
 
@@ -88,7 +88,7 @@ def ask(settings: Settings) -> Asked:
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return the settings of cells that a command changes, in the form of a block, where lists are crossed.
+    """Return the keys that a command sets for cells, as a block whose lists are combined in all ways.
 
     Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
     """
@@ -115,7 +115,7 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
 
 
 def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> tuple[Experiment, list[Point], Mapping[str, float]]:
-    """Return a run or a sweep as an experiment with one block, and its points."""
+    """Return a run or a sweep as an experiment with one block of settings, and its combinations of settings."""
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
@@ -124,7 +124,7 @@ def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> tuple[Experiment
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
-    """Write the tables of a run or a sweep into a folder and, last, the manifest; return the results."""
+    """Write the tables of a run or a sweep into a folder, then the manifest, and return the results."""
     from dpml.reporting.manifest import beside
 
     (plan,) = asked.plans
@@ -150,7 +150,7 @@ def write_run(asked: Asked, folder: Path, command: str) -> Results:
 
 
 def results_of_run(plan: Plan) -> Results:
-    """Return the results of a run or a sweep; raise an error if nothing was computed."""
+    """Return the results of a run or a sweep; raise an error if no cell has results."""
     check(plan)
     if not any(point.finished for point in plan.points):
         refuse_failures(plan)
@@ -160,14 +160,14 @@ def results_of_run(plan: Plan) -> Results:
 
 
 def refuse_failures(plan: Plan) -> None:
-    """Raise CellsFailedError if a cell has failed."""
+    """Raise CellsFailedError if a cell of a plan has failed."""
     for point in plan.points:
         if point.status == "failed":
             raise CellsFailedError(f"{point.reason} (traceback in {plan.store.log(point.key)})")
 
 
 def mean_of(results: Results, metric: str) -> float:
-    """Return the mean of a metric; raise UserError if a value is NaN: the mean of the others would mislead."""
+    """Return the mean of a metric over all rows; raise UserError if one of its values is NaN."""
     known = list(results.rows["metric"].unique())
     if metric not in known:
         raise UserError(f"objective={metric} is not a metric of this run: choose one of {', '.join(known)}.")
@@ -181,7 +181,7 @@ def mean_of(results: Results, metric: str) -> float:
 
 
 def _names(settings: Settings) -> list[str]:
-    """Return the experiments that a command names: one, several (``-m``), all of a paper, or all of them."""
+    """Return the names of the experiments that a command asks for."""
     name = settings.given.get(PACKAGE)
     _refuse_list(PACKAGE, name)
     names = settings.lists.get(PACKAGE, [] if name is None else [name])
@@ -191,14 +191,14 @@ def _names(settings: Settings) -> list[str]:
 
 
 def _refuse_list(key: str, value: Any) -> None:
-    """Raise UserError if a key that names an option has a list of names."""
+    """Raise UserError if a key that takes one name has a list of names."""
     if isinstance(value, list):
         several = ",".join(map(str, value))
         raise UserError(f"{key} takes one name, got {key}=[{several}]: write dpml-run -m {key}={several}.")
 
 
 def _experiment(name: str, known: experiments.Files, settings: Settings) -> Experiment:
-    """Return the experiment of a file, with changes such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
+    """Read the file of an experiment, and apply changes such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
     content: Any = experiments.content(name, known)
     words = [word for word in map(parsed, settings.words) if word.key_or_group.startswith(f"{PACKAGE}.")]
     if words:
@@ -213,7 +213,7 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
-    """Return experiments with the changes of a command, their points, and the CPU seconds of a cell of each block."""
+    """Apply the changes of a command to experiments; return each with its points and the expected seconds per cell."""
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
@@ -257,7 +257,7 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files; an experiment with changed numbers has its own folder."""
+    """Return the path of an experiment's files. If a command changes the numbers, the path is in a separate folder."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
@@ -268,7 +268,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write all files of an experiment, unless they exist and were made from the same cells."""
+    """Write all files of an experiment, unless files that were made from the same cells exist."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)
@@ -280,7 +280,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError, with the most common reason, if all cells are skipped, or all cells that panels show."""
+    """Raise UserError with the most common reason if no cell that the panels show can be computed."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):
@@ -302,7 +302,7 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def compute(asked: Asked, command: str) -> int:
-    """Compute the missing results. Return an exit status, where 0 means that the results can be written."""
+    """Compute the missing results, and return an exit status. Status 0 means that the results can be written."""
     plans, run_options = asked.plans, asked.options
     console, errors = Screen(), Screen(stderr=True)
     if len(plans) == 1 and not run_options.dry:

@@ -1,4 +1,4 @@
-"""Prepare an estimator's rows: map them into the unit ball by public ranges, and sample them by their weights."""
+"""Map an estimator's rows into the unit ball by public ranges, and sample rows by their weights."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Bounds = Sequence[Any]  # low and high, each a number or one per feature
 
 
 def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
-    """Map rows (n, p) into the unit ball, each independently: (n, p), or (n, p + 1) with a `constant` feature last.
+    """Map each row (n, p) into the unit ball on its own; return (n, p), or (n, p + 1) with a `constant` feature last.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
     lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
@@ -27,7 +27,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
 
 
 def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
-    """Return the ends of public ranges, each (width,)."""
+    """Return the low and high ends, each (width,), of the public ranges `given`; raise UserError for invalid ranges."""
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)).copy() for end in given)
     except (TypeError, ValueError):
@@ -41,7 +41,7 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
-    """Keep each row (n, d) with the product of its `weights` (n,) as the probability; replace other rows by zeros.
+    """Keep each row (n, d) with a probability, the product of its `weights` (n,); replace all other rows by zeros.
 
     This is cost-proportionate rejection sampling (Zadrozny, Langford & Abe 2003): in expectation over `rng`, a sum over
     the rows counts each row with its weight. One coin is tossed per row, independently of the data. Given the coins,
@@ -55,7 +55,7 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
 
 def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
-    """Return a list with the weights (n,), or an empty list without weights. Reduce weights above 1 to 1 and warn."""
+    """Check the rows' weights, reduce those above 1 to 1 with a warning, and return a list of no or one array (n,)."""
     if given is None:
         return []
     weights = np.asarray(given, dtype=float)
@@ -75,7 +75,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return a list with each row's weight (n,), by its class relative to the heaviest; empty without weights.
+    """Return each row's class weight relative to the largest class weight, in a list of no or one array (n,).
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """

@@ -1,4 +1,4 @@
-"""Define the commands of `dpml` and their options. The module of a command is loaded when it runs."""
+"""Define the commands of `dpml` and their options. The module of a command is loaded only when the command runs."""
 
 import argparse
 import sys
@@ -272,7 +272,7 @@ def _add_federation(commands: Any) -> None:
 
 
 def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
-    """Return a function that adds a command, or an action of the command `group`, with its options.
+    """Return a function that adds a command, or an action of the command `group`, to the parser.
 
     `run` names the MODULE.FUNCTION of this package that runs the command. An option is a name in `_OPTIONS`, or a name
     with its own definition.
@@ -294,7 +294,7 @@ def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that suggests the nearest name. Options cannot be abbreviated: `--d` is a wrong way to write `d=`."""
+    """A command-line parser that suggests the nearest known name, and allows no abbreviated options."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
@@ -329,7 +329,7 @@ def _main() -> None:
 
 
 def run_completion(arguments: argparse.Namespace) -> None:
-    """Print a script that completes commands, options and settings in a shell."""
+    """Print a shell script that completes commands, options and settings."""
     import shtab
 
     from dpml.config.build import GROUPS, KEYS

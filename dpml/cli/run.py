@@ -1,4 +1,4 @@
-"""Run `dpml-run`: this process carries out a run, a sweep, or experiments.
+"""Run `dpml-run`, which carries out a run, a sweep, or experiments in this process.
 
 If the user chooses another sweeper or launcher (Optuna, joblib, Slurm), Hydra starts a separate run for each job, in
 Hydra's own folder. The jobs share the stored results.
@@ -99,7 +99,7 @@ def _help(settings: Settings) -> str:
 
 
 def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | None = None) -> tuple[int, float | None]:
-    """Compute and write the results; return the exit status, and the mean of the metric `objective`.
+    """Compute and write the results; return the exit status, and the mean of the metric that `objective` names.
 
     `folder` is given for a job that Hydra runs.
     """
@@ -127,7 +127,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
 
 
 def _folder(asked: Asked, sweep: bool) -> Path:
-    """Return the folder of a run or a sweep, as Hydra's keys define it."""
+    """Return the folder of a run or a sweep, which keys of Hydra define."""
     from hydra.core.hydra_config import HydraConfig
 
     HydraConfig.instance().set_config(asked.config)  # its name may contain ${hydra:KEY}
@@ -154,7 +154,7 @@ def _write_experiments(asked: Asked) -> int:
 
 
 def _show_tables(results: Results, folder: Path) -> list[str]:
-    """Print the tables of a run or a sweep. Write a table and a figure if settings vary; return the files' names."""
+    """Print the tables of a run or a sweep; if settings vary, write a table and a figure, and return their names."""
     from dpml.cli.console import axes, show
     from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
     from dpml.reporting.statistics import summarise
@@ -178,7 +178,7 @@ def _show_tables(results: Results, folder: Path) -> list[str]:
 
 
 def _by_hydra(settings: Settings, multirun: bool) -> None:
-    """Let Hydra show the configuration, or sweep with another sweeper or launcher."""
+    """Let Hydra print the configuration, or run a sweep with another sweeper or launcher."""
     import hydra
 
     # Hydra does not know the keys of an option's class
@@ -192,7 +192,7 @@ def _by_hydra(settings: Settings, multirun: bool) -> None:
 
 
 def _job(config: Any) -> float | None:
-    """Carry out one job, in the process of Hydra's launcher; return the mean of the metric `objective`."""
+    """Carry out one job in the process of Hydra's launcher; return the mean of the metric that `objective` names."""
     from hydra.core.hydra_config import HydraConfig
 
     context = HydraConfig.get()

@@ -1,4 +1,4 @@
-"""Compose a configuration: Hydra loads the options that are chosen by name, then single keys are set in its result."""
+"""Compose a configuration: let Hydra load the options that are chosen by name, and then set single keys."""
 
 import pickle
 import sys
@@ -33,7 +33,7 @@ VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.star
 
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
-    """Parse a word of the command line, KEY=VALUE, as an override of Hydra's."""
+    """Parse a word KEY=VALUE of the command line as one of Hydra's overrides."""
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except OverrideParseException:
@@ -43,7 +43,7 @@ def parsed(word: str) -> Override:
 
 
 def refuse_sweep(override: Override) -> None:
-    """Raise UserError if an override has several values."""
+    """Raise UserError if an override of a key has several values."""
     if override.is_sweep_override():
         key, word = override.key_or_group, override.input_line
         values = str(word).partition("=")[2]
@@ -55,7 +55,7 @@ def refuse_sweep(override: Override) -> None:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the options of a configuration group in dpml, in packs (folders of papers), and in `config_dir`."""
+    """Return the names of the options of a group: in dpml, in packs (folders of papers), and in `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
     folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
@@ -87,7 +87,7 @@ def check_option(group: str, name: str, config_dir: Path | None) -> None:
 
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
-    """Return the content of an option. Hydra, which is slow, reads only an option with a ``defaults`` list."""
+    """Return the content of an option's file. Hydra, which is slow, reads only files with a ``defaults`` list."""
     node: Any = OmegaConf.load(_file(group, name, config_dir))
     if "defaults" in node:
         node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]
@@ -96,7 +96,7 @@ def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, A
 
 
 def brief(group: str, name: str, config_dir: Path | None = None) -> str:
-    """Return what an option is in a few words: the first line of its file if it is a comment, otherwise nothing."""
+    """Return the comment in the first line of an option's file, which describes the option, or an empty text."""
     line = _file(group, name, config_dir).read_text(encoding="utf-8").partition("\n")[0]
     return line.removeprefix("#").strip() if line.startswith("#") else ""
 
@@ -118,7 +118,7 @@ class Composed(NamedTuple):
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Composed:
-    """Compose the configuration of `dpml-run` from words with one value each."""
+    """Compose the configuration of `dpml-run` from words KEY=VALUE with one value each."""
     words = [parsed(word) for word in overrides]
     for word in words:
         refuse_sweep(word)
@@ -159,7 +159,7 @@ def _kept(words: tuple[str, ...]) -> bytes:
 
 
 def search_path(folders: Iterable[Path]) -> str:
-    """Return the override that makes Hydra find the options in these folders."""
+    """Return the override that makes Hydra find the options in some folders."""
     return word_of("hydra.searchpath", [f"file://{folder.resolve()}" for folder in folders])
 
 
@@ -176,7 +176,7 @@ def _by_hydra(words: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def _initialised() -> Iterator[None]:
-    """Enter a context in which `hydra.compose` finds dpml's configuration; Hydra's state is restored afterwards."""
+    """Let `hydra.compose` find dpml's configuration until the context ends, and then restore Hydra's state."""
     theirs = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
@@ -188,7 +188,7 @@ def _initialised() -> Iterator[None]:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Turn Hydra's errors into a UserError of one sentence."""
+    """Turn an error of Hydra into a UserError with one sentence."""
     try:
         yield
     except HydraException as error:
@@ -203,7 +203,7 @@ def user_errors() -> Iterator[None]:
 
 
 def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
-    """Set the value of a key. Raise UserError if the key is unknown, unless `add` allows new keys."""
+    """Set the value of a key. Raise UserError if the key is unknown, unless `add` allows a new key."""
     if not add:
         _holder(config, key)
     group, _, last = key.partition(".")
@@ -214,7 +214,7 @@ def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
 
 
 def _holder(config: DictConfig, key: str) -> DictConfig:
-    """Return the node of a configuration that contains the last part of a dotted key."""
+    """Return the node of a configuration that contains the last part of a dotted key; refuse an unknown key."""
     node: Any = config
     holder, names = config, key.split(".")
     for depth, name in enumerate(names):

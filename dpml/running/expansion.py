@@ -36,7 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """One combination of a block's settings: its cell, or the `reason` why there is no cell, and its status.
+    """One combination of a block's settings with its cell, or with the `reason` why it has no cell, and its status.
 
     Points with the same `key` have the same numbers.
     """
@@ -53,17 +53,17 @@ class Point:
 
     @property
     def finished(self) -> bool:
-        """Return whether the point has numbers."""
+        """Return whether the point has numbers in the store."""
         return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
 
     def skip(self, reason: str) -> None:
-        """Mark the point as skipped, for this reason."""
+        """Mark the point as skipped for the given reason."""
         self.status, self.reason = "skipped", reason
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand blocks of settings to points. `config` has all other settings; `chosen` names the options in it."""
+    """Expand blocks to points. `config` has the settings that blocks do not set; `chosen` names its options."""
 
     config: Mapping[str, Any]
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -72,12 +72,12 @@ class Expansion:
 
     @cached_property
     def files(self) -> Files:
-        """Return the places of data files, with a path that is valid in every worker."""
+        """Return the places of data files, with an absolute path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
-        """Return a point for every combination in every block of an experiment, in the file's order.
+        """Return a point for every combination of settings in every block of an experiment, in the file's order.
 
         With `check`, points whose noise cannot be calibrated are skipped.
         """
@@ -103,7 +103,7 @@ class Expansion:
         return points
 
     def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
-        """Return the cells of one combination of settings: more than one if there are many draws."""
+        """Return the cell of one combination of settings, or several cells if there are many noise draws."""
         config = {**self.config, **{key: settings[key] for key in SETTINGS if key in settings and key not in GROUPS}}
         for group in (*GROUPS, "adversary"):
             name = settings.get(group) if group in GROUPS else None
@@ -138,13 +138,13 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _check(self, cell: Cell) -> None:
-        """Raise UserError if the noise of a cell cannot be calibrated. The seed matters if it draws the sizes."""
+        """Raise UserError if a cell's noise cannot be calibrated. The seed matters only if it draws the sizes."""
         seed = cell.seed if cell.partition.drawn else None
         kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
         self._once("check", kind, cell.check)
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Return the object that `build` makes. Equal settings share one object."""
+        """Return the object that `build` makes, but call `build` only once for equal settings `node`."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()
@@ -160,5 +160,5 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """Return the values of a key as a list without duplicates."""
+    """Return the distinct values of a key as a list."""
     return list({repr(item): item for item in grid(value, key)}.values())

@@ -1,4 +1,4 @@
-"""Measure the quality of released models on the data themselves: for the experimenter, and never part of a release.
+"""Measure the quality of released models on the private data, for the experimenter; no release publishes the numbers.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
 model. Algorithms report other metrics themselves; docs/howto/algorithms.md describes all of them.
@@ -23,7 +23,7 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Score the models `weights` (budgets, draws, d). Each metric is an array (budgets, draws).
+    """Score the models in `weights` (budgets, draws, d), and return each metric as an array (budgets, draws).
 
     `further` has the dotted paths of the user's own functions, each a `Metric`.
     """
@@ -47,13 +47,13 @@ def evaluate(
 
 
 def named(path: str) -> Metric:
-    """Return the metric with a dotted path such as ``my_metrics.auc``."""
+    """Import the metric with a dotted path such as ``my_metrics.auc``."""
     metric: Metric = imported(path, f"metrics={path}")
     return metric
 
 
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """Return the accuracy and the balanced accuracy of models (B, d) or (B, K d) on rows X (n, d): (B,) each.
+    """Return the accuracy and the balanced accuracy, (B,) each, of B models on rows X (n, d) with labels y (n,).
 
     Balanced accuracy is the mean, over the classes in y, of the accuracy on the rows of that class. It is 1/K for a
     model that gives all rows one label. Both are NaN for weights with a NaN.
@@ -67,7 +67,7 @@ def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
 
 
 def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
-    """Return the area under the ROC curve on the test rows, for tasks with two classes; NaN if one class is absent.
+    """Return each model's area under the ROC curve on the test rows of two classes; NaN if one class is absent.
 
     It is the share of pairs, one row of each class, whose scores are in the right order; equal scores count half.
     """

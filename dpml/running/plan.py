@@ -32,7 +32,7 @@ class Options:
 
     @property
     def forced(self) -> list[str]:
-        """Return the algorithms whose cells are computed again."""
+        """Return the algorithms whose cells are computed again although results are stored."""
         return [self.force] if isinstance(self.force, str) else list(self.force or ())
 
 
@@ -59,7 +59,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of an experiment: a point for every combination of its settings.
+    """The work that an experiment needs: one point for every combination of its settings.
 
     `reference` has the CPU seconds of a cell by block, estimated from another machine's.
     """
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def cells(self) -> list[Point]:
-        """Return one point for each key: points with equal keys have equal numbers."""
+        """Return one point for each key, because points with equal keys have equal numbers."""
         return list({point.key: point for point in self.points}.values())
 
     def left_out(self) -> list[str]:
@@ -85,7 +85,7 @@ class Plan:
         return list(dict.fromkeys(sentences))
 
     def versions(self) -> dict[str, str]:
-        """Return the software versions that computed the numbers, joined by *and* where numbers differ in them."""
+        """Return the software versions that computed the numbers; several versions are joined by *and*."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         kept = [point.record for point in self.cells if point.finished]
         for made in (*kept, *(block.kept(self.store) for block in self.experiment.computed)):
@@ -104,7 +104,7 @@ class Plan:
         return {block: float(f"{seconds:.3g}") for block, seconds in spent.items()}
 
     def results(self) -> Results:
-        """Return the results of the finished cells and of computed blocks.
+        """Return the results of finished cells and of computed blocks as tables.
 
         The rows of computed blocks come last. A combination of settings that occurs twice in a block appears once.
         """
@@ -150,7 +150,7 @@ def _reason(point: Point) -> str:
 def make_plans(
     asked: Iterable[tuple[Experiment, Sequence[Point], Mapping[str, float]]], store: Store, options: Options
 ) -> list[Plan]:
-    """Look up which cells are finished, which cannot be computed, and which are waiting.
+    """Find out which cells of experiments are finished, which cannot be computed, and which are waiting.
 
     `asked` has experiments, each with its points and the expected CPU seconds of a cell by block.
     """
@@ -200,7 +200,7 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """Group the points of some plans by key, in the order of computation."""
+    """Group the points of plans by the key of their cell, in the order of computation."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:
@@ -210,7 +210,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of waiting cells by similar finished cells or `Plan.reference`; None if unknown."""
+    """Estimate the CPU seconds of waiting cells from similar finished cells or `Plan.reference`; None if unknown."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:

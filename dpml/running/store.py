@@ -1,4 +1,4 @@
-"""Store results: one file for each cell, named by its settings, its data and its code.
+"""Store the results of each cell in a file, whose name is made from the settings, the data and the code.
 
 Numbers of several versions of the code are kept side by side, and only those of the present code are read. A file is
 written under a temporary name and then renamed, so nobody reads a half-written file. It begins with the checksum of the
@@ -25,7 +25,7 @@ class DamagedError(Exception):
 
 @dataclass(frozen=True)
 class Record:
-    """The numbers of a cell or a computed block, or the reason why its settings cannot be used.
+    """The numbers of a cell or a computed block, or the reason why it has no numbers.
 
     Attributes:
         numbers: the measurements as text, or the rows of a block; empty in the result of `Store.glance`.
@@ -46,12 +46,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The results under `root`: KEY-CODE.json of a finished cell or block, KEY.txt of a cell that failed."""
+    """The stored results: ROOT/KEY-CODE.json for each finished cell or block, and KEY.txt for each failed cell."""
 
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return a record without its numbers; None if this code has not computed it. Raise DamagedError if damaged."""
+        """Return a record without its numbers, or None if the code has not computed it; a damaged file is an error."""
         content = self._content(key, code)
         if content is None:
             return None
@@ -60,7 +60,7 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the numbers of a record. Raise DamagedError if it has no numbers, or is damaged."""
+        """Return the numbers of a record. Raise DamagedError if the record has no numbers or its file is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
             raise DamagedError(f"{self._path(key, code)} holds no numbers.")
@@ -75,7 +75,7 @@ class Store:
         self.log(key).unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
-        """Store the full log of a failure and return its path; the cell is tried again next time."""
+        """Store the full log of a failed cell, and return its path; the next command tries the cell again."""
         path = self.log(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, log)
@@ -111,5 +111,5 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
-        raise UserError(f"{name} cannot be found again by its name: write it with def, at the top of its module.")
+        raise UserError(f"{name} cannot be imported by its name: define it with def at the top level of its module.")
     return name
