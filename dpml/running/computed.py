@@ -13,7 +13,6 @@ import inspect
 import io
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from dpml.config.build import class_of
 from dpml.errors import UserError, refuse_unknown
 from dpml.running.cell import limit_blas
 from dpml.running.rows import COLUMNS
-from dpml.running.store import DamagedError, Record, Store, digest
+from dpml.running.store import Record, Store, digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -79,9 +78,7 @@ class Computed:
 
     def kept(self, store: Store) -> Record | None:
         """Return the stored record of the block if the present code has computed it, otherwise None."""
-        with suppress(DamagedError):
-            return store.glance(self.key, self.code)
-        return None
+        return store.glance(self.key, self.code)
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> None:

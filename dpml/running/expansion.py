@@ -49,7 +49,6 @@ class Point:
     checksum: str | None = None  # of the data
     status: Status = "to run"
     record: Record | None = None
-    damaged: bool = False
 
     @property
     def finished(self) -> bool:

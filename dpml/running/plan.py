@@ -18,7 +18,7 @@ from dpml.running.cell import Cell, Measured, digest_of
 from dpml.running.expansion import Point
 from dpml.running.rows import joined, tabulate
 from dpml.running.spec import Experiment
-from dpml.running.store import DamagedError, Store, digest
+from dpml.running.store import Store, digest
 
 
 @dataclass(frozen=True)
@@ -130,10 +130,7 @@ class Plan:
 
     def _measured(self, point: Point) -> Measured:
         assert point.record is not None
-        try:
-            return Measured.of_text(self.store.numbers(point.key, point.record.code))
-        except DamagedError as error:
-            raise UserError(f"{error} Give the same command again to compute it again.") from None
+        return Measured.of_text(self.store.numbers(point.key, point.record.code))
 
 
 def _reason(point: Point) -> str:
@@ -181,10 +178,7 @@ def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Seque
         point.skip(point.reason)
         return
     point.key = digest(cell.identity(point.checksum))
-    try:
-        point.record = store.glance(point.key, made_by)
-    except DamagedError:
-        point.damaged = True
+    point.record = store.glance(point.key, made_by)
     if point.record and not {cell.algorithm.name, "all"} & set(forced):
         point.status = "cached"
         if point.record.skipped is not None:

@@ -193,9 +193,6 @@ def announce(plans: Sequence[Plan], options: Options, console: Screen) -> None:
     line = f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}: {_counted(plans, options.workers)}"
     console.print(line, style="bold", soft_wrap=True)
     points = [points[0] for points in unique(plans).values()]
-    damaged = sum(point.damaged for point in points)
-    if damaged:
-        console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
     for reason, number in Counter(point.reason for point in points if point.status == "skipped").items():
         console.print(f"skipped {number}: {reason}", style="yellow", soft_wrap=True)
 

@@ -19,10 +19,6 @@ from dpml.files import seal, unseal, write_atomically
 from dpml.running.environment import made_with
 
 
-class DamagedError(Exception):
-    """Raised if a file of the store does not match its checksum, or was renamed."""
-
-
 @dataclass(frozen=True)
 class Record:
     """The numbers of a cell or a computed block, or the reason why it has no numbers.
@@ -51,7 +47,7 @@ class Store:
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return a record without its numbers, or None if the code has not computed it; a damaged file is an error."""
+        """Return a record without its numbers; None if this code has not computed it, or if its file is damaged."""
         content = self._content(key, code)
         if content is None:
             return None
@@ -60,10 +56,10 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the numbers of a record. Raise DamagedError if the record has no numbers or its file is damaged."""
+        """Return the numbers of a record. Raise UserError if the record has no numbers or its file is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
-            raise DamagedError(f"{self._path(key, code)} holds no numbers.")
+            raise UserError(f"{self._path(key, code)} is damaged: give the same command again to compute it again.")
         return numbers
 
     def write(self, key: str, record: Record) -> None:
@@ -91,9 +87,7 @@ class Store:
             name, _, content = (unseal(path.read_bytes()) or "").partition("\n")
         except FileNotFoundError:
             return None
-        if name != path.name:
-            raise DamagedError(f"{path} is damaged.")
-        return content
+        return content if name == path.name else None  # otherwise the file is damaged, or was renamed
 
     def _path(self, key: str, code: str) -> Path:
         return self.root / key[:2] / f"{key}-{code}.json"
