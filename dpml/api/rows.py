@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from dpml.arrays import Array, Index
 from dpml.data.preprocess import shrink, to_both_sides
@@ -58,12 +58,8 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
     """Check the rows' weights, reduce those above 1 to 1 with a warning, and return a list of no or one array (n,)."""
     if given is None:
         return []
-    weights = np.asarray(given, dtype=float)
-    if weights.ndim > 1:
-        raise ValueError("Sample weights must be 1D array or scalar")  # scikit-learn's message
-    weights = np.broadcast_to(weights, len(X)) if weights.ndim == 0 else weights
-    check_consistent_length(X, weights)
-    if not (weights >= 0).all() or not weights.any():
+    weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.sum() > 0:
         raise ValueError("sample_weight must be numbers >= 0, and not all zero.")
     if (weights > 1).any():
         warnings.warn(

@@ -112,9 +112,11 @@ class Plan:
         # settings without a standard column, named as on the command line, such as algo.lam
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
         settings = [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
-        parts = [
-            tabulate(point.cell, self._measured(point), settings, point.block) for point in once.values() if point.cell
-        ]
+        parts = []
+        for point in once.values():
+            if point.cell and point.record:
+                measured = Measured.of_text(self.store.numbers(point.key, point.record.code))
+                parts.append(tabulate(point.cell, measured, settings, point.block))
         rows = guarantees = pd.DataFrame(columns=["block", "calibration"])
         if parts:
             rows, guarantees = joined(parts)
@@ -127,10 +129,6 @@ class Plan:
         provenance = {json.dumps(part.provenance, sort_keys=True): part.provenance for part in parts}
         skipped = Counter(_reason(point) for point in self.cells if not point.finished)
         return Results(self.experiment, rows, guarantees, list(provenance.values()), skipped)
-
-    def _measured(self, point: Point) -> Measured:
-        assert point.record is not None
-        return Measured.of_text(self.store.numbers(point.key, point.record.code))
 
 
 def _reason(point: Point) -> str:
