@@ -257,7 +257,9 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             why = "this fit is in no ledger"
             if facts.open:
                 why = f"nothing is proven of this model, because {facts.open[0]}"
-            raise UserError(f"{why}: fit again with ledger=PATH, or save it with unsafe=True: the file then says so.")
+            raise UserError(
+                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True), which says so in the file."
+            )
 
     def _keep(self, weights: Array) -> None:
         """Split the weights (K, d) of rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""

@@ -302,7 +302,7 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def compute(asked: Asked, command: str) -> int:
-    """Compute the missing results, and return an exit status. Status 0 means that the results can be written."""
+    """Compute the missing results of a request; return an exit status, where 0 means that results can be written."""
     plans, run_options = asked.plans, asked.options
     console, errors = Screen(), Screen(stderr=True)
     if len(plans) == 1 and not run_options.dry:

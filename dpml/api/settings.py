@@ -19,7 +19,7 @@ _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a command: `words` KEY=VALUE in Hydra's syntax, and `lists` of values by key for a sweep."""
+    """The settings of a command: words KEY=VALUE in Hydra's syntax, and the values of each key that a sweep varies."""
 
     words: Sequence[str] = ()
     config_dir: Path | None = None

@@ -3,6 +3,7 @@
 import re
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -59,18 +60,15 @@ def run_table(arguments: Namespace) -> None:
         return
     rows = chosen(arguments.path).where(arguments.where)
     table = run_table(rows.summary, arguments.y, rows.claims)
-    _deliver(table.written(_kind(arguments.output)), arguments.output)
+    _deliver(table.written, arguments.output)
 
 
-def _kind(output: Path | None) -> str:
-    return output.suffix[1:] if output else "md"
-
-
-def _deliver(table: str | bytes, output: Path | None) -> None:
+def _deliver(written: Callable[[str], str | bytes], output: Path | None) -> None:
+    """Write a table in the format that the suffix of a file names, or print the table as Markdown."""
     if output is None:
-        print(str(table), end="")
+        print(str(written("md")), end="")
     else:
-        write_atomically(output, table)
+        write_atomically(output, written(output.suffix[1:]))
         print(output)
 
 
@@ -82,7 +80,7 @@ def _write_coefficients(arguments: Namespace) -> None:
     model = read_model(arguments.path)
     lines = coefficient_table(model, arguments.level, _numbers(arguments.per))
     head = heading(model, arguments.level)
-    _deliver(written(lines, _kind(arguments.output), head, model.task == "binary"), arguments.output)
+    _deliver(lambda kind: written(lines, kind, head, model.task == "binary"), arguments.output)
 
 
 def _numbers(words: list[str]) -> dict[str, float]:

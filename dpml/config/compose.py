@@ -42,15 +42,6 @@ def parsed(word: str) -> Override:
         raise UserError(f"cannot read the override {word!r}: write {how}.") from None
 
 
-def refuse_sweep(override: Override) -> None:
-    """Raise UserError if an override of a key has several values."""
-    if override.is_sweep_override():
-        key, word = override.key_or_group, override.input_line
-        values = str(word).partition("=")[2]
-        listed = f", or write a list, {key}=[{values}]" if key in LISTED and ".." not in values else ""
-        raise UserError(f"{word!r} has several values: add -m to dpml-run to sweep over them{listed}.")
-
-
 # ---- options
 
 
@@ -121,7 +112,10 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Compose
     """Compose the configuration of `dpml-run` from words KEY=VALUE with one value each."""
     words = [parsed(word) for word in overrides]
     for word in words:
-        refuse_sweep(word)
+        if word.is_sweep_override():
+            key, _, values = str(word.input_line).partition("=")
+            listed = f", or write a list, {key}=[{values}]" if key in LISTED and ".." not in values else ""
+            raise UserError(f"'{key}={values}' has several values: add -m to dpml-run to sweep over them{listed}.")
     chosen = [word for word in words if _is_choice(word, config_dir)]
     for word in chosen:
         if word.key_or_group in GROUPS:
@@ -159,7 +153,7 @@ def _kept(words: tuple[str, ...]) -> bytes:
 
 
 def search_path(folders: Iterable[Path]) -> str:
-    """Return the override that makes Hydra find the options in some folders."""
+    """Return the Hydra override that adds folders to the places where Hydra looks for options."""
     return word_of("hydra.searchpath", [f"file://{folder.resolve()}" for folder in folders])
 
 

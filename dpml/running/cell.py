@@ -226,7 +226,7 @@ def _blas() -> ThreadpoolController:
 
 
 def limit_blas() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread in this process until the context ends, or permanently without a `with` statement."""
+    """Limit BLAS to one thread in this process, either within a `with` statement or, without one, permanently."""
     return _blas().limit(limits=1)
 
 

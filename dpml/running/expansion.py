@@ -15,6 +15,7 @@ from dpml.config.build import (
     build_partition,
     files,
     grid,
+    imported,
     instantiate,
     made,
     value_of,
@@ -25,7 +26,6 @@ from dpml.errors import UserError
 from dpml.options import convert
 from dpml.privacy import Adversary, Budget
 from dpml.running.cell import Cell
-from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.store import Record
 
@@ -89,7 +89,7 @@ class Expansion:
             metrics = block.get("metrics", shown)
             metrics = _values(metrics, "metrics") if metrics else []
             for path in metrics:
-                named(convert(path, str, "metrics"))  # raises an error if it is not callable
+                imported(convert(path, str, "metrics"), f"metrics={path}")  # raises an error if it is not callable
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:

@@ -42,14 +42,10 @@ def evaluate(
             found["accuracy"], found["balanced_accuracy"] = accuracies(flat, data.X_test, data.y_test)
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
         found["err_w"] = np.linalg.norm(flat - data.truth, axis=1) / len(data.truth)
-    found |= {path.rpartition(".")[2]: named(path)(flat, parties, loss, lam) for path in further}
+    for path in further:
+        metric: Metric = imported(path, f"metrics={path}")
+        found[path.rpartition(".")[2]] = metric(flat, parties, loss, lam)
     return {name: np.reshape(values, weights.shape[:-1]) for name, values in found.items()}
-
-
-def named(path: str) -> Metric:
-    """Import the metric with a dotted path such as ``my_metrics.auc``."""
-    metric: Metric = imported(path, f"metrics={path}")
-    return metric
 
 
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:

@@ -145,5 +145,5 @@ def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a block. All combinations of the listed values of a part are computed."""
+    """Return the parts of a block, each a mapping of settings whose lists are combined in all ways."""
     return [block] if isinstance(block, Mapping) else block

@@ -56,7 +56,7 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the numbers of a record. Raise UserError if the record has no numbers or its file is damaged."""
+        """Return the numbers of a stored record as text. Raise UserError if the file of the record is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
             raise UserError(f"{self._path(key, code)} is damaged: give the same command again to compute it again.")
