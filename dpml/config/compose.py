@@ -113,9 +113,9 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Compose
     words = [parsed(word) for word in overrides]
     for word in words:
         if word.is_sweep_override():
-            key, _, values = str(word.input_line).partition("=")
-            listed = f", or write a list, {key}=[{values}]" if key in LISTED and ".." not in values else ""
-            raise UserError(f"'{key}={values}' has several values: add -m to dpml-run to sweep over them{listed}.")
+            key, _, several = str(word.input_line).partition("=")
+            listed = f", or write a list, {key}=[{several}]" if key in LISTED and ".." not in several else ""
+            raise UserError(f"'{key}={several}' has several values: add -m to dpml-run to sweep over them{listed}.")
     chosen = [word for word in words if _is_choice(word, config_dir)]
     for word in chosen:
         if word.key_or_group in GROUPS:
