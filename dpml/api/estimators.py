@@ -27,12 +27,12 @@ from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights
 from dpml.api.settings import plain
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget
-from dpml.config.compose import options
+from dpml.config.compose import check_option
 from dpml.data import Dataset, Range, Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import to_both_sides
-from dpml.errors import PrivacyWarning, UserError, nearest
+from dpml.errors import PrivacyWarning, UserError
 from dpml.files import reserved
 from dpml.optim.losses import for_task, scores
 from dpml.options import convert
@@ -154,11 +154,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             )
 
     def _algorithm(self, task: Task) -> Algorithm:
-        name, known = self.algo, options("algo")
+        name = self.algo
         if not isinstance(name, str):
             raise UserError(f"algo must be the name of an algorithm, got {name!r}: for a budget, write eps={name!r}.")
-        if name not in known:
-            raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
+        check_option("algo", name)
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
         node = {**option_node(name), **chosen}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded

@@ -13,7 +13,7 @@ from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
 from dpml.config.build import budget, build_partition, class_of, files, instantiate, value_of
 from dpml.data import Dataset, Source
 from dpml.data.partition import ByLabel, Parties, Partition, Skew, partition
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 from dpml.files import seal_object
 from dpml.mechanism.guarantees import guaranteed
 from dpml.mechanism.message import Sum
@@ -97,10 +97,7 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides]
     settings = settings_of(named, keys, config_dir)
-    for name in settings.given:
-        key = name.partition(".")[0]
-        if key not in _OF_DATA:
-            raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
+    refuse_unknown("key", (name.partition(".")[0] for name in settings.given), _OF_DATA, "dpml.load")
     config, _ = compose_one(settings)
     return _load(config, instantiate(config["dataset"], "dataset"))
 

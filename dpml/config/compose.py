@@ -70,7 +70,7 @@ def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
     return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, choices)}" if choices else ".")
 
 
-def check_option(group: str, name: str, config_dir: Path | None) -> None:
+def check_option(group: str, name: str, config_dir: Path | None = None) -> None:
     """Raise UserError if a group has no option of this name."""
     known = options(group, config_dir)
     if name not in known:
