@@ -88,7 +88,7 @@ def ask(settings: Settings) -> Asked:
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return the keys that a command sets for cells, as a block whose lists are combined in all ways.
+    """Return the settings of fits (cells) that a command changes; all combinations of its lists are computed.
 
     Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
     """
@@ -115,7 +115,7 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
 
 
 def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> tuple[Experiment, list[Point], Mapping[str, float]]:
-    """Return a run or a sweep as an experiment with one block of settings, and its combinations of settings."""
+    """Return a run or a sweep as an experiment with one block of settings, and all combinations of the settings."""
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
@@ -150,7 +150,7 @@ def write_run(asked: Asked, folder: Path, command: str) -> Results:
 
 
 def results_of_run(plan: Plan) -> Results:
-    """Return the results of a run or a sweep; raise an error if no cell has results."""
+    """Return the results of a run or a sweep; raise an error if no fit (cell) has results."""
     check(plan)
     if not any(point.finished for point in plan.points):
         refuse_failures(plan)
@@ -160,7 +160,7 @@ def results_of_run(plan: Plan) -> Results:
 
 
 def refuse_failures(plan: Plan) -> None:
-    """Raise CellsFailedError if a cell of a plan has failed."""
+    """Raise CellsFailedError if one of the fits (cells) of a plan has failed."""
     for point in plan.points:
         if point.status == "failed":
             raise CellsFailedError(f"{point.reason} (traceback in {plan.store.log(point.key)})")
@@ -213,7 +213,7 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
-    """Apply the changes of a command to experiments; return each with its points and the expected seconds per cell."""
+    """Apply the changes of a command to experiments; return each with its combinations of settings and their cost."""
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
@@ -245,7 +245,7 @@ def _published(
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
-    """Estimate the CPU seconds of a cell of each block from the experiment's manifest and this machine's speed."""
+    """Estimate the CPU seconds of a fit in each block of settings from the published times and this machine's speed."""
     from dpml.reporting.manifest import Manifest
 
     cost = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("cost")
@@ -268,7 +268,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write all files of an experiment, unless files that were made from the same cells exist."""
+    """Write all files of an experiment, unless there are files that were made from the same fits (cells)."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)
@@ -280,7 +280,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError with the most common reason if no cell that the panels show can be computed."""
+    """Raise UserError with the most common reason if none of the fits that the panels show can be computed."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):

@@ -57,7 +57,7 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
 
 def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
-    """Check the rows' weights, reduce those above 1 to 1 with a warning, and return a list of no or one array (n,)."""
+    """Return a list with the checked weights of rows (n,), reduced to 1 with a warning; return [] without weights."""
     if given is None:
         return []
     weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
@@ -73,7 +73,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return each row's class weight relative to the largest class weight, in a list of no or one array (n,).
+    """Return a list with the class weights of rows (n,), relative to the largest weight; return [] without weights.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """

@@ -55,7 +55,7 @@ class Settings:
 
 
 def is_private(word: str) -> bool:
-    """Return whether a word KEY=VALUE changes no number: it says where files are, or how cells are computed."""
+    """Return whether a word KEY=VALUE changes no number: it says where files are, or how fits are computed."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 

@@ -46,7 +46,7 @@ def parsed(word: str) -> Override:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the names of the options of a group: in dpml, in packs (folders of papers), and in `config_dir`."""
+    """Return the names of the options of a group, such as all algorithms, in dpml, in packs and in `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
     folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]

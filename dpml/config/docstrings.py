@@ -15,7 +15,7 @@ def parse(content: str | None) -> tuple[str, dict[str, str]]:
 
 
 def meaning(target: type, key: str) -> str:
-    """Return the description of a field from the docstring of its class or a base class, and write null for None."""
+    """Return the description of a field from the docstring of its class or of a base class."""
     for base in inspect.getmro(target):
         for names, text in parse(vars(base).get("__doc__"))[1].items():
             if key in re.split(r",\s*", names):

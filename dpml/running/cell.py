@@ -52,7 +52,7 @@ class Cell:
         check_options(self)
 
     def check(self) -> None:
-        """Raise UserError if no budget of the cell has noise that can be calibrated; read no data."""
+        """Raise UserError if the noise cannot be calibrated at any of the budgets; read no data."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
@@ -72,7 +72,7 @@ class Cell:
         return problem if sizes is None else problem.of_sizes(sizes)
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
-        """Return the settings of the cell and the checksum of its data as plain values, without the code's checksum."""
+        """Return the settings and the checksum of the data as plain values, from which the key of the cell is made."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "files"}
         values = {name: _plain(part) if is_dataclass(part) else part for name, part in parts.items()}
         budgets = [[budget.eps, budget.delta] for budget in self.budgets]
@@ -80,7 +80,7 @@ class Cell:
 
     @property
     def code(self) -> str:
-        """Return the checksum of the code that computes the numbers of the cell."""
+        """Return the checksum of the code that computes the numbers of this fit (cell)."""
         return code.digest(code.NUMBERS, code.named(self))
 
     @property
@@ -90,7 +90,7 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum by which results name their data. For a user's file it is hashed with a secret key."""
+    """Return the checksum by which results name data; the checksum of a user's file is hashed with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
@@ -103,7 +103,7 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a cell: each of its `metrics` as an array (budgets, draws), and the guarantees of every budget.
+    """The result of a fit (cell): its `metrics` as arrays (budgets, draws), and the guarantees of every budget.
 
     `sizes` are the row counts of the smallest and the largest party. A budget whose noise cannot be calibrated, or for
     which the solver fails, has neither metrics nor guarantees: `refused` maps its number to the reason.
@@ -133,7 +133,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Load and deal the data of a cell, release its models (unless `release` has them), and score the models.
+    """Load data and deal the rows to parties, release the models (unless `release` has them), and score the models.
 
     BLAS uses one thread, because several threads may add numbers in another order and round differently.
     """
@@ -202,12 +202,12 @@ def _noise(cell: Cell) -> Generator:
 
 
 def step_key(cell: Cell) -> Any:
-    """Return a key that is equal for cells that can be computed together, or None for a cell that must be alone."""
+    """Return a key that is equal for fits (cells) that can be computed together, or None for a fit that cannot."""
     return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Compute the releases of cells with the same `step_key` together. Rounding differs from separate releases."""
+    """Compute the releases of fits (cells) with the same `step_key` together; rounding differs from single releases."""
     carriers = []
     for cell in cells:
         parties = deal(cell)
@@ -231,7 +231,7 @@ def limit_blas() -> AbstractContextManager[Any]:
 
 
 def deal(cell: Cell) -> Parties:
-    """Deal the rows of a cell to its parties. Only the parties of the last cell are cached."""
+    """Deal the rows of a data set to the parties of a fit (cell). Only the parties of the last fit are cached."""
     return _parties(*_rows_of(cell))
 
 

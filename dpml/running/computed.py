@@ -1,4 +1,4 @@
-"""Compute blocks of an experiment by functions, for analytic curves and tables that need no fits.
+"""Compute the rows of an experiment by functions, for analytic curves and tables that need no fits.
 
 A block of an experiment's `grid` names the function and its arguments:
 
@@ -33,7 +33,7 @@ _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0,
 
 @dataclass(frozen=True)
 class Computed:
-    """A block whose rows the function `target` (a dotted path) computes from `arguments` (plain values)."""
+    """A block of an experiment whose rows are computed by the function `target` (a dotted path) from `arguments`."""
 
     block: str
     target: str
@@ -41,7 +41,7 @@ class Computed:
 
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
-        """Return the computed block that a part of an experiment file describes."""
+        """Read a computed block, which names a function and its arguments, from a part of an experiment file."""
         arguments = {key: value for key, value in content.items() if key != "_target_"}
         check_arguments(class_of(content["_target_"], where), arguments, where)
         return cls(block, str(content["_target_"]), arguments)
@@ -57,7 +57,7 @@ class Computed:
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> "pd.DataFrame":
-        """Return the rows of the block from `store`; compute and store missing rows first."""
+        """Return the rows of the function from `store`, or compute and store the rows first."""
         import pandas as pd  # slow to load, and not needed by guarantees
 
         record = self.kept(store)
@@ -69,7 +69,7 @@ class Computed:
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
 
     def computed(self) -> Record:
-        """Compute the rows of the block, and return a record for the store."""
+        """Compute the rows by the function, and return a record for the store."""
         start = time.thread_time()
         with limit_blas():
             rows = class_of(self.target, self.block)(**self.arguments)
@@ -77,7 +77,7 @@ class Computed:
         return Record(text, seconds=time.thread_time() - start, code=self.code)
 
     def kept(self, store: Store) -> Record | None:
-        """Return the stored record of the block if the present code has computed it, otherwise None."""
+        """Return the stored record of the rows if the present code has computed them, otherwise None."""
         return store.glance(self.key, self.code)
 
 
@@ -91,7 +91,7 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], wher
 
 
 def complete(table: "pd.DataFrame", block: str) -> "pd.DataFrame":
-    """Add all columns of the rows of cells to the rows of a function. Other columns of the function come last."""
+    """Add missing standard columns of results to the table that a function returned; put columns of its own last."""
     import pandas as pd
 
     if not {"metric", "value"} <= set(table.columns) or not pd.api.types.is_numeric_dtype(table["value"]):

@@ -1,4 +1,4 @@
-"""Expand settings to cells: cross the lists, build equal objects once, and split many draws into several cells."""
+"""Expand lists of settings to fits (cells), one per combination of values; split many draws into several fits."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """One combination of a block's settings with its cell, or with the `reason` why it has no cell, and its status.
+    """One combination of settings with its fit (cell), or the `reason` why there is no fit, and its status.
 
     Points with the same `key` have the same numbers.
     """
@@ -52,17 +52,17 @@ class Point:
 
     @property
     def finished(self) -> bool:
-        """Return whether the point has numbers in the store."""
+        """Return whether numbers for this combination of settings are in the store."""
         return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
 
     def skip(self, reason: str) -> None:
-        """Mark the point as skipped for the given reason."""
+        """Mark this combination of settings as skipped for the given reason."""
         self.status, self.reason = "skipped", reason
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand blocks to points. `config` has the settings that blocks do not set; `chosen` names its options."""
+    """Expand lists of settings to combinations. `config` has all other settings, and `chosen` names its options."""
 
     config: Mapping[str, Any]
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +76,7 @@ class Expansion:
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
-        """Return a point for every combination of settings in every block of an experiment, in the file's order.
+        """Return every combination of the settings in every block of an experiment, in the order of its file.
 
         With `check`, points whose noise cannot be calibrated are skipped.
         """
@@ -102,7 +102,7 @@ class Expansion:
         return points
 
     def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
-        """Return the cell of one combination of settings, or several cells if there are many noise draws."""
+        """Return the fit (cell) of one combination of settings, or several cells if there are many noise draws."""
         config = {**self.config, **{key: settings[key] for key in SETTINGS if key in settings and key not in GROUPS}}
         for group in (*GROUPS, "adversary"):
             name = settings.get(group) if group in GROUPS else None
@@ -137,7 +137,7 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _check(self, cell: Cell) -> None:
-        """Raise UserError if a cell's noise cannot be calibrated. The seed matters only if it draws the sizes."""
+        """Raise UserError if the noise of a fit cannot be calibrated. The seed matters only if it draws party sizes."""
         seed = cell.seed if cell.partition.drawn else None
         kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
         self._once("check", kind, cell.check)

@@ -1,4 +1,4 @@
-"""Plan experiments: look up which cells are finished, skipped or waiting, and collect the finished results."""
+"""Plan experiments: find out which fits (cells) are finished, skipped or waiting, and collect finished results."""
 
 import json
 from collections import Counter, defaultdict
@@ -23,7 +23,7 @@ from dpml.running.store import Store, digest
 
 @dataclass(frozen=True)
 class Options:
-    """The keys under `run`, which say how cells are computed. None of them changes a number."""
+    """The keys under `run`, which say how fits are computed. None of them changes a number."""
 
     dry: bool = False
     force: str | Sequence[str] | None = None
@@ -32,7 +32,7 @@ class Options:
 
     @property
     def forced(self) -> list[str]:
-        """Return the algorithms whose cells are computed again although results are stored."""
+        """Return the algorithms whose fits are computed again although results are stored."""
         return [self.force] if isinstance(self.force, str) else list(self.force or ())
 
 
@@ -59,7 +59,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work that an experiment needs: one point for every combination of its settings.
+    """The work that an experiment needs: a list of all combinations of its settings, with their status.
 
     `reference` has the CPU seconds of a cell by block, estimated from another machine's.
     """
@@ -71,11 +71,11 @@ class Plan:
 
     @property
     def cells(self) -> list[Point]:
-        """Return one point for each key, because points with equal keys have equal numbers."""
+        """Return one combination of settings per key, because combinations with equal keys have equal numbers."""
         return list({point.key: point for point in self.points}.values())
 
     def left_out(self) -> list[str]:
-        """Return why some settings have no numbers: the reasons of skipped cells and of refused budgets."""
+        """Return why some settings have no numbers: the reasons of skipped fits and of refused budgets."""
         sentences = [point.reason for point in self.cells if point.status == "skipped"]
         for point in self.cells:
             if point.finished and point.record and point.cell:
@@ -94,7 +94,7 @@ class Plan:
         return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
 
     def seconds(self) -> dict[str, float]:
-        """Return the CPU seconds that each block took: the sum of its finished cells, or the time of its function."""
+        """Return the CPU seconds that each block of an experiment took, summed over its fits."""
         spent: defaultdict[str, float] = defaultdict(float)
         for point in {(point.block, point.key): point for point in self.points}.values():
             spent[point.block] += point.record.seconds if point.record else 0.0
@@ -104,7 +104,7 @@ class Plan:
         return {block: float(f"{seconds:.3g}") for block, seconds in spent.items()}
 
     def results(self) -> Results:
-        """Return the results of finished cells and of computed blocks as tables.
+        """Return the results of finished fits and of computed blocks as tables.
 
         The rows of computed blocks come last. A combination of settings that occurs twice in a block appears once.
         """
@@ -132,7 +132,7 @@ class Plan:
 
 
 def _reason(point: Point) -> str:
-    """Return why a cell has no numbers, without the path of this machine's data folder."""
+    """Return why a fit (cell) has no numbers, without the path of this machine's data folder."""
     reason = point.reason
     for root in point.cell.files.roots if point.cell else ():
         reason = reason.replace(str(root), "data_dir")
@@ -145,7 +145,7 @@ def _reason(point: Point) -> str:
 def make_plans(
     asked: Iterable[tuple[Experiment, Sequence[Point], Mapping[str, float]]], store: Store, options: Options
 ) -> list[Plan]:
-    """Find out which cells of experiments are finished, which cannot be computed, and which are waiting.
+    """Find out which fits (cells) of experiments are finished, which cannot be computed, and which are waiting.
 
     `asked` has experiments, each with its points and the expected CPU seconds of a cell by block.
     """
@@ -171,7 +171,6 @@ def make_plans(
 
 
 def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Sequence[str]) -> None:
-    """Set the key, the status and the record of a point."""
     if point.reason:
         point.skip(point.reason)
         return
@@ -192,7 +191,7 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """Group the points of plans by the key of their cell, in the order of computation."""
+    """Group the combinations of settings in plans by the key of their fit (cell), in the order of computation."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:
@@ -202,7 +201,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of waiting cells from similar finished cells or `Plan.reference`; None if unknown."""
+    """Estimate the CPU seconds of waiting fits from similar finished fits or `Plan.reference`; None if unknown."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:
@@ -229,7 +228,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return a CSV table of plans, with a line for each point and each computed block."""
+    """Return a CSV table of plans, with a line for each combination of settings and each function of a block."""
     settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
     lines: list[dict[str, Any]] = []
     for plan in plans:

@@ -1,4 +1,4 @@
-"""Turn the results of cells into two tables: one of measured values, and one of privacy guarantees.
+"""Turn the results of fits (cells) into two tables: one of measured values, and one of privacy guarantees.
 
 A *view* is what an observer sees; a *basis* says whether an eps is claimed or proven. See docs/howto/commands.md.
 """
@@ -28,12 +28,12 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned
 
 
 def own_columns(rows: "pd.DataFrame") -> list[str]:
-    """Return the columns that not all tables have: settings of options, and further columns of computed blocks."""
+    """Return the columns that not every table has, such as algo.lam, and columns that only a function returned."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
 class Part(NamedTuple):
-    """The lines of a cell in both tables. A row has one of `budgets` and one entry of each array in `rows`."""
+    """The lines of a fit (cell) in both tables. A row has one of `budgets` and one entry of each array in `rows`."""
 
     budgets: list[dict[str, Any]]
     rows: dict[str, Array]
@@ -42,7 +42,7 @@ class Part(NamedTuple):
 
 
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
-    """Return the lines that one cell adds to the tables of values and of guarantees.
+    """Return the lines that one fit (cell) adds to the tables of values and of guarantees.
 
     Both tables get a column for each of the `settings`, such as ``algo.lam``, and for each hyper-parameter in the
     algorithm's `ruled`, whose value was set by a rule.
@@ -93,7 +93,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 
 def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """Return the rows and the guarantees of cells as two tables, whose first column is the name of the block."""
+    """Return the rows and the guarantees of fits as two tables, whose first column is the name of the block."""
     import pandas as pd  # slow to load, and not needed by guarantees
 
     def table(lines: Iterable[dict[str, Any]]) -> pd.DataFrame:  # a missing value does not turn integers into floats
@@ -116,7 +116,7 @@ def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> flo
 
 
 def setting(cell: Cell, key: str) -> Any:
-    """Return the value of a key such as ``algo.lam`` or ``adversary.colluders`` in a cell; None if it has no value."""
+    """Return the value of a key such as ``algo.lam`` or ``adversary.colluders`` in a fit (cell), or None."""
     group, _, name = key.partition(".")
     groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
     configured = groups[group]

@@ -1,4 +1,4 @@
-"""Read the file of an experiment, which has blocks of settings that expand to cells, and panels of a figure."""
+"""Read the file of an experiment, which has blocks of settings to compute, and panels of a figure to draw."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +15,7 @@ SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: y against x for the rows of one block that match `where`, with a curve per algorithm.
+    """One panel of a figure: y against x, with a curve per algorithm, for the rows of one block that match `where`.
 
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., a setting of the block written as on
     the command line (``partition.u``), or a column of a computed block. x can also be ``inverse_eps``, which is 1/eps,
@@ -140,10 +140,10 @@ class Experiment:
 
 
 def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
-    """Return whether a function computes the rows of a block."""
+    """Return whether a function computes the rows of a block of an experiment."""
     return isinstance(block, Mapping) and "_target_" in block
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a block, each a mapping of settings whose lists are combined in all ways."""
+    """Return the parts of a block of an experiment; in each part, all combinations of the lists are computed."""
     return [block] if isinstance(block, Mapping) else block

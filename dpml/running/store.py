@@ -1,4 +1,4 @@
-"""Store the results of each cell in a file, whose name is made from the settings, the data and the code.
+"""Store the results of each fit (cell) in a file, whose name is made from the settings, the data and the code.
 
 Numbers of several versions of the code are kept side by side, and only those of the present code are read. A file is
 written under a temporary name and then renamed, so nobody reads a half-written file. It begins with the checksum of the
@@ -21,7 +21,7 @@ from dpml.running.environment import made_with
 
 @dataclass(frozen=True)
 class Record:
-    """The numbers of a cell or a computed block, or the reason why it has no numbers.
+    """The stored numbers of a fit (cell) or of a function, or the reason why there are no numbers.
 
     Attributes:
         numbers: the measurements as text, or the rows of a block; empty in the result of `Store.glance`.
@@ -42,7 +42,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The stored results: ROOT/KEY-CODE.json for each finished cell or block, and KEY.txt for each failed cell."""
+    """The stored results: ROOT/KEY-CODE.json for each finished fit (cell), and KEY.txt for each failed fit."""
 
     root: Path
 
@@ -71,14 +71,14 @@ class Store:
         self.log(key).unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
-        """Store the full log of a failed cell, and return its path; the next command tries the cell again."""
+        """Store the full log of a failed fit, and return the path of the log; the next command tries the fit again."""
         path = self.log(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, log)
         return path
 
     def log(self, key: str) -> Path:
-        """Return the path of a cell's log, which exists if its last attempt failed."""
+        """Return the path of the log of a fit (cell), which exists if the last attempt failed."""
         return self.root / key[:2] / f"{key}.txt"
 
     def _content(self, key: str, code: str) -> str | None:
