@@ -52,7 +52,12 @@ def main() -> None:
 
 
 def _main() -> None:
-    arguments, words = _parser().parse_known_args(sys.argv[1:])
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    parser.add_argument("--pack", type=Path, action="append", default=[])
+    parser.add_argument("--help", "-h", action="store_true")
+    arguments, words = parser.parse_known_args(sys.argv[1:])
     packs.add(arguments.pack)
     refuse_dashed_keys(words, words)
     settings = Settings(words, config_dir=arguments.config_dir)
@@ -66,15 +71,6 @@ def _main() -> None:
         status, _ = _carry_out(settings.swept() if arguments.multirun else settings, arguments.multirun, command)
         if status:
             sys.exit(status)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    parser.add_argument("--pack", type=Path, action="append", default=[])
-    parser.add_argument("--help", "-h", action="store_true")
-    return parser
 
 
 def _help(settings: Settings) -> str:

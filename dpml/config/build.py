@@ -135,16 +135,11 @@ def completed(option: DictConfig) -> DictConfig:
 def _defaults(target: Any) -> dict[str, Any]:
     defaults = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
-    return {name: value for name, value in values.items() if name not in _TOP_LEVEL and _is_plain(value)}
+    plain = bool | int | float | str | list | None
+    return {name: value for name, value in values.items() if name not in _TOP_LEVEL and isinstance(value, plain)}
 
 
 _TOP_LEVEL = ("loss", "calibration")  # parameters of algorithms that are keys at the top of a configuration
-
-
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | float | str)
 
 
 def class_of(path: Any, key: str) -> Any:

@@ -120,7 +120,9 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Compose
     for word in chosen:
         if word.key_or_group in GROUPS:
             check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
-    config = _composed(tuple(str(word.input_line) for word in chosen), config_dir)
+    inputs, added = tuple(str(word.input_line) for word in chosen), _added(config_dir)
+    # only dpml's own files are cached: files of packs and users can change between two calls
+    config: DictConfig = _by_hydra([search_path(added), *inputs]) if added else pickle.loads(_kept(inputs))
     # set the class of an option before its keys
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
         key = word.key_or_group
@@ -138,13 +140,6 @@ def _is_choice(word: Override, config_dir: Path | None) -> bool:
     if word.is_delete() or "." in key:
         return False
     return key in GROUPS or "/" in key or word.package is not None or (word.is_add() and bool(options(key, config_dir)))
-
-
-def _composed(words: tuple[str, ...], config_dir: Path | None) -> DictConfig:
-    added = _added(config_dir)
-    # only dpml's own files are cached: files of packs and users can change between two calls
-    config: DictConfig = _by_hydra([search_path(added), *words]) if added else pickle.loads(_kept(words))
-    return config
 
 
 @lru_cache(maxsize=64)
@@ -219,15 +214,12 @@ def _holder(config: DictConfig, key: str) -> DictConfig:
 
 
 def _unknown(node: Any, key: str, name: str, parent: str) -> str:
-    if parent == "dataset" and _is_csv_option(name):
-        return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
+    if parent == "dataset":
+        from dpml.data.sets.csv import CSV  # loads pandas
+
+        if name in {each.name for each in fields(CSV)}:
+            return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
     if not parent:
         return f"unknown key {key!r}: {nearest(key, KEYS)}"
     names = [str(each) for each in node if each != "_target_"] if isinstance(node, DictConfig) else []
     return f"unknown key {key!r}: {nearest(name, names, f'{parent}.')}"
-
-
-def _is_csv_option(name: str) -> bool:
-    from dpml.data.sets.csv import CSV  # imported here because it loads pandas
-
-    return name in {each.name for each in fields(CSV)}

@@ -141,7 +141,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
         algorithm = cell.algorithm
         parties = deal(cell)
         guarantees, refused = _calibrated(algorithm, cell.budgets, parties.problem)
-        mechanism = _prepared(cell, parties)
+        mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
         failed: dict[int, str] = {}
         if release is None:
             release, failed = _released(cell, mechanism, {number: cell.budgets[number] for number in guarantees})
@@ -192,10 +192,6 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
     return Release(np.concatenate(weights) if weights else None, metrics), failed
 
 
-def _prepared(cell: Cell, parties: Parties) -> Mechanism:
-    return cell.algorithm.prepare(parties, generator(cell.seed, "start"))
-
-
 def _noise(cell: Cell) -> Generator:
     further = (str(cell.first),) if cell.first else ()
     return generator(cell.seed, "noise", cell.algorithm.name, cell.algorithm.variant, *further)
@@ -212,7 +208,7 @@ def released_in_step(cells: Sequence[Cell]) -> list[Release]:
     for cell in cells:
         parties = deal(cell)
         guarantees, _ = _calibrated(cell.algorithm, cell.budgets, parties.problem)
-        mechanism = _prepared(cell, parties)
+        mechanism = cell.algorithm.prepare(parties, generator(cell.seed, "start"))
         assert isinstance(mechanism, Prepared)
         budgets = [cell.budgets[number] for number in guarantees]
         carriers.append(Carrier(mechanism, budgets, _noise(cell), cell.draws, None))

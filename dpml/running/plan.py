@@ -30,11 +30,6 @@ class Options:
     workers: Annotated[int, at_least(1)] = 1
     address: str | None = None
 
-    @property
-    def forced(self) -> list[str]:
-        """Return the algorithms whose fits are computed again although results are stored."""
-        return [self.force] if isinstance(self.force, str) else list(self.force or ())
-
 
 @dataclass(frozen=True)
 class Results:
@@ -151,6 +146,7 @@ def make_plans(
     """
     plans = [Plan(experiment, points, store, reference) for experiment, points, reference in asked]
     checksum_of, code_of = cache(_checksum), cache(partial(code.digest, code.NUMBERS))
+    forced = [options.force] if isinstance(options.force, str) else options.force or ()
     modules: dict[Any, frozenset[str]] = {}
     for plan in plans:
         for point in plan.points:
@@ -159,12 +155,12 @@ def make_plans(
                 if parts not in modules:
                     modules[parts] = code.named(cell)
                 point.checksum, point.reason = checksum_of(cell.dataset, cell.files)  # type: ignore[arg-type]
-                _look_up(point, cell, store, code_of(modules[parts]), options.forced)
+                _look_up(point, cell, store, code_of(modules[parts]), forced)
             if not point.key:
                 settings = {key: str(value) for key, value in point.settings.items()}
                 point.key = digest([plan.experiment.label, point.block, settings])
     names = {point.cell.algorithm.name for plan in plans for point in plan.points if point.cell}
-    for name in options.forced:
+    for name in forced:
         if name not in (*names, "all"):
             raise UserError(f"run.force={name}: this command runs no such algorithm: {nearest(name, [*names, 'all'])}")
     return plans
