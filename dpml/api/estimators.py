@@ -24,7 +24,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.quadratic.regression import Regression
-from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, owners, thinned
+from dpml.api.rows import Bounds, checked_weights, class_weights, into_ball, owners, ranges_of, thinned
 from dpml.api.settings import plain
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget
@@ -189,12 +189,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         offsets = np.concatenate([[0], np.cumsum(np.bincount(numbers))])
         adversary.count(len(offsets) - 1)  # raises an error if no party is left to be protected
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
-
-    def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """Return the ends (p,) of the public ranges `given`, or without public ranges the ends of the values (n, p)."""
-        if given is None:
-            return values.min(axis=0), values.max(axis=0)
-        return checked_ranges(given, key, values.shape[1])
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
         """Map rows (n, p) into the unit ball and return their scores: (n,), or (n, K) with K > 2 classes."""
@@ -372,7 +366,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
                 f"Only binary classification is supported by algo={self.algo}. The type of the target is "
                 f"{type_of_target(labels)}."
             )
-        bounds = self._ranges(self.bounds, "bounds", rows)
+        bounds = ranges_of(self.bounds, "bounds", rows)
         task: Task = "binary" if K == 2 else "multiclass"
         targets = (2 * codes - 1 if K == 2 else codes).astype(float)
         weights += class_weights(self.class_weight, classes, codes)
@@ -441,8 +435,8 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weights = checked_weights(sample_weight, rows)
         target = np.asarray(y, dtype=float)[:, None]
-        bounds = self._ranges(self.bounds, "bounds", rows)
-        low, high = self._ranges(self.y_bounds, "y_bounds", target)
+        bounds = ranges_of(self.bounds, "bounds", rows)
+        low, high = ranges_of(self.y_bounds, "y_bounds", target)
         scaled = np.clip(to_both_sides(low, high)(np.clip(target, low, high))[:, 0], -1, 1)
         self._keep(self._released(rows, scaled, "regression", bounds, party, weights)[None])
         self.bounds_, self.y_bounds_ = bounds, (float(low[0]), float(high[0]))

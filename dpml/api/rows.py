@@ -28,8 +28,11 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = 
     return X / (np.sqrt(X.shape[1]) * (1 + 1e-12)) if linear else shrink(X, always=True)
 
 
-def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
-    """Return the low and high ends, each (width,), of the public ranges `given`; raise UserError for invalid ranges."""
+def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
+    """Return the low and high ends (p,) of the public ranges `given`; without them, those of the values (n, p)."""
+    if given is None:
+        return values.min(axis=0), values.max(axis=0)
+    width = values.shape[1]
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)).copy() for end in given)
     except (TypeError, ValueError):

@@ -135,8 +135,8 @@ def completed(option: DictConfig) -> DictConfig:
 def _defaults(target: Any) -> dict[str, Any]:
     defaults = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
-    plain = bool | int | float | str | list | None
-    return {name: value for name, value in values.items() if name not in _TOP_LEVEL and isinstance(value, plain)}
+    plain = {name: value for name, value in values.items() if isinstance(value, bool | int | float | str | list | None)}
+    return {name: value for name, value in plain.items() if name not in _TOP_LEVEL}
 
 
 _TOP_LEVEL = ("loss", "calibration")  # parameters of algorithms that are keys at the top of a configuration
