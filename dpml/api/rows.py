@@ -36,7 +36,7 @@ def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Arr
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)).copy() for end in given)
     except (TypeError, ValueError):
-        raise UserError(f"{key} must be a pair (low, high), each one number or {width} of them.") from None
+        raise UserError(f"{key} must be a pair (low, high), each one number or a list of {width} numbers.") from None
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):

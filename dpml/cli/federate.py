@@ -42,7 +42,7 @@ def run_card(arguments: Namespace) -> None:
 
 
 def run_plan(arguments: Namespace) -> None:
-    """Combine the cards of all parties into the plan of a release."""
+    """Combine the cards (rows and public keys) of all parties into the plan of a release."""
     check_writable(arguments.output)
     plan = _agreed(arguments, [read_card(path) for path in arguments.cards])
     write_atomically(arguments.output, plan.text)

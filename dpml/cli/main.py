@@ -350,7 +350,7 @@ def _main() -> None:
 
 
 def run_completion(arguments: argparse.Namespace) -> None:
-    """Print a shell script that completes commands, options and settings."""
+    """Print a script with which a shell completes commands, options and settings."""
     import shtab
 
     from dpml.config.build import GROUPS, KEYS
