@@ -121,7 +121,7 @@ def run_check(arguments: Namespace) -> None:
             print(f"{name}: {raw.name}: {verdict}")
     if wrong:
         raise UserError(
-            f"{wrong} of the files do not have the expected content: move them away, then run dpml data get."
+            f"{wrong} of the files do not have the expected content: move these files away, then run dpml data get."
         )
 
 

@@ -22,7 +22,7 @@ def run_describe(arguments: Namespace) -> None:
     """Print the columns of a file, report values outside of --bounds, and write a draft of bounds to --bounds-out."""
     target = arguments.bounds_out
     if target is not None and arguments.label is None:
-        raise UserError("--bounds-out also writes the classes or the range of the column to predict: add --label COLUMN.")
+        raise UserError("--bounds-out also writes the classes or the range of the label: add --label COLUMN.")
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     description = describe(CSV(str(arguments.file), **own_options(arguments)))
