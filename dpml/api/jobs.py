@@ -23,7 +23,7 @@ from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.running.environment import environment, matrix_rate
 from dpml.running.expansion import Expansion, Point
-from dpml.running.plan import Options, Plan, Results, listing, make_plans
+from dpml.running.plan import Options, Plan, Results, listing, look_up
 from dpml.running.runner import announce, carry_out
 from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
@@ -80,8 +80,8 @@ def ask(settings: Settings) -> Asked:
     run_options = made(Options, plain["run"], "run")
     token = cache.WRITES.set(not run_options.dry)
     try:
-        asked = _published(found, settings, expansion, overrides) if found else [_run(expansion, overrides)]
-        plans = make_plans(asked, Store(Path(plain["results_dir"]) / ".cells"), run_options)
+        plans = _published(found, settings, expansion, overrides) if found else [_run(expansion, overrides)]
+        look_up(plans, run_options)
     finally:
         cache.WRITES.reset(token)
     return Asked(config, plain, plans, run_options)
@@ -114,13 +114,17 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
 # ---- runs and sweeps
 
 
-def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> tuple[Experiment, list[Point], Mapping[str, float]]:
-    """Return a run or a sweep as an experiment with one block of settings, and all combinations of the settings."""
+def _store(expansion: Expansion) -> Store:
+    return Store(Path(expansion.config["results_dir"]) / ".cells")
+
+
+def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> Plan:
+    """Plan a run or a sweep, which is an experiment with one block of settings."""
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
     experiment = Experiment(_RUN, "", "", block, {"all": {}})
-    return experiment, expansion.points(experiment, {}, check=True), {}
+    return Plan(experiment, expansion.points(experiment, {}, check=True), _store(expansion))
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
@@ -212,8 +216,8 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
-) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
-    """Apply the changes of a command to experiments; return each with its combinations of settings and their cost."""
+) -> list[Plan]:
+    """Apply the changes of a command to experiments, and plan the experiments."""
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
@@ -221,7 +225,7 @@ def _published(
     words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE and not is_private(word)]
     words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
     settable = [word for word in words if parsed(word).key_or_group in overrides]
-    asked: list[tuple[Experiment, list[Point], Mapping[str, float]]] = []
+    plans: list[Plan] = []
     any_change = not settable
     for experiment in found:
         experiment = only_block(experiment, expansion.config["block"])
@@ -238,10 +242,11 @@ def _published(
             experiment = as_published(experiment, points, usual)
         command = shlex.join(["dpml-run", f"{PACKAGE}={experiment.name}", *words])
         experiment = replace(experiment, changes=changes, command=command)
-        asked.append((experiment, points, _reference(experiment, points, expansion.config)))
+        reference = _reference(experiment, points, expansion.config)
+        plans.append(Plan(experiment, points, _store(expansion), reference))
     if not any_change:
         raise UserError(f"{' '.join(settable)} has no effect on experiment={found[0].name}.")
-    return asked
+    return plans
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:

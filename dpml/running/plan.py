@@ -137,14 +137,8 @@ def _reason(point: Point) -> str:
 # ---- several plans
 
 
-def make_plans(
-    asked: Iterable[tuple[Experiment, Sequence[Point], Mapping[str, float]]], store: Store, options: Options
-) -> list[Plan]:
-    """Find out which fits (cells) of experiments are finished, which cannot be computed, and which are waiting.
-
-    `asked` has experiments, each with its points and the expected CPU seconds of a cell by block.
-    """
-    plans = [Plan(experiment, points, store, reference) for experiment, points, reference in asked]
+def look_up(plans: Sequence[Plan], options: Options) -> None:
+    """Find out which fits (cells) of experiments are finished, which cannot be computed, and which are waiting."""
     checksum_of, code_of = cache(_checksum), cache(partial(code.digest, code.NUMBERS))
     forced = [options.force] if isinstance(options.force, str) else options.force or ()
     modules: dict[Any, frozenset[str]] = {}
@@ -155,7 +149,7 @@ def make_plans(
                 if parts not in modules:
                     modules[parts] = code.named(cell)
                 point.checksum, point.reason = checksum_of(cell.dataset, cell.files)  # type: ignore[arg-type]
-                _look_up(point, cell, store, code_of(modules[parts]), forced)
+                _look_up(point, cell, plan.store, code_of(modules[parts]), forced)
             if not point.key:
                 settings = {key: str(value) for key, value in point.settings.items()}
                 point.key = digest([plan.experiment.label, point.block, settings])
@@ -163,7 +157,6 @@ def make_plans(
     for name in forced:
         if name not in (*names, "all"):
             raise UserError(f"run.force={name}: this command runs no such algorithm: {nearest(name, [*names, 'all'])}")
-    return plans
 
 
 def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Sequence[str]) -> None:
