@@ -117,7 +117,7 @@ def _indexed(rows: pd.DataFrame) -> pd.Series:
 
 
 def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
-    """Return the published results of other programs at one eps, by program."""
+    """Return the published results of other programs at one eps, by the names of the programs."""
     if points is None:
         return {}
     here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
@@ -148,7 +148,7 @@ def titled(ranking: Mapping[str, Any]) -> str:
 
 
 def _by_eps(cells: Iterable[tuple[str, float, str]], head: str = "", title: str = "") -> Texts:
-    """Return a table with a column per eps. `cells` are triples (name of the line, eps, text)."""
+    """Return a table with a line per name and a column per eps, from triples (name, eps, text)."""
     table = pd.DataFrame(cells, columns=[head, "eps", "cell"])
     wide = table.pivot(index=head, columns="eps", values="cell").reindex(table[head].unique())
     return texts(wide.rename(columns="ε = {:g}".format).reset_index(), title)
