@@ -63,7 +63,7 @@ def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) ->
 
 
 def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> list[Group]:
-    """Check that the value of `algorithm` exceeds the value of `other` at every x where the latter value is positive.
+    """Check that the value of `algorithm` exceeds the value of `other` at every x where `other` has a positive value.
 
     Args:
         blocks: blocks with one computed value for every x.

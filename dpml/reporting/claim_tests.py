@@ -270,8 +270,8 @@ def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group
 def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -> list[Group]:
     """Check that a test holds on all data sets on which some algorithm is more accurate than the constant classifier.
 
-    Each data set has its own block. A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
-    classifier. The claim is judged only if more than half of the data sets count.
+    Each data set has its own block. A data set does not count if it was not computed, or if no compared algorithm is
+    more accurate than the constant classifier. The claim is judged only if more than half of the data sets count.
 
     Args:
         blocks: the block of each data set.

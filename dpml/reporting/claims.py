@@ -120,7 +120,7 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict in an entry of a manifest. A missing text becomes empty."""
+        """Read a verdict from its entry in a manifest. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
@@ -155,19 +155,19 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return evidence with the same rows and another interpretation, or with changed fields of the interpretation."""
+        """Return evidence with the same rows and another interpretation, or with some fields of it changed."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
 
     def kept(self, key: Hashable, made: Callable[[], K]) -> K:
-        """Return the object that `made` computes from the rows. Such objects are cached by `key`, for all claims."""
+        """Return the object that `made` computes from the rows. The object is cached by `key`, for all claims."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return evidence with the rows that have `value` in `column`. Raise NotComputedError if no row has this value."""
+        """Return evidence with the rows that have `value` in `column`. Raise NotComputedError if there are none."""
         if column not in self.rows or not (self.rows[column] == value).any():
             raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))

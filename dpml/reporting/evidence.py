@@ -122,7 +122,7 @@ def judge(
 def _of_points(
     points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], axes: Mapping[str, str], rows: pd.DataFrame
 ) -> Evidence | None:
-    """Return the paper's published points as evidence, with our baselines; None if the paper has no points.
+    """Return the paper's published points as evidence, with the baselines of our rows; None if there are no points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """

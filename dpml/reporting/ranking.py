@@ -29,7 +29,7 @@ Competing = Mapping[str, tuple[pd.DataFrame, int | None]]
 
 
 def rankings(results: Results) -> list[dict[str, Any]]:
-    """Return a ranking for every panel over eps that shows a metric in the experiment's `rank_by`."""
+    """Return a ranking for every panel with eps on the x axis and with one of the experiment's `rank_by` metrics."""
     ranked = results.experiment.rank_by
     panels = [one for one in results.experiment.panels if one.x == "eps" and one.y.rpartition(".")[2] in ranked]
     found = [(panel, shown(results.rows, panel)) for panel in panels]
@@ -181,7 +181,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is the best at one eps, or not significantly worse, on most panels; empty if none is.
+    """Return the algorithm that is the best, or not significantly worse, at one eps on the most panels; else empty.
 
     Panels on which the best algorithm is not above the constant baseline do not count.
     """

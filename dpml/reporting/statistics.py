@@ -205,7 +205,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """Return the mean over the draws of every seed that has a value."""
+    """Return for every seed that has a value the mean over its draws."""
     seeds, means = means_of_seeds(runs)
     return pd.Series(means, pd.Index(seeds, name="seed"))
 
