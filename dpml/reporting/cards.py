@@ -141,7 +141,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that an entry of a card describes. A list of tests becomes the test that all of them hold."""
+        """Return the test that an entry of a card describes. A list becomes one test, that all of its tests hold."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]

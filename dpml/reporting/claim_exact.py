@@ -17,7 +17,7 @@ Where = Mapping[str, Any]
 
 
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
-    """Return the rows of a metric that have the values `where`. Raise NotComputedError if no row has the values."""
+    """Return the rows of a metric that have the values in `where`; raise NotComputedError if no row has them."""
     rows, place = evidence.rows[evidence.rows["metric"] == metric], f"{metric} at "
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]

@@ -105,7 +105,7 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, with the comparisons behind the decision. Manifests store and pages show verdicts."""
+    """The decision on a claim, with the comparisons behind the decision. Manifests store verdicts, and pages show verdicts."""
 
     id: str
     text: str
@@ -167,7 +167,7 @@ class Evidence:
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return evidence with the rows that have `value` in `column`. Raise NotComputedError if there are none."""
+        """Return evidence with the rows that have `value` in `column`; raise NotComputedError if no row has it."""
         if column not in self.rows or not (self.rows[column] == value).any():
             raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
