@@ -105,7 +105,7 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, with the comparisons behind the decision. Manifests store verdicts, and pages show verdicts."""
+    """The decision on a claim, with the comparisons behind the decision. Manifests store verdicts for the pages."""
 
     id: str
     text: str

@@ -40,7 +40,7 @@ RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 @dataclass(frozen=True)
 class MetricScale:
-    """The scale on which a metric is compared, with the limits of a relevant effect and of an effect that counts as equal.
+    """The scale on which a metric is compared, with the limits of relevant effects and of effects that count as equal.
 
     On a logarithmic scale, sizes below `zero` count as zero.
     """
