@@ -37,7 +37,7 @@ def check(session: Session, kind: Kind, party: int, body: bytes, signature: byte
 
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
     """Return the parties whose signatures under this list of survivors are in the message SIGNATURES."""
-    entries = messages.unpack_signatures(signatures)
+    _, entries = messages.unpack_entries(Kind.SIGNATURES, signatures)
     present = messages.unpack_survivors(survivors, session.parties)
     ids = frozenset(party for party, _ in entries)
     if len(ids) < len(entries):

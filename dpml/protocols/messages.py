@@ -9,7 +9,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,10 +55,7 @@ class Kind(IntEnum):
 FROM_PARTIES = frozenset({Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.CONSISTENCY, Kind.UNMASK})
 """The kinds of message that carry a signature."""
 
-Key = tuple[int, bytes, bytes, bytes]
-Sealed = tuple[int, bytes]
 Share = tuple[int, bytes]
-Signature = tuple[int, bytes]
 
 
 class Message(NamedTuple):
@@ -112,57 +109,38 @@ def _checksum(content: bytes) -> bytes:
 # ---- bodies
 
 
-_KEY = struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s{SIGNATURE_BYTES}s")
-_SEALED = struct.Struct(f"<I{SEALED_BYTES}s")
-_SHARE = struct.Struct(f"<I{SHARE_BYTES}s")
-_SIGNATURE = struct.Struct(f"<I{SIGNATURE_BYTES}s")
+_ENTRIES = {
+    Kind.NEIGHBOURS: struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s{SIGNATURE_BYTES}s"),  # party, both keys, signature
+    Kind.SHARES: struct.Struct(f"<I{SEALED_BYTES}s"),  # receiver, sealed shares
+    Kind.INBOX: struct.Struct(f"<I{SEALED_BYTES}s"),  # sender, sealed shares
+    Kind.SIGNATURES: struct.Struct(f"<I{SIGNATURE_BYTES}s"),  # party, signature
+    Kind.UNMASK: struct.Struct(f"<I{SHARE_BYTES}s"),  # owner of the secret, share
+}
 _COUNT = struct.Struct("<I")
 
 
-def pack_keys(sealing: bytes, masking: bytes) -> bytes:
-    """Return the body of the message KEYS."""
-    return sealing + masking
+def pack_entries(kind: Kind, entries: Iterable[tuple[Any, ...]], head: bytes = b"") -> bytes:
+    """Return the body of a message that consists of `head`, then of entries: a party's number and bytes."""
+    return head + b"".join(_ENTRIES[kind].pack(*entry) for entry in entries)
+
+
+def unpack_entries(kind: Kind, body: bytes, head: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]:
+    """Return the first `head` bytes of a message's body, and the entries after them.
+
+    The head is the path to the roster's root in NEIGHBOURS, and the commitment in SHARES.
+    """
+    form = _ENTRIES[kind]
+    if len(body) < head or (len(body) - head) % form.size:
+        raise RefusedError(
+            f"a message {kind.name} has a wrong length: {len(body)} bytes are not {head} and a multiple of {form.size}."
+        )
+    return body[:head], list(form.iter_unpack(body[head:]))
 
 
 def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
     """Return a party's two public keys from the body of KEYS."""
     _require_length(Kind.KEYS, body, 2 * KEY_BYTES)
     return body[:KEY_BYTES], body[KEY_BYTES:]
-
-
-def pack_neighbours(path: bytes, keys: Iterable[Key]) -> bytes:
-    """Return the body of the message NEIGHBOURS."""
-    return path + b"".join(_KEY.pack(*key) for key in keys)
-
-
-def unpack_neighbours(body: bytes, parties: int) -> tuple[bytes, list[Key]]:
-    """Return the path to the roster's root, and each neighbour's number, sealing key, masking key and signature."""
-    end = HASH_BYTES * depth(parties)
-    if len(body) < end:
-        raise RefusedError(f"a message NEIGHBOURS is too short for a path to the roster: {len(body)} bytes.")
-    return body[:end], list(_entries(Kind.NEIGHBOURS, _KEY, body[end:]))
-
-
-def pack_shares(commitment: bytes, sealed: Iterable[Sealed]) -> bytes:
-    """Return the body of the message SHARES."""
-    return commitment + pack_inbox(sealed)
-
-
-def unpack_shares(body: bytes) -> tuple[bytes, list[Sealed]]:
-    """Return the party's commitment, and the sealed shares with their receivers."""
-    if len(body) < KEY_BYTES:
-        raise RefusedError(f"a message SHARES is too short for a commitment: {len(body)} bytes.")
-    return body[:KEY_BYTES], list(_entries(Kind.SHARES, _SEALED, body[KEY_BYTES:]))
-
-
-def pack_inbox(sealed: Iterable[Sealed]) -> bytes:
-    """Return the body of the message INBOX."""
-    return b"".join(_SEALED.pack(*entry) for entry in sealed)
-
-
-def unpack_inbox(body: bytes) -> list[Sealed]:
-    """Return the sealed shares with their senders."""
-    return list(_entries(Kind.INBOX, _SEALED, body))
 
 
 def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_out: Iterable[int] = ()) -> bytes:
@@ -201,38 +179,18 @@ def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
     return frozenset(np.flatnonzero(bits).tolist())
 
 
-def pack_signatures(signatures: Iterable[Signature]) -> bytes:
-    """Return the body of the message SIGNATURES."""
-    return b"".join(_SIGNATURE.pack(*entry) for entry in signatures)
-
-
-def unpack_signatures(body: bytes) -> list[Signature]:
-    """Return (party, signature) for each entry in the body of SIGNATURES."""
-    return list(_entries(Kind.SIGNATURES, _SIGNATURE, body))
-
-
 def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
     """Return the body of the message UNMASK."""
-    return _COUNT.pack(len(self_masks)) + b"".join(_SHARE.pack(*entry) for entry in (*self_masks, *mask_keys))
+    return pack_entries(Kind.UNMASK, (*self_masks, *mask_keys), _COUNT.pack(len(self_masks)))
 
 
 def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
     """Return the shares of survivors' self-mask seeds and of the others' mask keys, each with its owner."""
-    if len(body) < _COUNT.size:
-        raise RefusedError(f"a message UNMASK of {len(body)} bytes has a wrong length.")
-    (count,) = _COUNT.unpack_from(body)
-    entries = list(_entries(Kind.UNMASK, _SHARE, body[_COUNT.size :]))
+    head, entries = unpack_entries(Kind.UNMASK, body, _COUNT.size)
+    (count,) = _COUNT.unpack(head)
     if count > len(entries):
         raise RefusedError(f"a message UNMASK announces {count} shares but contains {len(entries)}.")
     return entries[:count], entries[count:]
-
-
-def _entries(kind: Kind, form: struct.Struct, body: bytes) -> Iterable[tuple]:  # type: ignore[type-arg]
-    if len(body) % form.size:
-        raise RefusedError(
-            f"a message {kind.name} has a wrong length: {len(body)} is not a multiple of {form.size} bytes."
-        )
-    return form.iter_unpack(body)
 
 
 def _require_length(kind: Kind, body: bytes, length: int) -> None:

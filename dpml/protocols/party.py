@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -79,7 +80,8 @@ class Party:
         return answers[kind](body)
 
     def _share(self, body: bytes) -> bytes:
-        path, public = messages.unpack_neighbours(body, self.session.parties)
+        head = messages.HASH_BYTES * messages.depth(self.session.parties)
+        path, public = messages.unpack_entries(Kind.NEIGHBOURS, body, head)
         seals, keys = self._check_neighbours(public)
         session = self.session.run(messages.root(self.party, self._public(), path))
         seed = os.urandom(shamir.SECRET_BYTES)
@@ -97,9 +99,9 @@ class Party:
         self._neighbours = keys
         self._due = Kind.INBOX
         committed = masks.commitment(seed, self.session, self._mask_end)
-        return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
+        return self._pack(Kind.SHARES, messages.pack_entries(Kind.SHARES, sealed, committed))
 
-    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[list[End], dict[int, bytes]]:
+    def _check_neighbours(self, keys: list[tuple[Any, ...]]) -> tuple[list[End], dict[int, bytes]]:
         """Check the neighbours' signed keys; return their sealing keys, and their mask keys by party."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
@@ -108,11 +110,11 @@ class Party:
             raise RefusedError(f"party {self.party} got a public key twice, or its own.")
         for who, sealing, masking, signature in keys:
             masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
-            identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
+            identities.check(self.session, Kind.KEYS, who, sealing + masking, signature)
         return [End(who, key) for who, key, _, _ in keys], {who: key for who, _, key, _ in keys}
 
     def _masked(self, body: bytes) -> bytes:
-        inbox = messages.unpack_inbox(body)
+        _, inbox = messages.unpack_entries(Kind.INBOX, body)
         session, own = self.session, self._mask_end
         self._check_ids(Kind.INBOX, [who for who, _ in inbox], self._neighbours)
         held, left_out = dict(self._held), []
@@ -174,7 +176,7 @@ class Party:
         return vector, beside
 
     def _public(self) -> bytes:
-        return messages.pack_keys(self._seal_end.key, self._mask_end.key)
+        return self._seal_end.key + self._mask_end.key
 
     def _seats(self) -> frozenset[int]:
         """Return the parties that may be this party's neighbours, a public list that the server cannot choose."""

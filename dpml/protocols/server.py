@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from itertools import combinations, islice
-from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -11,11 +10,10 @@ from dpml.arrays import Array, Index
 from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.masks import End
-from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError, Roster
+from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError, Roster, Share
 from dpml.protocols.session import Session, Stage, seat
 
 _MOST_TRIES = 5000  # sets of shares that are tried for one secret
-_SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
 
 
 class Server:
@@ -32,7 +30,7 @@ class Server:
         self._public: set[bytes] = set()  # the public keys of all parties
         self._probe = X25519PrivateKey.generate()  # detects keys with which no key agreement is possible
         self._commitments: dict[int, bytes] = {}
-        self._inbox: dict[int, bytearray] = {}  # the sealed shares for each party, as INBOX has them
+        self._inbox: dict[int, list[tuple[int, bytes]]] = {}  # the senders and sealed shares for each party
         self._survivors = b""  # the list of survivors as bytes
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
@@ -40,7 +38,7 @@ class Server:
         self._vectors: dict[int, Ring] = {}  # kept until the survivors are known, on a complete graph
         self.liars: dict[int, str] = {}  # parties that were left out or sent wrong shares, and the reason
         self._signatures: dict[int, bytes] = {}  # signatures on the list of survivors
-        self._shares: dict[int, bytearray] = {}  # shares of one secret of each party: (holder, share), packed
+        self._shares: dict[int, dict[int, bytes]] = {}  # for each party: the shares of one of its secrets by holder
         self._answered: set[int] = set()
 
     @property
@@ -120,17 +118,19 @@ class Server:
     def _answer(self) -> tuple[Kind, Callable[[int], bytes]]:
         match self.stage:
             case Stage.KEYS:
-                public = {who: messages.pack_keys(*keys[:2]) for who, keys in self._keys.items()}
+                public = {who: keys[0] + keys[1] for who, keys in self._keys.items()}
                 self._roster = Roster(self.session.parties, public)
                 self.session = self.session.run(self._roster.root)
                 return Kind.NEIGHBOURS, self._neighbours_of
             case Stage.SHARES:
-                return Kind.INBOX, self._inbox_of
+                return Kind.INBOX, lambda who: messages.pack_entries(Kind.INBOX, sorted(self._inbox.get(who, [])))
             case Stage.MASKED:
                 self._inbox.clear()
                 self._survivors = messages.pack_survivors(self._beside, self.session.parties)
                 return Kind.SURVIVORS, lambda _: self._survivors
-        signed = messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
+        signed = messages.pack_entries(
+            Kind.SIGNATURES, sorted(self._signatures.items())[: self.session.topology.quorum]
+        )
         return Kind.SIGNATURES, lambda _: signed  # a party requires `quorum` signatures
 
     # Incoming messages.
@@ -147,16 +147,15 @@ class Server:
 
     def _take_shares(self, content: Message) -> None:
         sender = content.party
-        commitment, sealed = messages.unpack_shares(content.body)
+        commitment, sealed = messages.unpack_entries(Kind.SHARES, content.body, messages.KEY_BYTES)
         wanted = [who for who in self._seats[sender] if who in self._keys]
         if sorted(who for who, _ in sealed) != wanted:
             raise RefusedError(
                 f"party {sender} must send one share to each of its {len(wanted)} neighbours, no others."
             )
         self._commitments[sender] = commitment
-        head = sender.to_bytes(4, "little")
         for who, text in sealed:
-            self._inbox.setdefault(who, bytearray()).extend(head + text)
+            self._inbox.setdefault(who, []).append((sender, text))
 
     def _take_masked(self, content: Message) -> None:
         session = self.session
@@ -216,18 +215,14 @@ class Server:
         elements = np.frombuffer(b"".join(share for _, share in (*self_masks, *mask_keys)), "<u4")
         if elements.max() >= shamir.PRIME:
             raise RefusedError(f"a share from party {sender} is out of range: not an element of the field.")
-        holder = sender.to_bytes(4, "little")
         for who, share in (*self_masks, *mask_keys):
-            self._shares.setdefault(who, bytearray()).extend(holder + share)
+            self._shares.setdefault(who, {})[sender] = share
 
     # Outgoing messages.
 
     def _neighbours_of(self, party: int) -> bytes:
         keys = ((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
-        return messages.pack_neighbours(self._roster.path(party), keys)
-
-    def _inbox_of(self, party: int) -> bytes:
-        return messages.pack_inbox(sorted(messages.unpack_inbox(bytes(self._inbox.get(party, b"")))))
+        return messages.pack_entries(Kind.NEIGHBOURS, keys, self._roster.path(party))
 
     # The last stage.
 
@@ -266,16 +261,15 @@ class Server:
 
         Shares of holders who have not lied are tried first. The holders of wrong shares are recorded in `liars`.
         """
-        shares, threshold = np.frombuffer(self._shares.get(party, b""), _SHARE), self.session.topology.threshold
+        shares = sorted(self._shares.get(party, {}).items(), key=lambda item: (item[0] in self.liars, item[0]))
+        threshold = self.session.topology.threshold
         if len(shares) < threshold:
             raise ProtocolError(
                 f"only {len(shares)} shares of party {party}'s secret are left, fewer than the threshold {threshold}: "
                 f"no sum."
             )
-        shares = np.sort(shares, order="holder")
-        shares = shares[np.argsort([holder in self.liars for holder in shares["holder"]], kind="stable")]
         for chosen in islice(_subsets(len(shares), threshold), _MOST_TRIES):
-            secret = _secret(shares[list(chosen)])
+            secret = _secret([shares[place] for place in chosen])
             if secret is not None and fits(secret):
                 self._name_liars(party, shares, chosen, secret)
                 return secret
@@ -284,10 +278,10 @@ class Server:
             f"more than {len(shares) - threshold} holders returned wrong ones."
         )
 
-    def _name_liars(self, party: int, shares: Any, chosen: tuple[int, ...], secret: bytes) -> None:
+    def _name_liars(self, party: int, shares: list[Share], chosen: tuple[int, ...], secret: bytes) -> None:
         for place in set(range(len(shares))) - set(chosen) if chosen[-1] >= len(chosen) else ():
-            if _secret(shares[[*chosen[:-1], place]]) != secret:
-                holder = int(shares["holder"][place])
+            if _secret([shares[each] for each in (*chosen[:-1], place)]) != secret:
+                holder, _ = shares[place]
                 self.liars.setdefault(holder, f"party {holder} sent a wrong share of party {party}'s secret.")
 
 
@@ -299,9 +293,9 @@ def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
                 yield tuple(place for place in range(size + more) if place not in out)
 
 
-def _secret(shares: Any) -> bytes | None:
+def _secret(shares: list[Share]) -> bytes | None:
+    values = np.array([np.frombuffer(share, "<u4") for _, share in shares], np.uint64)
     try:
-        holders = shamir.holders_of(shares["holder"])
-        return shamir.join(shamir.reconstruct(holders, shares["share"].astype(np.uint64)))
+        return shamir.join(shamir.reconstruct(shamir.holders_of([holder for holder, _ in shares]), values))
     except ValueError:
         return None
