@@ -5,9 +5,11 @@ A *crowd* of many equal rows often holds the model where the row that differs ha
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import Bounds, differential_evolution
 
 from dpml.arrays import Array, Index
 from dpml.audit.exposure import Pair
@@ -94,22 +96,11 @@ def polar(log_norm: Array, angle: Array) -> Array:
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
-def highest(
-    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 6
-) -> Array:
-    """Return the point (k,) of a box where ``value``, (B, k) -> (B,), is largest, by a search on ever finer grids."""
-    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    bottom, top = low, high
-    best, most = (low + high) / 2, -np.inf
-    for _ in range(rounds):
-        axes = [np.linspace(*ends, points) for ends in zip(bottom, top, strict=True)]
-        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(low))
-        values = value(grid)
-        if values.max() > most:
-            best, most = grid[np.argmax(values)], values.max()
-        reach = (top - bottom) / 4
-        bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
-    return best
+def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike) -> Array:
+    """Return the point (k,) of a box where ``value``, (B, k) -> (B,), is about largest."""
+    options: Any = {"updating": "deferred", "vectorized": True, "popsize": 40, "tol": 1e-6, "seed": 0}
+    found = differential_evolution(lambda x: -value(x.T), Bounds(low, high), **options)  # type: ignore[arg-type, misc]
+    return np.asarray(found.x)
 
 
 def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:

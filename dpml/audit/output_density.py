@@ -169,24 +169,15 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Return the rows in coordinates of a plane that contains all, along and across the difference of the two rows.
+    """Return the rows (n, 2) in coordinates along and across the difference of the replaced rows.
 
-    Return None if there is no such plane, or if there are too many rows.
+    Return None if only the first two features are not enough, or if there are too many rows.
     """
-    if _different(pair) > _MOST:
+    if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
-    X = np.concatenate([rows[0] for rows in pair] + [np.zeros((2, pair[0][0].shape[1]))])
-    if X.shape[1] == 1:
-        X = np.pad(X, ((0, 0), (0, 1)))
-    _, lengths, directions = np.linalg.svd(X, full_matrices=False)
-    if np.any(lengths[2:] > 1e-12 * lengths[0]):
-        return None
-    apart = _turn(pair)
-    along = directions[:2] @ np.pad(apart, (0, X.shape[1] - len(apart)))
-    turned = np.array([along, [-along[1], along[0]]]).T
-    flat = X @ directions[:2].T @ turned
-    first = len(pair[0][0])
-    return (flat[:first], *pair[0][1:]), (flat[first:-2], *pair[1][1:])
+    flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]
+    a, b = _turn(flat)
+    return [(X @ np.array([[a, -b], [b, a]]), y, counts) for X, y, counts in flat]
 
 
 def _turn(pair: Folded) -> Array:

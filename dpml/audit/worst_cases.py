@@ -6,7 +6,7 @@ of gradients and of parties. From each pair, a search looks for worse ones.
 
 import math
 from dataclasses import replace
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,6 @@ from dpml.privacy import Budget, Problem
 TRIES = 200
 FEWER = 40  # the number of tries if each is a run of many rounds
 _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of rows
-_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that are tried
 
 
 @singledispatch
@@ -263,27 +262,25 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
-    def rows(at: Array, few: int) -> Array:
-        """Return a row of the crowd and two long rows, (B, 3, 2), for log c and an angle (B, 2).
+    def rows(at: Array) -> tuple[Array, Array]:
+        """Return a row of the crowd and two long rows, (B, 3, 2), and how many rows equal each of them, (B, 3).
 
-        The long rows have length 1, or length c without a crowd.
+        `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
         """
+        few = np.floor(at[:, 2])
         long = polar(np.where(2 * few == n, at[:, 0], 0.0), at[:, 1])
-        return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1)
+        counts = np.stack([n - 2 * few, few, few], axis=1)
+        return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1), counts
 
-    def swing(at: Array, few: int) -> Array:
-        """Return the model's distance from the axis, with `few` long rows on each side."""
-        X, weights = rows(at, few), np.array([n - 2 * few, few, few]) / n
-        w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, np.tile(weights, (len(X), 1)), LOCAL_TOLERANCE)
+    def swing(at: Array) -> Array:
+        """Return the model's distance from the axis."""
+        X, counts = rows(at)
+        w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, counts / n, LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
 
     least = -math.log(2 + 2 * longest_minimiser(algorithm.loss, lam, problem.classes))
-    candidates = []
-    for few in sorted({max(1, int(n / 2 * share)) for share in _LONG}):
-        best = highest(partial(swing, few=few), [least, 1e-6], [0.0, math.pi / 2], points=33)[None]
-        candidates.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
-    _, few, worst = max(candidates, key=lambda candidate: candidate[0])
-    return np.repeat(worst, [n - 2 * few, few, few], axis=0)
+    (worst,), (counts,) = rows(highest(swing, [least, 1e-6, 1], [0.0, math.pi / 2, n // 2 + 1 - 1e-6])[None])
+    return np.repeat(worst, counts.astype(int), axis=0)
 
 
 # The search for worse neighbours.
