@@ -143,9 +143,9 @@ class Carrier:
         if self.observer is None:
             lots = [self.sharing.total(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
             return of.project(concatenated(lots), d), None
-        both = [self.sharing.observed(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
-        totals, sources = zip(*both, strict=True)
-        return of.project(concatenated(totals), d), of.project(concatenated(sources), d)
+        lots = [self.sharing.parts(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
+        sources = of.project(concatenated(lots), d)
+        return sources[:M].sum(axis=0), sources
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
         """Report a noisy sum and its sources' noise to the observer, divided by the noise's standard deviation."""

@@ -36,17 +36,18 @@ class Channel:
     Attributes:
         noise: The coefficient of each source in each number, (m, sources). Only the first number depends on the data.
         total: The coefficient of each source in the released sum, (sources,).
-        covariance: The covariance of the numbers, (m, m), relative to the variance of the released sum.
+        sources: The coefficients of independent N(0, 1) numbers in the noise of each source, (sources, n).
     """
 
     noise: Array
     total: Array
-    covariance: Array
+    sources: Array
 
-    @classmethod
-    def of(cls, noise: Array, total: Array, sources: Array | None = None) -> "Channel":
-        """Return a channel whose sources have the covariance `sources`; None: they are independent with variance 1."""
-        return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
+    @cached_property
+    def covariance(self) -> Array:
+        """The covariance of the numbers that the observer sees, (m, m)."""
+        deviations = self.noise @ self.sources
+        return deviations @ deviations.T
 
     @cached_property
     def filter(self) -> Array:
@@ -58,10 +59,6 @@ class Channel:
     def spread(self) -> float:
         """The standard deviation of the noise that remains after `filter`."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
-
-
-PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
-"""The channel of an observer who sees the released sum with noise from one source."""
 
 
 # Zero-sum noise cancels in the sum, so it costs no accuracy. For `tight`, its standard deviation exceeds that of
@@ -88,20 +85,28 @@ class Sharing(ABC):
     def views(self, problem: Problem) -> dict[View, float]:
         """Return the mu against every possible observer, as a multiple of the mu of the released sum."""
 
-    def variance(self, M: int) -> float:
-        return 1 / M
+    def sources(self, M: int) -> Array:
+        """Return the coefficients of independent N(0, 1) numbers in the noise of each source, (sources, n).
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the parties' messages, in terms of the noise sources of `observed`.
+        The first sources, at most M, add up to the noise of the released sum.
+        """
+        return np.eye(M) / math.sqrt(M)
+
+    def seen(self, view: View, problem: Problem) -> Array:
+        """Return the coefficient of each source in each number that an observer sees, (m, sources).
 
         `client` sees the last party's message. `colluders` see the sum and the noise of the first parties, who collude.
         All others see the sum.
         """
-        M = problem.M
-        each, total = np.eye(M), np.ones(M)
+        each = np.eye(problem.M)
         known = problem.colluders if view == "colluders" else 0
-        seen = each[-1:] if view == "client" else np.vstack([total, each[:known]])
-        return Channel.of(seen, total, self.variance(M) * each)
+        return each[-1:] if view == "client" else np.vstack([np.ones(problem.M), each[:known]])
+
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """Return what an observer sees of the parties' messages."""
+        sources = self.sources(problem.M)
+        total = (np.arange(len(sources)) < problem.M).astype(float)
+        return Channel(self.seen(view, problem), total, sources)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         """Draw the sum of all parties' noise at once, (draws, size), in time that does not depend on M.
@@ -110,14 +115,8 @@ class Sharing(ABC):
         """
         return unit(law, rng, draws, size)
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        """Draw the sum of all parties' noise, as `total` does, and also each source's noise: (sources, draws, size)."""
-        parts = self.parts(rng, draws, M, size)
-        total: Array = parts.sum(axis=0)
-        return total, parts
-
-    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """Draw every party's share of the noise: (M, draws, size)."""
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
+        """Draw the noise of every source, by default every party's share: (sources, draws, size)."""
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
@@ -145,12 +144,14 @@ class TrustedCurator(Sharing):
     def views(self, problem: Problem) -> dict[View, float]:
         return dict.fromkeys(self.visible, 1.0)
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        return PLAIN
+    def sources(self, M: int) -> Array:
+        return np.ones((1, 1))
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        total = self.total(rng, draws, M, size, law)
-        return total, total[None]
+    def seen(self, view: View, problem: Problem) -> Array:
+        return np.ones((1, 1))
+
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
+        return self.total(rng, draws, M, size, law)[None]
 
 
 @dataclass(frozen=True)
@@ -158,8 +159,8 @@ class CapeNoise(Sharing):
     """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
 
     Only the ``g_k``, of variance 1/M each, remain in the sum. `spread` is the standard deviation of the secrets
-    ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. The noise sources of `observed` are the
-    ``e_k + g_k`` in the M messages and the M secrets.
+    ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. There are 2 M noise sources: the noise
+    ``e_k + g_k`` in each of the M messages, and the M secrets.
     """
 
     spread: float
@@ -180,34 +181,30 @@ class CapeNoise(Sharing):
             "colluders": cape_whole_view(M, problem.honest, self.spread),
         }
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees: the sum, the last party's message, or all that aggregator and colluders see.
+    def sources(self, M: int) -> Array:
+        zero_sum, own = self.spread * np.eye(M), np.eye(M) / math.sqrt(M)
+        return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
+
+    def seen(self, view: View, problem: Problem) -> Array:
+        """Return the coefficients for the sum, the last party's message, or all that aggregator and colluders see.
 
         Colluders, the first parties, see all messages, the mean of the secrets and their own secrets. The numbers are
         an equivalent form without cancellation: the messages except the last, with the mean of the secrets added back,
         and the sum of the honest messages without zero-sum noise, whose total the colluders know.
         """
-        M = problem.M
-        messages, secrets = np.split(np.eye(2 * M), 2)
-        total = messages.sum(axis=0)
+        messages, secrets = np.split(np.eye(2 * problem.M), 2)
         if view in ("release", "aggregate"):
-            seen = total[None]
-        elif view == "client":
-            seen = messages[-1:]
-        else:
-            known = problem.colluders if view == "colluders" else 0
-            sent = messages + secrets.mean(axis=0)
-            left = (sent - secrets)[known:].sum(axis=0)
-            seen = np.vstack([left, sent[:-1], secrets[known:].sum(axis=0), secrets[:known]])
-        zero_sum, own = self.spread * np.eye(M), np.eye(M) / math.sqrt(M)
-        drawn = np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
-        deviations = seen @ drawn
-        return Channel(seen, total, deviations @ deviations.T)
+            return messages.sum(axis=0)[None]
+        if view == "client":
+            return messages[-1:]
+        known = problem.colluders if view == "colluders" else 0
+        sent = messages + secrets.mean(axis=0)
+        left = (sent - secrets)[known:].sum(axis=0)
+        return np.vstack([left, sent[:-1], secrets[known:].sum(axis=0), secrets[:known]])
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         messages, ehat = noise.cape_messages(rng, draws, M, size, self.spread, 1 / math.sqrt(M))
-        parts = np.concatenate([messages, self.spread * ehat], axis=1).transpose(1, 0, 2)
-        return messages.sum(axis=1), parts
+        return np.concatenate([messages, self.spread * ehat], axis=1).transpose(1, 0, 2)
 
 
 @dataclass(frozen=True)
@@ -218,16 +215,8 @@ class IndependentNoise(Sharing):
         alone = math.sqrt(problem.M)
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees: all messages are open, and colluders also know the noise in their own."""
-        if view not in ("transcript", "colluders"):
-            return super().channel(view, problem)
-        each = np.eye(problem.M)
-        return Channel.of(each[::-1], np.ones(problem.M), each / problem.M)
-
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        messages = noise.gaussian_messages(rng, draws, M, size) / math.sqrt(M)
-        return messages.sum(axis=1), messages.transpose(1, 0, 2)
+    def seen(self, view: View, problem: Problem) -> Array:
+        return np.eye(problem.M)[::-1] if view in ("transcript", "colluders") else super().seen(view, problem)
 
 
 @dataclass(frozen=True)
