@@ -15,7 +15,6 @@ from functools import cache, cached_property, lru_cache
 
 import numpy as np
 
-from dpml.arrays import Array, Index
 from dpml.protocols.messages import SESSION_BYTES, VERSION, ProtocolError
 
 PROTOCOL = b"dpml secagg %d" % VERSION
@@ -82,21 +81,24 @@ def sparse(
 
     None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
+    from scipy.stats import hypergeom  # slow to load, and not needed in a party's process
+
     C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
     for degree in range(2, parties - 1, 2):
         # first failure: all neighbours on one side of a party collude or drop out
         cut = parties * math.prod(max(C + D - i, 0) / (parties - i) for i in range(degree // 2))
         if cut > security:
             continue
-        # P(at least i colluding neighbours), summed from the small end so that tails keep their precision
-        caught = (parties - C) * np.cumsum(_hypergeometric(parties - 1, C, degree)[::-1])[::-1]
+        # second failure: at least t neighbours of an honest party collude
+        caught = (parties - C) * hypergeom.sf(np.arange(degree + 1) - 1, parties - 1, C, degree)
         allowed = np.flatnonzero(cut + caught <= security)
         if not allowed.size:
             continue
         t = max(2, int(allowed[0]))
-        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k neighbours remain)
-        itself = np.cumsum(_hypergeometric(parties - 1, parties - D - 1, degree))
-        if D * others[t - 1] + (parties - D) * itself[t - 2] <= failure:
+        # third failure: fewer than t parties hold shares of a party that dropped out, or of one that did not
+        others = hypergeom.cdf(t - 1, parties - 1, parties - D, degree)
+        itself = hypergeom.cdf(t - 2, parties - 1, parties - D - 1, degree)
+        if D * others + (parties - D) * itself <= failure:
             return Topology(degree, t, parties - D, C)
     return None
 
@@ -131,21 +133,6 @@ def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
         steps = (*range(-(degree // 2), 0), *range(1, degree // 2 + 1))
         neighbours[party] = tuple(sorted(ring[(place + step) % parties] for step in steps))
     return tuple(neighbours)
-
-
-def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
-    """Return the probabilities of 0, ..., `drawn` marked items among `drawn` of `total` items: (drawn + 1,)."""
-    from scipy.special import gammaln  # slow to load, and not needed in a party's process
-
-    i = np.arange(drawn + 1)
-    possible = (i <= marked) & (drawn - i <= total - marked)
-
-    def log_choose(n: int, k: Index | int) -> Array:
-        return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
-
-    j = np.where(possible, i, min(marked, drawn))
-    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
-    return np.where(possible, np.exp(log), 0.0)
 
 
 @dataclass(frozen=True)
