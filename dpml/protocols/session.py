@@ -9,11 +9,10 @@ import hashlib
 import math
 import os
 import struct
+from bisect import bisect_left
 from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
 from functools import cache, cached_property, lru_cache
-
-import numpy as np
 
 from dpml.protocols.messages import SESSION_BYTES, VERSION, ProtocolError
 
@@ -90,11 +89,10 @@ def sparse(
         if cut > security:
             continue
         # second failure: at least t neighbours of an honest party collude
-        caught = (parties - C) * hypergeom.sf(np.arange(degree + 1) - 1, parties - 1, C, degree)
-        allowed = np.flatnonzero(cut + caught <= security)
-        if not allowed.size:
+        more = hypergeom(parties - 1, C, degree).sf
+        t = 2 + bisect_left(range(2, degree + 1), True, key=lambda t: cut + (parties - C) * more(t - 1) <= security)
+        if t > degree:
             continue
-        t = max(2, int(allowed[0]))
         # third failure: fewer than t parties hold shares of a party that dropped out, or of one that did not
         others = hypergeom.cdf(t - 1, parties - 1, parties - D, degree)
         itself = hypergeom.cdf(t - 2, parties - 1, parties - D - 1, degree)
