@@ -37,7 +37,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
         "neighbours, threshold": f"{topology.degree}, {topology.threshold}",
         "in the sum": f"{len(outcome.survivors)} of {M}",
         "sum in the ring": "exact",
-        "largest error": f"{error:.2g}, of which fixed-point numbers cause at most {codec.error:.2g}, and floats the rest",
+        "largest error": f"{error:.2g} (at most {codec.error:.2g} from fixed-point numbers, the rest from floats)",
         "CPU seconds, all parties": f"{seconds:.2f}",
         "bytes of a site": f"{site_bytes(traffic):,.0f}",
         "bytes of the aggregator": f"{traffic.server:,}",

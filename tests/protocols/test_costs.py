@@ -45,6 +45,6 @@ def test_slopes_and_the_stated_form() -> None:
 def test_the_error_that_is_shown_is_within_its_bound(M: int, d: int, drop: float) -> None:
     shown = measure(M, d, drop)
     assert shown["in the sum"] == f"{M - round(drop * M)} of {M}"
-    error, bound = map(float, re.match(r"(\S+), .* at most (\S+),", shown["largest error"]).groups())
+    error, bound = map(float, re.match(r"(\S+) \(at most (\S+) ", shown["largest error"]).groups())
     assert 0 <= error <= bound + M * 1e-14
     assert bound < 1e-9
