@@ -1,4 +1,4 @@
-"""Neighbours for the audit: data sets that differ in one row or one party, where a release reveals much.
+"""Build pairs of neighbouring data sets, which differ in one row or one party, for the audit.
 
 A *crowd* of many equal rows often holds the model where the row that differs has the largest influence.
 """
@@ -25,7 +25,7 @@ _LENGTHS = np.linspace(0.1, 1, 19).tolist()
 def synthetic_parties(
     task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
 ) -> Parties:
-    """Return parties with rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
+    """Return parties with these rows X (N, d), labels y (N,), numbers of rows (M,) and public rows (n, d).
 
     One test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
@@ -42,7 +42,7 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """Return a pair in which the last party's last row is replaced; `rest` is the other rows (N - 1, k), or each one.
+    """Return two data sets that differ in the last party's last row; `rest` is all other rows, or each of them.
 
     Rows are given by their first entries. For a multiclass task, labels above 0 become class 1, and others class 0.
     """
@@ -64,12 +64,12 @@ def one_replaced(
 
 
 def turned_label(problem: Problem, task: Task = "binary") -> Pair:
-    """Return a pair in which a row of length 1 flips its label, which shifts its logistic gradient by the row."""
+    """Return two data sets that differ in the label of one row of length 1."""
     return one_replaced(task, problem, [1.0], [1.0])
 
 
 def whole_party(pair: Pair) -> Pair:
-    """Return the pair with all rows of the last party replaced by its last row and label."""
+    """Return the two data sets after all rows of the last party became copies of its last row."""
     found = []
     for parties in pair:
         X, y, rows = parties.X.copy(), parties.y.copy(), parties.of(len(parties.sizes) - 1)
@@ -79,12 +79,12 @@ def whole_party(pair: Pair) -> Pair:
 
 
 def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
-    """Return the same parties with other rows (N, d) and labels (N,)."""
+    """Return parties with other rows X (N, d) and labels y (N,), but the same sizes."""
     return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y)
 
 
 def mirrored_crowd(n: int, across: float, along: float) -> Array:
-    """Return n rows, (across, along) and (-across, along) in turn, and last (0, along) if n is odd: (n, 2)."""
+    """Return n rows (n, 2), alternately (across, along) and (-across, along); for odd n, the last is (0, along)."""
     rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
     if n % 2:
         rows[-1, 0] = 0.0
@@ -92,19 +92,22 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def polar(log_norm: Array, angle: Array) -> Array:
-    """Return rows with these log norms and angles: (..., 2)."""
+    """Return the points (..., 2) with these polar coordinates, where the radius is given by its logarithm."""
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike) -> Array:
-    """Return the point (k,) of a box where ``value``, (B, k) -> (B,), is about largest."""
+    """Search a box for the point (k,) where the function ``value``, (B, k) -> (B,), is largest."""
     options: Any = {"updating": "deferred", "vectorized": True, "popsize": 40, "tol": 1e-6, "seed": 0}
     found = differential_evolution(lambda x: -value(x.T), Bounds(low, high), **options)  # type: ignore[arg-type, misc]
     return np.asarray(found.x)
 
 
 def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:
-    """Return a pair: ``a e - b ahead`` becomes ``-a e - b ahead``, e orthogonal; all other rows are ``r ahead`` (d,).
+    """Return two data sets that differ in one row; all other rows drive the model in the direction `ahead` (d,).
+
+    The row ``a e - b ahead`` becomes ``-a e - b ahead`` for a unit vector e orthogonal to `ahead`. All other rows are
+    ``r ahead``.
 
     Both rows have the loss's slope at ``-b t``, where t is the model's score of `ahead`. For the logistic loss, slopes
     are close to 1 after the crowd has driven the model far, and shorter rows push for longer. For the sigmoid loss and
@@ -127,7 +130,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return a pair in which a label flips from 1 to -1 and the score at the model `start` (d,) lies between.
+    """Return two data sets that differ in one label, 1 or -1; at the model `start` (d,) its score lies between.
 
     The slopes of the squared loss then have both signs, and are clipped for both labels. All other rows are 0.
     """
@@ -137,7 +140,6 @@ def turned_target(problem: Problem, start: Array) -> Pair:
 
 
 def _across(ahead: Array) -> Array:
-    """Return a unit vector orthogonal to the unit vector `ahead` (d,), d > 1."""
     beside = np.eye(len(ahead))[np.argmin(np.abs(ahead))]
     beside = beside - beside @ ahead * ahead
     beside /= np.linalg.norm(beside)
@@ -145,7 +147,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return a pair of equal rows with balanced labels, in which the last row's, or last party's, labels flip.
+    """Return two data sets with equal rows and balanced labels; the last row or party has opposite labels.
 
     A model of these rows stays where both labels are about equally likely, so that both slopes are about 1/2.
     """

@@ -1,4 +1,4 @@
-"""The scores of attacks on releases, and the lower bounds on eps that they imply."""
+"""Score releases by attacks, and compute lower bounds on eps and mu from the scores."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of every attack on a view, for releases of the first and of the second data set, (draws,) each.
+    """The scores of all attacks on one view, (draws,) for releases of each of the two data sets.
 
     `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
@@ -44,7 +44,7 @@ class Scores:
 
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
-        """Attack all exposures, view by view."""
+        """Attack all exposures, and return the scores for each view."""
         scored = _scored(exposures, draws, rng) if exposures else []
         found = {}
         for view in dict.fromkeys(exposure.view for exposure in exposures):
@@ -55,7 +55,7 @@ class Scores:
         return found
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
-        """Return the best bound on eps at `delta`, and its attack; attacks share the error probability equally."""
+        """Return the largest lower bound on eps at `delta`, and its attack; all attacks share the error probability."""
         error = (1 - confidence) / len(self.attacks)
         bounds = []
         for attack, first, second in self.attacks:
@@ -64,13 +64,13 @@ class Scores:
         return max(bounds)
 
     def exact(self, delta: float) -> float:
-        """Return the exact eps of the pair at `delta`; NaN if it is not known."""
+        """Return the exact eps of the two data sets at `delta`; NaN if it is not known."""
         if delta == 0:
             return self.loss
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
 
     def mu(self, confidence: float) -> float:
-        """Return the best lower bound on mu, if the view is mu-GDP."""
+        """Return the largest lower bound on mu, which is valid if the view is mu-GDP."""
         error = (1 - confidence) / len(self.attacks)
         return max(
             (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
@@ -78,7 +78,7 @@ class Scores:
         )
 
     def rates(self, delta: float) -> Rates:
-        """Return the trade-off of the best attack, at false positive rates from 1e-4 to 1."""
+        """Return the trade-off curve of the best attack, at false positive rates from 1e-4 to 1."""
         each = self.attacks
         if delta > 0:
             best = max(each, key=lambda attack: mu_by_rates(attack[1], attack[2], 0.05))
@@ -87,7 +87,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Return whether eps, or a proven mu, is refuted; each test gets half of the error probability."""
+        """Return whether an attack refutes the proven eps or mu; both tests share the error probability."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2
@@ -96,7 +96,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """Return the share of the proven mu (or eps, at delta = 0) that the pair reaches."""
+        """Return the share of the proven mu (of the proven eps if delta = 0) that the two data sets reach."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:
@@ -114,7 +114,7 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """Return, for each exposure, the scores of every attack on `draws` releases of each data set, and the pair's mu.
+    """Return the scores of all attacks on each exposure, and the mu of the two data sets.
 
     The attacks of an exposure know everything except the noise. They are trained on draws that are not scored.
     """
@@ -149,7 +149,6 @@ def _scored(
 
 
 def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
-    """Return the direction that separates observations of the two data sets, (n, k), without knowing the mechanism."""
     project = learn_direction(exposure.numbers(first), exposure.numbers(second))
     return Attack(LEARNED, lambda seen: project(exposure.numbers(seen)))
 
@@ -157,7 +156,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield what every exposure sees of each block of releases; views with the same source see the same ones."""
+    """Yield blocks of what all exposures see; exposures with the same source see the same releases."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:

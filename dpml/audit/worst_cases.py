@@ -1,4 +1,4 @@
-"""The worst known neighbours of every algorithm: the rows to which its proof, or its code, is most sensitive.
+"""Find the worst known pair of neighbouring data sets for every algorithm.
 
 An algorithm without registered neighbours is attacked with the farthest of several pairs that are bad for sums of rows,
 of gradients and of parties. From each pair, a search looks for worse ones.
@@ -58,7 +58,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return the neighbours, with the sizes of `problem`, that are worst by the proof of the guarantee.
+    """Return the neighbouring data sets, with the sizes of `problem`, that come closest to the proven guarantee.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -69,7 +69,7 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return the farthest of `black_box.candidates`."""
+    """Return the neighbouring data sets, among several, that an attacker distinguishes best."""
     pairs = list(black_box.candidates(algorithm.loss, problem, algorithm.unit))
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
@@ -78,7 +78,7 @@ def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair
 @worst_case.register(FunctionalMechanism)
 @worst_case.register(SufficientStatistics)
 def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budget: Budget, problem: Problem) -> Pair:
-    """Return the last site's row and its replacement by `worst_neighbours`; all other rows are zero.
+    """Return two data sets whose last row differs as in `worst_neighbours`; all other rows are zero.
 
     With `unit=party`, all rows of the last party are replaced.
     """
@@ -97,7 +97,7 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
 
 @worst_case.register
 def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem: Problem) -> Pair:
-    """Return rows with entries as even as possible, so that L1 norms are largest; signs alternate in one row."""
+    """Return two data sets that differ in the signs of one row, which has the largest possible L1 norm."""
     if not algorithm.laplace:
         return of_coefficients(algorithm, budget, problem)  # type: ignore[arg-type]
     even = np.full(problem.d, 1 / math.sqrt(problem.d))
@@ -108,21 +108,21 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return balanced labels, so that slopes stay clipped; a row's label, or all labels of a party, flip."""
+    """Return two data sets with balanced labels, so that slopes stay clipped; a row or party flips its labels."""
     multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
 
 @worst_case.register
 def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which one row differs in a crowd that drives the model away from 0."""
+    """Return two data sets that differ in one row; all other rows drive the model away from 0."""
     if problem.d == 1:
         return turned_label(problem)
     ahead = np.eye(problem.d)[0]
     strength = np.array([[algorithm.lam + algorithm.perturbation(budget, problem).extra]])
 
     def reached(crowd: Parties) -> Array:
-        """Return the noiseless models of every round along `ahead`."""
+        """Return the component of the model along `ahead` in every round, without noise."""
         terms, models = Gradients().on(crowd), []
 
         def exact(w: Array, t: int) -> Array:
@@ -142,7 +142,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 @worst_case.register(ObjectivePerturbation)
 @worst_case.register(GaussianObjectivePerturbation)
 def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> Pair:
-    """Return rows that hold w where a row and its replacement have long gradients, or else flip a label."""
+    """Return two data sets that differ in one row, which has a long gradient in both."""
     sent: Any = algorithm.messages(budget, problem)[0]
     if isinstance(sent, Sum) or algorithm.loss.lipschitz is None or problem.d == 1:
         return turned_label(problem, algorithm.loss.task)
@@ -159,7 +159,7 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
 
 @worst_case.register
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which one row differs among equal rows that drive the model even farther from a far start.
+    """Return two data sets that differ in one row; all other rows drive a distant initial model farther away.
 
     Clipped slopes are steepest at score 0 and need no crowd; for the squared loss, a label flips there.
     """
@@ -171,7 +171,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
     ahead = start / np.linalg.norm(start)
 
     def reached(crowd: Parties) -> Array:
-        """Return the scores of the last party's models of every round, from a far start, without noise."""
+        """Return the component of the last party's model along `ahead` in every round, without noise."""
         models: list[Array] = []
         largest = float(algorithm.tried(budget, crowd.problem).max())
         fixed = replace(algorithm, step_selection="fixed", step=largest).prepare(crowd, far_start(problem.d))
@@ -187,7 +187,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 
 @worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which party 0 flips all labels; its rows and the public rows equal the longest minimiser's."""
+    """Return two data sets that differ in the labels of party 0, whose model is as long as possible."""
     M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
@@ -206,9 +206,10 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return a crowd (0, c) that a model and its mirror image fit equally well; a row (+-a, b) decides.
+    """Return two data sets that differ in one row, which swings its party's model to one side or the other.
 
-    For d = 1, a row flips its label.
+    A model and its mirror image fit the party's other rows, a crowd (0, c), equally well; a row (+-a, b) decides. For d
+    = 1, a row flips its label.
     """
     if problem.d == 1:
         return turned_label(problem)
@@ -216,7 +217,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
-        """Return the party's model's distance from the axis, for log c and the row's log norm and angle (B, 3)."""
+        """Return how far the party's model is from the axis, for log c, log norm and angle of the row (B, 3)."""
         X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
         models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
         return np.abs(models[:, 0])
@@ -229,10 +230,10 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 
 @worst_case.register
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which all parties vote for y > 0, except that party 0 votes against half the long public rows.
+    """Return two data sets in which party 0's models are mirror images of each other.
 
-    The long rows, (a, b) and (-a, b), and party 0's two models are mirror images of each other. Both fit the other
-    public rows, a crowd (0, c), equally well. For d = 1, party 0 flips its labels.
+    All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). Both
+    models fit the other public rows, a crowd (0, c), equally well. For d = 1, party 0 flips its labels.
     """
     n, M = problem.auxiliary, problem.M
     pair = turned_party(algorithm, budget, problem)
@@ -256,14 +257,14 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return the public rows (n, 2) that shift the model most: a crowd (0, c), then rows (a, b) and (-a, b)."""
+    """Return the public rows (n, 2) that shift the model most: many (0, c), and some (a, b) and (-a, b)."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array) -> tuple[Array, Array]:
-        """Return a row of the crowd and two long rows, (B, 3, 2), and how many rows equal each of them, (B, 3).
+        """Return the three distinct public rows, (B, 3, 2), and how often each of them occurs, (B, 3).
 
         `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
         """
@@ -273,7 +274,7 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
         return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1), counts
 
     def swing(at: Array) -> Array:
-        """Return the model's distance from the axis."""
+        """Return how far the model is from the axis, for points `at` (B, 3)."""
         X, counts = rows(at)
         w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, counts / n, LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
@@ -287,7 +288,7 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
 
 
 def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:
-    """Return the farthest pair of a random search from `pair`, which changes rows and labels in both data sets."""
+    """Search at random, starting from `pair`, for two data sets that an attacker distinguishes better."""
     best, farthest = pair, distance(algorithm, pair, budget)
     if math.isnan(farthest):
         return pair
@@ -307,15 +308,13 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest distance of a pair over all views; NaN if none is known."""
+    """Return the largest distance between two data sets over all views; NaN if no distance is known."""
     known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 
 
 def moved(pair: Pair, rng: Generator) -> Pair:
-    """Return neighbours near a pair, which differ in the same places. Common rows change together, so that a crowd of
-    equal rows stays a crowd; so do the rows of a party that is replaced.
-    """
+    """Return random data sets near the given pair; equal rows stay equal, and the same rows differ."""
     first, second = pair
     differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
     step = rng.choice(_STEPS)
@@ -336,7 +335,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Return labels, some of which are changed to others that the task allows."""
+    """Return labels (n,); those that `which` selects become other labels of the task."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

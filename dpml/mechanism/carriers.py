@@ -1,4 +1,4 @@
-"""Compute the noisy sums that an algorithm requests; this module simulates them in one process.
+"""Compute the noisy sums that an algorithm requests, by default in a simulation of all parties.
 
 An algorithm's loop asks a `Carrier` for one sum after another. All budgets and noise draws run at once: axis 0 has B =
 budgets * draws entries, first all draws of the first budget. Continuous noise is the same for all budgets, multiplied
@@ -27,7 +27,7 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Prepared:
-    """An algorithm with the parties' rows, ready to release models.
+    """An algorithm together with the parties' rows, ready to release models.
 
     Attributes:
         start: The result of `Program.begin`, which is drawn before any noise.
@@ -47,7 +47,7 @@ class Prepared:
         return self.parties.problem
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
-        """Return an object that sums a statistic over the parties' rows."""
+        """Return the object that sums a statistic over the parties' rows."""
         if statistic not in self._terms:
             self._terms[statistic] = statistic.on(self.parties)
         return self._terms[statistic]
@@ -55,7 +55,7 @@ class Prepared:
     def release(
         self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
     ) -> Release:
-        """Run the algorithm for all budgets and draws; `observer` receives every noisy sum (for one budget only).
+        """Run the algorithm for all budgets and noise draws, and report every noisy sum to the observer.
 
         Budgets whose messages differ in more than their noise run separately, with the same random numbers.
         """
@@ -78,7 +78,7 @@ class Prepared:
 
 
 class Carrier:
-    """Compute the noisy sums for one release of a prepared algorithm.
+    """Compute the noisy sums that one release of an algorithm requests.
 
     Attributes:
         mechanism: The algorithm with the parties' rows, which its loop may use for metrics only.
@@ -109,7 +109,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return noisy sum `number` for B runs, (B, k), at the models (or other arguments) `at`."""
+        """Return noisy sum `number` of B runs, (B, k), at the models or other arguments `at` of the statistic."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way.sum(number, at)
@@ -121,13 +121,13 @@ class Carrier:
         return self.messages[0][number].of
 
     def widths(self, number: int) -> Array:
-        """Return the factors by which noise of scale 1 is multiplied in sum `number`: (budgets, k)."""
+        """Return the scale of the noise in every entry of noisy sum `number`: (budgets, k)."""
         if number not in self._widths:
             self._widths[number] = np.array([messages[number].widths(self.problem.d) for messages in self.messages])
         return self._widths[number]
 
     def per_run(self, values: Sequence[float] | Array) -> Array:
-        """Repeat each budget's value for all of its draws: (B,)."""
+        """Repeat the value of each budget for all noise draws of the budget: (B,)."""
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:
@@ -135,7 +135,7 @@ class Carrier:
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw noise of scale 1 for a sum, (draws, k), and for an observer each source's noise, (sources, draws, k)."""
+        """Draw noise of scale 1 for a sum, (draws, k), and for an observer the noise of each source."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:
@@ -148,7 +148,7 @@ class Carrier:
         return sources[:M].sum(axis=0), sources
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Report a noisy sum and its sources' noise to the observer, divided by the noise's standard deviation."""
+        """Report a noisy sum and the noise of each source to the observer, divided by the noise_std."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -175,7 +175,7 @@ class Carrier:
 
 
 def _joined(parts: Sequence[Release], axis: int) -> Release:
-    """Concatenate releases of different budgets (axis 0) or draws (axis 1)."""
+    """Concatenate releases of different budgets (axis 0) or of different noise draws (axis 1)."""
     if len(parts) == 1:
         return parts[0]
     weights = [part.weights for part in parts if part.weights is not None]
@@ -184,7 +184,7 @@ def _joined(parts: Sequence[Release], axis: int) -> Release:
 
 
 class Way(ABC):
-    """A way to carry out the sums of one release: a simulation, or a protocol."""
+    """The base class of the ways to compute noisy sums: a simulation, or a protocol."""
 
     def __init__(self, carrier: Carrier) -> None:
         self.carrier, self.sharing, self.problem = carrier, carrier.sharing, carrier.problem
@@ -192,10 +192,10 @@ class Way(ABC):
 
     @abstractmethod
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        """Return noisy sum `number` at the arguments `at`, and for an observer the noise of each source (scale 1)."""
+        """Return noisy sum `number`, and for an observer the noise of each source (scale 1)."""
 
     def _noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Add noise to exact sums (budgets or 1, draws or 1, k), given noise of scale 1 (draws, k): (B, k)."""
+        """Add noise of scale 1, (draws, k), times its scale to exact sums (budgets or 1, draws or 1, k)."""
         carrier = self.carrier
         if constant is not None:
             wide = np.array([messages[number].constant for messages in carrier.messages])
@@ -211,7 +211,7 @@ class Way(ABC):
 
 
 class Simulated(Way):
-    """Simulate sums: add up all rows, and add the noise to the total."""
+    """Simulate noisy sums: add up the rows of all parties, and add noise to the total."""
 
     def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
         carrier = self.carrier

@@ -1,4 +1,4 @@
-"""Describe who draws the noise of a released sum, and what every observer (`View`) sees of it.
+"""Describe which parties draw the noise of a released sum, and what every observer (`View`) sees.
 
 The noise of the released sum has variance 1 in every coordinate, and all other noise is relative to it. A party sends
 its contribution plus noise. An observer's mu is a multiple of the mu of the released sum.
@@ -31,7 +31,7 @@ k), the noise of each source, (sources, B, k), and a function that returns the s
 
 @dataclass(frozen=True)
 class Channel:
-    """What an observer sees of each coordinate of a noisy sum: m numbers that contain the noise of several sources.
+    """The m numbers that an observer sees of each coordinate of a noisy sum; they contain noise of several sources.
 
     Attributes:
         noise: The coefficient of each source in each number, (m, sources). Only the first number depends on the data.
@@ -51,13 +51,13 @@ class Channel:
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) of the numbers that minimise the noise while the first number keeps weight 1."""
+        """The weights (m,) of the numbers in the least noisy combination that weights the first number by 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the noise that remains after `filter`."""
+        """The standard deviation of the noise in the least noisy combination of the numbers."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
@@ -74,7 +74,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Who draws the noise of a released sum: by default M parties draw equal shares and send their messages openly."""
+    """Who draws the noise of a released sum: by default M parties in equal shares, whose messages are open."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -83,17 +83,17 @@ class Sharing(ABC):
 
     @abstractmethod
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return the mu against every possible observer, as a multiple of the mu of the released sum."""
+        """Return the mu against every observer, as a multiple of the mu of the released sum."""
 
     def sources(self, M: int) -> Array:
-        """Return the coefficients of independent N(0, 1) numbers in the noise of each source, (sources, n).
+        """Return each noise source as a combination of n independent N(0, 1) numbers: coefficients (sources, n).
 
         The first sources, at most M, add up to the noise of the released sum.
         """
         return np.eye(M) / math.sqrt(M)
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return the coefficient of each source in each number that an observer sees, (m, sources).
+        """Return what an observer sees as m combinations of the noise sources: coefficients (m, sources).
 
         `client` sees the last party's message. `colluders` see the sum and the noise of the first parties, who collude.
         All others see the sum.
@@ -103,7 +103,7 @@ class Sharing(ABC):
         return each[-1:] if view == "client" else np.vstack([np.ones(problem.M), each[:known]])
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the parties' messages."""
+        """Return what an observer sees of the parties' messages, and the noise sources."""
         sources = self.sources(problem.M)
         total = (np.arange(len(sources)) < problem.M).astype(float)
         return Channel(self.seen(view, problem), total, sources)
@@ -116,16 +116,16 @@ class Sharing(ABC):
         return unit(law, rng, draws, size)
 
     def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        """Draw the noise of every source, by default every party's share: (sources, draws, size)."""
+        """Draw the noise of every source (by default, of every party): (sources, draws, size)."""
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """Return a bound on a party's noise in units of its scale, exceeded once in 10^40 to 10^57 numbers."""
+        """Return a bound on a party's noise in units of its scale, exceeded once in 10^40 numbers or less often."""
         return REACH
 
 
 def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
-    """Draw noise of scale 1: (draws, size)."""
+    """Draw noise of scale 1 from the distribution `law`: (draws, size)."""
     if law == "single_gaussian":
         return noise.single_gaussian(rng, (draws, size))  # type: ignore[return-value]
     if law == "gaussian":
@@ -137,7 +137,7 @@ def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
 
 @dataclass(frozen=True)
 class TrustedCurator(Sharing):
-    """One trusted curator has all rows and draws the noise. Each of the observers `visible` sees the noisy sum."""
+    """A trusted curator has all rows and draws the noise; the observers `visible` see the noisy sum."""
 
     visible: tuple[View, ...] = ("release",)
 
@@ -156,7 +156,7 @@ class TrustedCurator(Sharing):
 
 @dataclass(frozen=True)
 class CapeNoise(Sharing):
-    """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
+    """The noise of CAPE (Imtiaz et al. 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
 
     Only the ``g_k``, of variance 1/M each, remain in the sum. `spread` is the standard deviation of the secrets
     ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. There are 2 M noise sources: the noise
@@ -186,7 +186,7 @@ class CapeNoise(Sharing):
         return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return the coefficients for the sum, the last party's message, or all that aggregator and colluders see.
+        """Return the coefficients of the sum, of the last party's message, or of all that the aggregator sees.
 
         Colluders, the first parties, see all messages, the mean of the secrets and their own secrets. The numbers are
         an equivalent form without cancellation: the messages except the last, with the mean of the secrets added back,
@@ -221,7 +221,7 @@ class IndependentNoise(Sharing):
 
 @dataclass(frozen=True)
 class SecureSumNoise(Sharing):
-    """Every party adds an equal share of the noise to its contribution; secure aggregation reveals only the sum.
+    """Each party adds an equal share of the noise, and secure aggregation reveals only the sum.
 
     Colluders know their own shares, so only H/M of the variance protects the H honest parties.
     """
@@ -233,7 +233,7 @@ class SecureSumNoise(Sharing):
 
 
 def secure_sharing(problem: Problem) -> Sharing:
-    """Return who draws the noise of a secure sum: a trusted curator if M = 1, else M parties in equal shares."""
+    """Return who draws the noise of a secure sum: M parties in equal shares, or a curator if M = 1."""
     return TrustedCurator() if problem.M == 1 else SecureSumNoise()
 
 
@@ -247,5 +247,5 @@ def cape_whole_view(M: int, honest: int, spread: float) -> float:
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the standard deviation of CAPE's secrets: 1 as published, `MASK` for tight noise."""
+    """Return the noise_std of the secrets in CAPE: 1 for published noise, `MASK` for tight noise."""
     return MASK if calibration == "tight" else 1.0

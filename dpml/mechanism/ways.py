@@ -20,7 +20,7 @@ from dpml.privacy.discrete.rounding import Integers
 
 
 class InRing(Way):
-    """Secure sums of real numbers: each party's noisy contribution is rounded to an integer modulo 2^64."""
+    """Sum real numbers by secure aggregation; each party rounds its noisy contribution to an integer modulo 2^64."""
 
     def __init__(self, carrier: Carrier) -> None:
         self.rounding = carrier.rng.spawn(1)[0]
@@ -49,13 +49,13 @@ class InRing(Way):
         return (added.total * _rescaling(self.carrier, added.survivors)).reshape(-1, each.shape[-1]), parts
 
     def _reach(self, number: int) -> float:
-        """Return a bound on the size of a party's noise."""
+        """Return a bound on the absolute value of a party's noise."""
         constants = [messages[number].constant or 0.0 for messages in self.carrier.messages]
         most = float(self.carrier.widths(number).max())
         return self.sharing.reach(self.problem.d) * most + REACH * max(constants)
 
     def _by_cape(self, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-        """Return the noisy sum by CAPE, and for an observer the noise in the messages and the secrets (scale 1)."""
+        """Return the noisy sum by CAPE, and for an observer the noise of the messages and the secrets (scale 1)."""
         from dpml.protocols.cape import cape_sum
 
         carrier, d, (transport, topology) = self.carrier, self.problem.d, _between(self.carrier)
@@ -72,7 +72,7 @@ class InRing(Way):
 
 
 class OnGrid(Way):
-    """Sums of integers with discrete noise, which is drawn anew for every budget."""
+    """Sum integers, and add discrete noise, which is drawn anew for every budget."""
 
     def __init__(self, carrier: Carrier) -> None:
         super().__init__(carrier)
@@ -116,7 +116,7 @@ class OnGrid(Way):
 
 
 def _between(carrier: Carrier) -> tuple[Any, Any]:
-    """Return the transport of messages, and the graph of the parties that share masks."""
+    """Return the transport of messages, and the graph of parties that share masks."""
     from dpml.protocols import choose, in_process  # imported here, because most runs need no cryptography
 
     transport, problem = carrier.mechanism.transport, carrier.problem
@@ -124,7 +124,7 @@ def _between(carrier: Carrier) -> tuple[Any, Any]:
 
 
 def _rescaling(carrier: Carrier, survivors: Index) -> float:
-    """Return the factor that rescales the sum of the surviving parties to all parties, and record it in the carrier."""
+    """Return the factor that rescales the sum of the surviving parties to all parties, and store it in the carrier."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
     carrier.scaled_up = factor = float(sizes.sum() / sizes[survivors].sum())
     carrier.widening = factor * float(np.sqrt(len(survivors) / carrier.problem.M))
