@@ -124,7 +124,7 @@ class Program(ABC):
             raise UserError(f"algo={self.name} with algo.noise=discrete has only tight noise: set calibration=tight.")
         if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
-                f"algo={self.name} has algo.variant={self.variant} only with published noise: set calibration=published."
+                f"algo.variant={self.variant} of algo={self.name} needs published noise: set calibration=published."
             )
 
     @property

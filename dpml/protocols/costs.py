@@ -1,4 +1,4 @@
-"""Measure what secure aggregation costs: bytes of the messages, and seconds."""
+"""Measure what secure aggregation costs: the bytes of all messages, and CPU seconds."""
 
 import math
 import time
@@ -17,8 +17,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """Run secure aggregation of M random vectors (d,), and return bytes, seconds and errors by their names."""
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
-            f"all parties run in one process: M must be from 2 to {_MOST_PARTIES:,}, d from 1 to {_MOST:,}/M, and "
-            f"the share of drop-outs in [0, 1), got M={M}, d={d} and a share of {drop}."
+            f"the number of parties must be from 2 to {_MOST_PARTIES:,}, the number of entries from 1 to {_MOST:,}/M, "
+            f"and the share of drop-outs in [0, 1), got M={M}, d={d} and a share of {drop}."
         )
     session = Session.of(M, d)
     rng = np.random.default_rng(0)
@@ -45,5 +45,5 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
 
 
 def site_bytes(traffic: Traffic) -> float:
-    """Return how many bytes a site sent and received on average."""
+    """Return how many bytes a site sends and receives on average."""
     return float((traffic.sent + traffic.received).mean())

@@ -1,4 +1,4 @@
-"""Encode the messages of secure aggregation as bytes, and decode them; damaged messages are refused.
+"""Encode the messages of secure aggregation as bytes, decode them, and refuse damaged messages.
 
 Every message is ``version (1) | kind (1) | session (16) | party (4) | body | signature (64, if a party sent it) |
 checksum (8)``, little-endian. `party` is the sender, or the receiver of a message from the server. The checksum detects
@@ -31,11 +31,11 @@ _CHECKSUM_BYTES = 8
 
 
 class ProtocolError(UserError):
-    """Raised if a run cannot start, or ends without a sum."""
+    """Raised if a run of secure aggregation cannot start, or ends without a sum."""
 
 
 class RefusedError(ProtocolError):
-    """Raised if a message is refused. The receiver's state does not change, and the sender counts as dropped out."""
+    """Raised if a receiver refuses a message; its state does not change, and the sender counts as dropped out."""
 
 
 class Kind(IntEnum):
@@ -59,7 +59,7 @@ Share = tuple[int, bytes]
 
 
 class Message(NamedTuple):
-    """The content of a message; messages from the server have no signature."""
+    """The content of a message; only messages from parties have a signature."""
 
     kind: Kind
     party: int
@@ -74,7 +74,7 @@ def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes =
 
 
 def unpack(message: bytes, session: bytes) -> Message:
-    """Return the content of a message of this session; raise RefusedError if it is damaged or of another session."""
+    """Return the content of a message; raise RefusedError if it is damaged or belongs to another session."""
     if len(message) < _HEAD.size + _CHECKSUM_BYTES:
         raise RefusedError(f"a message of {len(message)} bytes is too short.")
     content = message[:-_CHECKSUM_BYTES]
@@ -120,12 +120,12 @@ _COUNT = struct.Struct("<I")
 
 
 def pack_entries(kind: Kind, entries: Iterable[tuple[Any, ...]], head: bytes = b"") -> bytes:
-    """Return the body of a message that consists of `head`, then of entries: a party's number and bytes."""
+    """Return the body of a message: the bytes `head`, and then entries of a party's number and bytes."""
     return head + b"".join(_ENTRIES[kind].pack(*entry) for entry in entries)
 
 
 def unpack_entries(kind: Kind, body: bytes, head: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]:
-    """Return the first `head` bytes of a message's body, and the entries after them.
+    """Return the first `head` bytes of a message's body, and the list of entries after these bytes.
 
     The head is the path to the roster's root in NEIGHBOURS, and the commitment in SHARES.
     """
@@ -138,7 +138,7 @@ def unpack_entries(kind: Kind, body: bytes, head: int = 0) -> tuple[bytes, list[
 
 
 def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
-    """Return a party's two public keys from the body of KEYS."""
+    """Return a party's two public keys from the body of the message KEYS."""
     _require_length(Kind.KEYS, body, 2 * KEY_BYTES)
     return body[:KEY_BYTES], body[KEY_BYTES:]
 
@@ -152,7 +152,7 @@ def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_ou
 def unpack_masked(
     body: bytes, length: int, beside: int, parties: int = 0
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], list[int]]:
-    """Return the masked vector, the openly sent numbers (both share the memory of `body`), and the parties left out."""
+    """Return the masked vector, the openly sent numbers, and the parties whose shares the sender could not decrypt."""
     end = 8 * (length + beside)
     more = len(body) - end
     if not 0 <= more <= 4 * parties or more % 4:
@@ -164,14 +164,14 @@ def unpack_masked(
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
-    """Return the body of SURVIVORS and CONSISTENCY: a bit for each party, the first party in the lowest bit."""
+    """Return the body of the messages SURVIVORS and CONSISTENCY, which has one bit for each party."""
     here = np.zeros(parties, dtype=np.bool_)
     here[list(ids)] = True
     return np.packbits(here, bitorder="little").tobytes()
 
 
 def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
-    """Return the numbers of the surviving parties from the body of SURVIVORS."""
+    """Return the numbers of the surviving parties from the body of the message SURVIVORS."""
     _require_length(Kind.SURVIVORS, body, -(-parties // 8))
     bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
     if bits[parties:].any():
@@ -185,7 +185,7 @@ def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
 
 
 def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
-    """Return the shares of survivors' self-mask seeds and of the others' mask keys, each with its owner."""
+    """Return the shares of survivors' self-mask seeds and the shares of other parties' mask keys."""
     head, entries = unpack_entries(Kind.UNMASK, body, _COUNT.size)
     (count,) = _COUNT.unpack(head)
     if count > len(entries):
@@ -205,12 +205,12 @@ _ABSENT = bytes(HASH_BYTES)
 
 
 def depth(parties: int) -> int:
-    """Return how many hashes a party needs to compute the root from its own keys."""
+    """Return how many hashes a party needs in order to compute the root of the roster from its own keys."""
     return (parties - 1).bit_length()
 
 
 def root(party: int, keys: bytes, path: bytes) -> bytes:
-    """Return the root of the roster that has a party's keys in its place and the sibling hashes `path`."""
+    """Return the root of the roster, computed from a party's keys and the sibling hashes on its `path`."""
     node, place = _leaf(party, keys), party
     for start in range(0, len(path), HASH_BYTES):
         sibling = path[start : start + HASH_BYTES]
@@ -220,7 +220,7 @@ def root(party: int, keys: bytes, path: bytes) -> bytes:
 
 
 class Roster:
-    """The Merkle tree of all parties' fresh public keys, whose root is part of all later keys and signatures."""
+    """The Merkle tree of all parties' fresh public keys; all later keys and signatures are bound to its root."""
 
     def __init__(self, parties: int, keys: Mapping[int, bytes]) -> None:
         leaves = [_leaf(k, keys[k]) if k in keys else _ABSENT for k in range(parties)]
@@ -234,7 +234,7 @@ class Roster:
         return self._levels[-1][0]
 
     def path(self, party: int) -> bytes:
-        """Return the sibling hashes from which a party computes the root."""
+        """Return the sibling hashes from which a party computes the root of the tree."""
         return b"".join(level[(party >> height) ^ 1] for height, level in enumerate(self._levels[:-1]))
 
 

@@ -1,4 +1,4 @@
-"""A party's side of secure aggregation."""
+"""Implement a party's side of secure aggregation."""
 
 import os
 from collections.abc import Callable, Iterable
@@ -24,7 +24,7 @@ Contribution = Callable[[], tuple[Ring, Array]]
 
 
 class Party:
-    """One party as a state machine: `start` returns its first message, `receive` the answer to a message of the server.
+    """A party as a state machine: `start` returns its first message, and `receive` its answer to a server's message.
 
     A message that is not due, or has invalid content, is refused, and the party's state does not change. If `vector` is
     a `Contribution`, it is called once, when the vector is due.
@@ -102,7 +102,7 @@ class Party:
         return self._pack(Kind.SHARES, messages.pack_entries(Kind.SHARES, sealed, committed))
 
     def _check_neighbours(self, keys: list[tuple[Any, ...]]) -> tuple[list[End], dict[int, bytes]]:
-        """Check the neighbours' signed keys; return their sealing keys, and their mask keys by party."""
+        """Check the neighbours' signed public keys, and return their sealing keys and their mask keys."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
         public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]
@@ -179,7 +179,7 @@ class Party:
         return self._seal_end.key + self._mask_end.key
 
     def _seats(self) -> frozenset[int]:
-        """Return the parties that may be this party's neighbours, a public list that the server cannot choose."""
+        """Return the parties that may be this party's neighbours; the server cannot choose them."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

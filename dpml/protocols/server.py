@@ -1,4 +1,4 @@
-"""The server's side of secure aggregation."""
+"""Implement the server's side of secure aggregation."""
 
 from collections.abc import Callable, Iterator
 from itertools import combinations, islice
@@ -17,7 +17,7 @@ _MOST_TRIES = 5000  # sets of shares that are tried for one secret
 
 
 class Server:
-    """The server as a state machine: `receive` takes the parties' messages, `advance` ends a stage and returns answers.
+    """The server as a state machine: `receive` takes a party's message, and `advance` ends a stage and returns answers.
 
     After the last stage, `total` is the sum modulo 2^64 over the `survivors`.
     """
@@ -48,7 +48,7 @@ class Server:
 
     @property
     def survivors(self) -> Index:
-        """The parties that are in the sum, in ascending order."""
+        """The parties whose vectors are in the sum, in ascending order."""
         return np.array(sorted(self._beside), dtype=np.intp)
 
     @property
@@ -63,7 +63,7 @@ class Server:
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Accept a party's message and return its sender, which must be `expected` if the connection identifies it.
+        """Accept a party's message and return the sender, which must be `expected` unless that is None.
 
         Raises:
             RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.
@@ -96,7 +96,7 @@ class Server:
         return sender
 
     def advance(self) -> dict[int, bytes]:
-        """End the stage; return the answers to the parties that sent their message. The others drop out."""
+        """End the stage, and return the answers to the parties that sent their message; all other parties drop out."""
         if self.stage is Stage.MASKED:
             self._leave_out()
         present = sorted(self._answered)
@@ -176,7 +176,7 @@ class Server:
         return self.session.topology.degree == self.session.parties - 1
 
     def _leave_out(self) -> None:
-        """Leave out a few parties, so that the others can read each other's shares, and sum the others' vectors."""
+        """Leave out a few parties so that all others can read each other's shares, and sum the others' vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():
@@ -257,7 +257,7 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
-        """Return a party's secret from `threshold` shares that give a secret which `fits`.
+        """Return a party's secret: the first secret from `threshold` of its shares that `fits` accepts.
 
         Shares of holders who have not lied are tried first. The holders of wrong shares are recorded in `liars`.
         """

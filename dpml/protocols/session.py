@@ -1,4 +1,4 @@
-"""Define the public parameters of a run of secure aggregation, its stages, and which parties share masks.
+"""Define the public parameters of a run of secure aggregation, and which parties share masks.
 
 All pairs of parties share masks, or each party and its k/2 nearest neighbours on either side of a ring (Bell, Bonawitz,
 Gascon, Lepoint & Raykova 2020, CCS). k and the threshold t are the least for which the probabilities of three failures
@@ -28,7 +28,7 @@ FAILURE = 2.0**-30
 
 @dataclass(frozen=True)
 class Topology:
-    """Which parties share masks: each with `degree` others, of which `threshold` can reconstruct a secret.
+    """Each party shares masks with `degree` other parties, and `threshold` parties can reconstruct a secret.
 
     A run with fewer than `quorum` survivors has no sum. Up to `colluders` parties may collude with the server.
     """
@@ -53,7 +53,7 @@ def _default_colluders(parties: int) -> int:
 
 
 def complete(parties: int, threshold: int | None = None) -> Topology:
-    """Return the topology in which all pairs share masks (Bonawitz et al. 2017); the server's work is quadratic in M.
+    """Return the topology in which all pairs of parties share masks (Bonawitz et al. 2017).
 
     Any `threshold` parties suffice for a sum. It protects against a malicious server with ``2 threshold - M - 1``
     colluders; the default is the least threshold for fewer than M/3 colluders, two thirds of M, rounded up.
@@ -76,7 +76,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree if less than these shares of the parties collude and drop out.
+    """Return the ring with the fewest neighbours that is safe if these shares of parties collude and drop out.
 
     None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
@@ -102,7 +102,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return the topology that protects against so many colluders: complete, or a ring if that halves the masks."""
+    """Return the topology for so many colluders: a ring if it halves the number of masks, else all pairs."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
@@ -110,7 +110,7 @@ def choose(parties: int, colluders: int = 0) -> Topology:
 
 
 def seated(parties: int, degree: int, name: bytes) -> list[int]:
-    """Return the parties in their public order on the ring of the session `name`; by number if all are neighbours.
+    """Return the parties in their public order on the ring of the session `name`.
 
     The order is that of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
     """
@@ -122,7 +122,7 @@ def seated(parties: int, degree: int, name: bytes) -> list[int]:
 
 @lru_cache(maxsize=4)
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """Return the neighbours of every party, in ascending order: the nearest on either side of the ring (`seated`)."""
+    """Return the neighbours of every party, in ascending order: the nearest parties on either side of the ring."""
     ring = seated(parties, degree, name)
     if degree == parties - 1:
         return tuple((*ring[:k], *ring[k + 1 :]) for k in ring)
@@ -135,7 +135,7 @@ def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
 
 @dataclass(frozen=True)
 class Session:
-    """The public parameters of a run, which all parties know in advance.
+    """The public parameters of a run, which all parties know before it starts.
 
     Attributes:
         parties: the number of parties M.
@@ -182,7 +182,7 @@ class Session:
 
     @cached_property
     def context(self) -> bytes:
-        """The SHA-256 of all public parameters, to which every key and signature of the session is bound.
+        """The SHA-256 hash of all public parameters; every key and signature of the session is bound to it.
 
         ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each, little-endian)
         | roster | identities``. In the message KEYS the roster is empty.
@@ -191,17 +191,17 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session of one run, whose `roster` is part of all later keys and signatures."""
+        """Return the session of one run; all later keys and signatures are bound to its `roster`."""
         return replace(self, roster=roster)
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
-        """Return a new session, by default with the topology of `choose`."""
+        """Return a new session, by default with the topology that `choose` returns."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
 
 
 class Stage(IntEnum):
-    """The kind of message that the server waits for."""
+    """The stages of a run, named after the kind of message that the server waits for."""
 
     KEYS = 0
     SHARES = 1
