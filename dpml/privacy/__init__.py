@@ -1,4 +1,4 @@
-"""Privacy budgets, guarantees, the accountant that composes them, and all privacy noise."""
+"""Define privacy budgets and guarantees, compose guarantees, and draw all privacy noise."""
 
 from dpml.privacy.guarantee import (
     CALIBRATIONS,

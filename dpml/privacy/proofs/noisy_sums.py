@@ -1,4 +1,4 @@
-"""Compute the eps of many noisy sums with fresh L2-Laplace noise, and optionally one Gaussian vector added to all.
+"""Compute the eps of many noisy sums with new L2-Laplace noise, to which one Gaussian vector may be added.
 
 In each of T adaptive rounds, h parties each add a vector with density proportional to exp(-beta ||rho||), beta = eps/2,
 to a sum of sensitivity 2. A vector eta ~ N(0, common^2 I) is drawn once and added in every round. The result is the
@@ -62,7 +62,7 @@ def _composed(parts: list[tuple[pld.Losses, int]], delta: float) -> float:
 
 
 def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
-    """Return the privacy losses of Gaussian noise with a known g ~ Gamma(shape), ``mu = sensitivity / sqrt(8 g)``.
+    """Return the privacy losses of Gaussian noise with ``mu = sensitivity / sqrt(8 g)`` for a known g ~ Gamma(shape).
 
     Losses above `most`, an eps that another proof gives, count as infinite. So do values of g whose lower tail has a
     probability below ``1e-4 delta / rounds`` (Chernoff).
