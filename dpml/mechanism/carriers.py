@@ -5,10 +5,10 @@ budgets * draws entries, first all draws of the first budget. Continuous noise i
 by different factors. `dpml.mechanism.ways` has real secure sums and discrete noise.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,7 @@ class Carrier:
         self.widening = self.scaled_up = 1.0
         self._widths: dict[int, Array] = {}
         self.constant = self._drawn_once()
-        self.way: Way = algorithm.way(self)
+        self.way: Way = algorithm.way()
 
     # Methods for an algorithm's loop.
 
@@ -112,7 +112,7 @@ class Carrier:
         """Return noisy sum `number` of B runs, (B, k), at the models or other arguments `at` of the statistic."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
-        noisy, parts = self.way.sum(number, at)
+        noisy, parts = self.way(self, number, at)
         if self.observer is not None:
             self.observe(number, noisy, parts, at)
         return noisy
@@ -164,6 +164,25 @@ class Carrier:
 
         self.observer(noisy / scale, drawn / scale, exact)
 
+    def noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
+        """Add noise of scale 1, (draws, k), times its scale to exact sums (budgets or 1, draws or 1, k): (B, k)."""
+        if constant is not None:
+            wide = np.array([messages[number].constant for messages in self.messages])
+            exact = exact + wide[:, None, None] * constant
+        noisy: Array = exact + self.widths(number)[:, None] * unit
+        return noisy.reshape(-1, noisy.shape[-1])
+
+    def shaped(self, number: int, sums: Array) -> Array:
+        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums without arguments to (..., 1, 1, k)."""
+        if not self.statistic(number).state(self.problem.d)[1]:
+            return sums[..., None, None, :]
+        return sums.reshape(*sums.shape[:-2], len(self.budgets), self.draws, sums.shape[-1])
+
+    @cached_property
+    def rounding(self) -> Generator:
+        """The random generator that rounds contributions to secure sums; it need not be secret."""
+        return self.rng.spawn(1)[0]
+
     def _drawn_once(self) -> Array | None:
         messages = self.messages[0]
         if not messages or messages[0].constant is None:
@@ -183,42 +202,17 @@ def _joined(parts: Sequence[Release], axis: int) -> Release:
     return Release(np.concatenate(weights, axis=axis) if weights else None, metrics)
 
 
-class Way(ABC):
-    """The base class of the ways to compute noisy sums: a simulation, or a protocol."""
-
-    def __init__(self, carrier: Carrier) -> None:
-        self.carrier, self.sharing, self.problem = carrier, carrier.sharing, carrier.problem
-        self.rng, self.draws = carrier.rng, carrier.draws
-
-    @abstractmethod
-    def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        """Return noisy sum `number`, and for an observer the noise of each source (scale 1)."""
-
-    def _noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Add noise of scale 1, (draws, k), times its scale to exact sums (budgets or 1, draws or 1, k)."""
-        carrier = self.carrier
-        if constant is not None:
-            wide = np.array([messages[number].constant for messages in carrier.messages])
-            exact = exact + wide[:, None, None] * constant
-        noisy: Array = exact + carrier.widths(number)[:, None] * unit
-        return noisy.reshape(-1, noisy.shape[-1])
-
-    def _shaped(self, number: int, sums: Array) -> Array:
-        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums without arguments to (..., 1, 1, k)."""
-        if not self.carrier.statistic(number).state(self.problem.d)[1]:
-            return sums[..., None, None, :]
-        return sums.reshape(*sums.shape[:-2], len(self.carrier.budgets), self.draws, sums.shape[-1])
+Way = Callable[[Carrier, int, tuple[Any, ...]], tuple[Array, Array | None]]
+"""A way to compute noisy sums: ``way(carrier, number, at)`` returns noisy sum `number` at the arguments `at`, (B, k),
+and for an observer the noise of each source (scale 1)."""
 
 
-class Simulated(Way):
-    """Simulate noisy sums: add up the rows of all parties, and add noise to the total."""
-
-    def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        carrier = self.carrier
-        unit, parts = carrier.unit_noise(number)
-        exact = self._shaped(number, carrier.mechanism.terms(carrier.statistic(number)).total(*at))
-        constant = None if carrier.constant is None else carrier.constant.sum(axis=0)
-        return self._noisy(number, exact, unit, constant), parts
+def simulated(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
+    """Return a noisy sum of a simulation: add up the rows of all parties, and add noise to the total."""
+    unit, parts = carrier.unit_noise(number)
+    exact = carrier.shaped(number, carrier.mechanism.terms(carrier.statistic(number)).total(*at))
+    constant = None if carrier.constant is None else carrier.constant.sum(axis=0)
+    return carrier.noisy(number, exact, unit, constant), parts
 
 
 def concatenated(lots: Sequence[Any]) -> Array:

@@ -26,11 +26,11 @@ from dpml.mechanism.algorithm import (
     Unit,
     require_domain,
 )
-from dpml.mechanism.carriers import Carrier, Prepared, Simulated, Way
+from dpml.mechanism.carriers import Carrier, Prepared, Way, simulated
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
 from dpml.mechanism.sharing import Sharing, secure_sharing
-from dpml.mechanism.ways import InRing, OnGrid
+from dpml.mechanism.ways import in_ring, on_grid
 from dpml.optim.losses import LOSSES, Loss
 from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
@@ -161,11 +161,11 @@ class Program(ABC):
         """Return what depends on private rows without being accounted for, as a text; None: nothing."""
         return None
 
-    def way(self, carrier: Carrier) -> Way:
+    def way(self) -> Way:
         """Return the way in which this release computes its sums: a simulation, or a protocol."""
         if self.noise == "discrete":
-            return OnGrid(carrier)
-        return (InRing if self.protocol == "secagg" else Simulated)(carrier)
+            return on_grid
+        return in_ring if self.protocol == "secagg" else simulated
 
     # The noise for a budget.
 
