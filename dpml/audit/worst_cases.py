@@ -10,13 +10,13 @@ from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 from scipy.special import lambertw
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
-from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
@@ -26,7 +26,7 @@ from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescen
 from dpml.arrays import Array
 from dpml.audit import black_box
 from dpml.audit import output_density as density
-from dpml.audit.exposure import Pair
+from dpml.audit.exposure import Pair, Quiet
 from dpml.audit.neighbours import (
     highest,
     in_a_crowd,
@@ -44,6 +44,7 @@ from dpml.audit.views import exposures, far_start
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.errors import UserError
+from dpml.mechanism.carriers import Prepared
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import Perturbed
 from dpml.mechanism.program import Program
@@ -119,21 +120,17 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
     if problem.d == 1:
         return turned_label(problem)
     ahead = np.eye(problem.d)[0]
-    strength = np.array([[algorithm.lam + algorithm.perturbation(budget, problem).extra]])
+    rng = np.random.default_rng(0)
+    return in_a_crowd(problem, ahead, lambda crowd: _path(algorithm.prepare(crowd, rng), budget, ahead), algorithm.loss)
 
-    def reached(crowd: Parties) -> Array:
-        """Return the component of the model along `ahead` in every round, without noise."""
-        terms, models = Gradients().on(crowd), []
 
-        def exact(w: Array, t: int) -> Array:
-            models.append(w[0].copy())
-            return terms.total(w)
-
-        algorithm.descend(problem, strength, exact)
-        along: Array = np.array(models) @ ahead
-        return along
-
-    return in_a_crowd(problem, ahead, reached, algorithm.loss)
+def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
+    """Return the last models' components along `ahead` (d,) before every sum of a run without noise: (T,)."""
+    models: list[Array] = []
+    heard = replace(mechanism, announce=lambda of, at: models.append(at[0][0, -len(ahead) :]))
+    heard.release([budget], Quiet(PCG64(0)), 1)
+    along: Array = np.array(models) @ ahead
+    return along
 
 
 # Perturbed objectives.
@@ -171,13 +168,9 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
     ahead = start / np.linalg.norm(start)
 
     def reached(crowd: Parties) -> Array:
-        """Return the component of the last party's model along `ahead` in every round, without noise."""
-        models: list[Array] = []
         largest = float(algorithm.tried(budget, crowd.problem).max())
         fixed = replace(algorithm, step_selection="fixed", step=largest).prepare(crowd, far_start(problem.d))
-        heard = replace(fixed, announce=lambda of, at: models.append(at[0][0, -problem.d :]))
-        heard.release([Budget(math.inf, budget.delta)], np.random.default_rng(0), 1)
-        return np.array(models) @ ahead
+        return _path(fixed, Budget(math.inf, budget.delta), ahead)
 
     return in_a_crowd(problem, ahead, reached, algorithm.slopes)
 

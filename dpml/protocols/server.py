@@ -35,7 +35,7 @@ class Server:
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
         self._left_out: dict[int, frozenset[int]] = {}  # for each party: the senders whose shares it cannot decrypt
-        self._vectors: dict[int, Ring] = {}  # kept until the survivors are known, on a complete graph
+        self._vectors: dict[int, Ring] = {}  # kept until the survivors are known
         self.liars: dict[int, str] = {}  # parties that were left out or sent wrong shares, and the reason
         self._signatures: dict[int, bytes] = {}  # signatures on the list of survivors
         self._shares: dict[int, dict[int, bytes]] = {}  # for each party: the shares of one of its secrets by holder
@@ -160,20 +160,13 @@ class Server:
     def _take_masked(self, content: Message) -> None:
         session = self.session
         vector, beside, left_out = messages.unpack_masked(content.body, session.length, session.beside, session.parties)
-        if left_out and not self._complete:  # on a ring, the party that complains is left out
+        if left_out and session.topology.degree < session.parties - 1:  # on a ring, the complaining party is left out
             raise RefusedError(f"party {content.party} reports that shares do not open, first those of {left_out[0]}.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
         self._beside[content.party] = beside.copy()  # without a copy, the whole message would stay in memory
         self._left_out[content.party] = frozenset(left_out)
-        if self._complete:
-            self._vectors[content.party] = vector.copy()
-        else:
-            self._total += vector
-
-    @property
-    def _complete(self) -> bool:
-        return self.session.topology.degree == self.session.parties - 1
+        self._vectors[content.party] = vector.copy()
 
     def _leave_out(self) -> None:
         """Leave out a few parties so that all others can read each other's shares, and sum the others' vectors."""

@@ -109,23 +109,16 @@ def choose(parties: int, colluders: int = 0) -> Topology:
     return complete(parties, least_quorum(parties, max(colluders, _default_colluders(parties))))
 
 
-def seated(parties: int, degree: int, name: bytes) -> list[int]:
-    """Return the parties in their public order on the ring of the session `name`.
-
-    The order is that of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
-    """
-    if degree == parties - 1:
-        return list(range(parties))
-    text = b"dpml secagg seat" + name
-    return sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
-
-
 @lru_cache(maxsize=4)
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """Return the neighbours of every party, in ascending order: the nearest parties on either side of the ring."""
-    ring = seated(parties, degree, name)
+    """Return the neighbours of every party, in ascending order: the nearest parties on either side of the ring.
+
+    The session's `name` orders the ring by ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
+    """
     if degree == parties - 1:
-        return tuple((*ring[:k], *ring[k + 1 :]) for k in ring)
+        return tuple((*range(k), *range(k + 1, parties)) for k in range(parties))
+    text = b"dpml secagg seat" + name
+    ring = sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
     neighbours: list[tuple[int, ...]] = [()] * parties
     for place, party in enumerate(ring):
         steps = (*range(-(degree // 2), 0), *range(1, degree // 2 + 1))

@@ -128,7 +128,7 @@ def shared_seed(*parties: int) -> Change:
 
     def change(noises: np.ndarray) -> np.ndarray:
         noises = np.array(noises)
-        noises[list(parties)] = noises[parties[0]]
+        noises[[party for party in parties if party < len(noises)]] = noises[parties[0]]  # a curator is one source
         return noises
 
     return change
