@@ -20,36 +20,22 @@ from dpml.protocols.session import Session, seat
 _NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
 
 Contribution = Callable[[], tuple[Ring, Array]]
-"""A function that returns a party's vector and its openly sent numbers; it is called when they are due."""
+"""A function that returns a party's vector and its openly sent numbers; it is called once, when they are due."""
 
 
 class Party:
     """A party as a state machine: `start` returns its first message, and `receive` its answer to a server's message.
 
-    A message that is not due, or has invalid content, is refused, and the party's state does not change. If `vector` is
-    a `Contribution`, it is called once, when the vector is due.
+    A message that is not due, or has invalid content, is refused, and the party's state does not change.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        party: int,
-        signer: Ed25519PrivateKey,
-        vector: Ring | Contribution,
-        beside: Array | None = None,
-    ) -> None:
-        self.session, self.party, self._signer = session, party, signer
+    def __init__(self, session: Session, party: int, signer: Ed25519PrivateKey, contribution: Contribution) -> None:
+        self.session, self.party, self._signer, self._contribution = session, party, signer, contribution
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seal_end, self._mask_end = (
             End(party, key.public_key().public_bytes_raw()) for key in (self._sealing, self._masking)
         )
-        self._contribution: Contribution
-        if callable(vector):
-            self._contribution = vector
-        else:
-            content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
-            self._contribution = lambda: content
         self._neighbours: dict[int, bytes] = {}  # public mask keys, finally only of parties whose shares arrived
         self._seals: dict[int, bytes] = {}  # the keys that decrypt the shares of other parties
         self._held: dict[int, bytes] = {}  # both shares of each party's two secrets, also of its own
@@ -126,7 +112,12 @@ class Party:
         self._check_count(len(held))
         neighbours = {who: key for who, key in self._neighbours.items() if who in held}
         secrets = {end: masks.agree(self._masking, end) for end in map(End._make, neighbours.items())}
-        vector, beside = self._checked(*self._contribution())
+        vector, beside = self._contribution()
+        if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
+            raise ProtocolError(
+                f"party {self.party} must send {session.length} elements of the ring and {session.beside} open floats, "
+                f"got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
+            )
         total = vector.copy()
         masks.add_self_mask(total, self._seed, session, own)
         for end, secret in secrets.items():
@@ -165,15 +156,6 @@ class Party:
         self._due = None
         self._held = {}
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
-
-    def _checked(self, vector: Ring, beside: Array) -> tuple[Ring, Array]:
-        session = self.session
-        if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
-            raise ProtocolError(
-                f"party {self.party} must send {session.length} elements of the ring and {session.beside} open floats, "
-                f"got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
-            )
-        return vector, beside
 
     def _public(self) -> bytes:
         return self._seal_end.key + self._mask_end.key

@@ -56,7 +56,10 @@ def in_process(
     session, signers = enrol(session)
     server = Server(session)
     floats = np.empty((session.parties, 0)) if beside is None else beside
-    parties = [Party(session, k, signer, inputs[k], floats[k]) for k, signer in enumerate(signers)]
+    parties = [
+        Party(session, k, signer, lambda k=k: (inputs[k], floats[k]))  # type: ignore[misc]
+        for k, signer in enumerate(signers)
+    ]
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: Mapping[int, bytes] = {}

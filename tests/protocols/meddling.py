@@ -39,7 +39,9 @@ class Run:
     def again(self) -> None:
         """The same session, from the start."""
         self.server = Server(self.begun)
-        self.parties = [Party(self.begun, k, self.signers[k], x) for k, x in enumerate(self.inputs)]
+        self.parties = [
+            Party(self.begun, k, self.signers[k], lambda x=x: (x, np.empty(0))) for k, x in enumerate(self.inputs)
+        ]
 
     @property
     def session(self) -> Session:

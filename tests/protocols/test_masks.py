@@ -210,7 +210,8 @@ def test_a_party_takes_no_neighbours_but_those_of_its_seat() -> None:
     """A server that seats colluders around a party could collect its shares."""
     session, signers = enrol(Session.of(9, D, Topology(4, 3, 6, 1)))
     parties = [
-        Party(session, k, signer, vector) for k, (signer, vector) in enumerate(zip(signers, numbers(9, D), strict=True))
+        Party(session, k, signer, lambda vector=vector: (vector, np.empty(0)))
+        for k, (signer, vector) in enumerate(zip(signers, numbers(9, D), strict=True))
     ]
     said = {k: messages.unpack(party.start(), session.name) for k, party in enumerate(parties)}
     keys = {k: (k, *messages.unpack_keys(message.body), message.signature) for k, message in said.items()}

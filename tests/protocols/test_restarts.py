@@ -158,7 +158,7 @@ def test_shares_of_another_roster_do_not_open() -> None:
     """A server that tells parties different rosters: nobody opens what was sealed under another."""
     run = Run(Session.of(3, D, complete(3)), numbers(3, D))
     honest = run.to(Stage.SHARES)
-    again = Party(run.begun, 2, run.signers[2], run.inputs[2])  # party 2 is started again
+    again = Party(run.begun, 2, run.signers[2], lambda: (run.inputs[2], np.empty(0)))  # party 2 is started again
     other = Server(run.begun)
     for k in (0, 1):
         keys = run.parties[k]._seal_end.key + run.parties[k]._mask_end.key
