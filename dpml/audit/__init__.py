@@ -39,20 +39,17 @@ class Finding:
 
     Attributes:
         claimed: The published eps; NaN if there is no claim about this view.
+        proven: The eps that dpml proves; NaN if the algorithm is a plug-in.
+        declared: The eps that a plug-in declares; else NaN.
         exact: The eps of the attacked pair, computed without random draws; NaN if it is not known.
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
         attack: The attack that gave the bound.
-        power: The share of the proven mu (or eps, at delta = 0) that the pair reaches, known exactly or as a lower
-            bound at CONFIDENCE. A low power says little about the proof.
-        verdict: `BUG` or `claim violated` if the pair's eps, or a lower bound at the confidence ACCUSATION, exceeds the
-            proven or the claimed eps; `BUG` also if sums exceed their sensitivity. `consistent` if not, although
-            `power` is at least POWER and the same attack would have found a BUG with half the noise. Otherwise `no
-            violation seen`.
-        moved: The sensitivity of the sums as measured by the code that adds them, divided by that in the proof.
-        mu: The proven mu, if mu-GDP is proven; any point of the trade-off curve may refute it.
+        power: The share of the proven mu (of the proven eps if delta = 0) that the pair reaches.
+        verdict: What follows, as docs/audit.md explains.
+        moved: The measured sensitivity of the sums, divided by the sensitivity in the proof.
+        mu: The proven mu, if mu-GDP is proven.
         rates: The error rates of the best attack at many thresholds; None if nothing was attacked.
-        declared: The eps that code outside dpml declares, or NaN; then `proven` is NaN.
-        notes: Further observations about code outside dpml.
+        notes: Further observations about a plug-in.
     """
 
     view: View

@@ -43,14 +43,11 @@ class Exposure:
     """What one view sees of two neighbouring data sets under one budget.
 
     Attributes:
-        view: The view.
-        source: Draws what is seen, by this view and by others with the same source.
-        score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
-            that an attacker who knows everything but the noise can compute. None: not known in closed form.
-        normal: Whether the score is normal with one variance under both, as for any Gaussian view, or so nearly that
-            its Gaussian curve is no larger than that of the pair.
+        source: Draws what this view sees, and other views with the same source.
+        score: The log likelihood ratio of observations, (draws, k) -> (draws,): the best attack. None: not known.
+        normal: Whether the score is normal with one variance for both data sets, or nearly so.
         mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
-        loss: The largest |score| that is known, a lower bound on a pure eps. NaN: none is.
+        loss: The largest |score| that is known, a lower bound on a pure eps. NaN: not known.
         most: Releases that are fast to draw at once.
         learned: Attacks that learn their score from observations of both data sets, by name.
     """

@@ -1,8 +1,6 @@
 """Record what a view sees of the messages of a release, while the release sends them.
 
-An attacker who knows all rows but one, and every model during the run, knows what each data set would send in a round.
-The rest of a message is whitened noise e_t under the first data set, and noise plus a known shift s_t under the second.
-So the log likelihood ratio of a run is ``sum_t <e_t, s_t> - ||s_t||^2 / 2`` (docs/audit.md).
+An attacker who knows all rows but one computes the log likelihood ratio of whitened messages (docs/audit.md).
 """
 
 import math
@@ -130,10 +128,9 @@ class Transcript(Exposure):
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
         """Return two attacks: the likelihood ratio of a run, and a score that is exactly normal.
 
-        The sum of squared shifts in a run depends on the models. The second attack stops when this sum reaches C^2,
-        which nearly every run does; the last round is only used in part, by adding noise. The score is then exactly
-        N(0, C^2) or N(C^2, C^2), by a martingale argument: exp(x sum - x^2 C^2/2) has mean 1 for every x if the squared
-        weights sum to C^2 in every run. So ``mu = C`` is a certain lower bound.
+        The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
+        nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then
+        sum to C^2 in every run, so its score is exactly N(0, C^2) or N(C^2, C^2), and ``mu = C`` is a lower bound.
         """
         enough = min(float(np.sum(self.along(seen)[1] ** 2, axis=1).min()) for seen in (first, second))
 
