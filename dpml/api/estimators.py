@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import wraps
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from dpml.algorithms import Algorithm
+from dpml.algorithms.quadratic.regression import Regression
 from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, owners, thinned
 from dpml.api.settings import plain
 from dpml.arrays import Array
@@ -47,6 +48,9 @@ from dpml.release.model import Model
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 from dpml.seeds import generator
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _E = TypeVar("_E", bound=BaseEstimator)
 
@@ -109,7 +113,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if self.random_state is not None:
             seed = convert(plain(self.random_state, "random_state"), int, "random_state")
         fitted = self.bounds is None or getattr(self, "y_bounds", ()) is None
-        rows = thinned(into_ball(X, *bounds, self.fit_intercept), weights, generator(seed, "weights"))
+        effects = self.algo == Regression.name
+        if effects and (weights or not self.fit_intercept):
+            raise UserError(f"algo={self.algo} needs fit_intercept=True, and no weights of rows or classes.")
+        rows = thinned(into_ball(X, *bounds, self.fit_intercept, effects), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
             facts = facts_about(
@@ -126,15 +133,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
-            model = mechanism.release([asked], noise, 1).weights
-        assert model is not None  # of a linear algorithm
+            released = mechanism.release([asked], noise, 1)
+        assert released.weights is not None  # of a linear algorithm
         counted = f"entry {entry.number} of a ledger" if entry else "in no ledger"
         if math.isinf(worst(facts.held).eps):
             counted = "not at all, as nothing is proven"
         self.setting_, self.facts_, self.guarantees_ = setting, facts, list(facts.guarantees)
         self.entry_, self.ledger_ = entry, ledger
-        self.statement_ = (*statement(facts, rescaled=True), f"Counted: {counted}.")
-        return np.array(model[0, 0])
+        self.statement_ = (*statement(facts), f"Counted: {counted}.")
+        self._moments = released.moments
+        return np.array(released.weights[0, 0])
 
     def _enter(self, facts: Facts, ledger: Ledger | None, holdings: str | None) -> tuple[str, LedgerEntry | None]:
         """Record a fit in the ledger, before its noise is drawn, and warn if less is proven than eps.
@@ -217,7 +225,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """Compute the scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
         low, high = self.bounds_
-        rows = into_ball(validate_data(self, X, dtype=np.float64, reset=False), low, high, self._constant)
+        unscaled = validate_data(self, X, dtype=np.float64, reset=False)
+        rows = into_ball(unscaled, low, high, self._constant, self._moments is not None)
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
 
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
@@ -231,20 +240,44 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_publishable(floating, unsafe, declared)
+        text = self._model().text()
+        with reserved(Path(path)) as write:
+            write(text)
+            if self.entry_ is not None and self.ledger_ is not None:
+                self.ledger_.publish(self.entry_, hashlib.sha256(text.encode()).hexdigest())
+
+    def summary(self, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
+        """Return the coefficients of algo="regression" with intervals and p-values, as `dpml.read_table` does.
+
+        Args:
+            level: the confidence level of the intervals.
+            per: the increase of a feature that an effect is for, by the feature's name (x0, x1, ... without names).
+        """
+        from dpml.release.inference import coefficient_table
+        from dpml.reporting.coefficients import frame
+
+        check_is_fitted(self)
+        if self.facts_.ranges == "fitted":
+            raise UserError("a table of coefficients needs public ranges: give bounds (and y_bounds).")
+        model = self._model()
+        return frame(coefficient_table(model, level, per), model.task == "binary")
+
+    def _model(self) -> Model:
         names = getattr(self, "feature_names_in_", [f"x{number}" for number in range(self.n_features_in_)])
         columns = {str(name): Range(float(a), float(b)) for name, a, b in zip(names, *self.bounds_, strict=True)}
         classes = tuple(map(str, getattr(self, "classes_", ())))
         task: Task = "regression" if not classes else "binary" if len(classes) == 2 else "multiclass"
+        last = ["constant", "max_norm"] if self._moments else [*["bias"] * self._constant, "sample_norm"]
         offset, scale, target = 0.0, 1.0, None
         if task == "regression":
             low, high = self.y_bounds_
             offset, scale, target = (low + high) / 2, (high - low) / 2, Range(low, high)
-        text = Model(
+        return Model(
             task=task,
             loss=for_task(task).name,
             label="label",
-            stated=ColumnBounds.of_columns(Path(path), columns, classes, target),
-            steps=("symmetric", *["bias"] * self._constant, "sample_norm"),
+            stated=ColumnBounds.of_columns(Path("model"), columns, classes, target),
+            steps=("symmetric", *last),
             weights=self._weights,
             guarantees=self.facts_.guarantees if self.facts_.open else self.facts_.held,
             statement=self.statement_,
@@ -253,11 +286,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             offset=offset,
             scale=scale,
             certificate=None if self.facts_.open else self.facts_.certificate,
-        ).text()
-        with reserved(Path(path)) as write:
-            write(text)
-            if self.entry_ is not None and self.ledger_ is not None:
-                self.ledger_.publish(self.entry_, hashlib.sha256(text.encode()).hexdigest())
+            moments=self._moments,
+        )
 
     def _check_publishable(self, floating: bool, unsafe: bool, declared: bool) -> None:
         facts = self.facts_

@@ -16,14 +16,16 @@ from dpml.errors import UserError, refuse_unknown
 Bounds = Sequence[Any]  # low and high, each a number or one per feature
 
 
-def into_ball(X: Array, low: Array, high: Array, constant: bool) -> Array:
+def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = False) -> Array:
     """Map rows (n, p) into the unit ball, each independently: (n, p), or (n, p + 1) with a `constant` feature last.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
     lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
+    If `linear`, all rows are divided by the largest possible length instead, so the map is linear within the ranges.
     """
     X = to_both_sides(low, high)(np.clip(X, low, high))
-    return shrink(np.column_stack([X, np.ones(len(X))]) if constant else X, always=True)
+    X = np.column_stack([X, np.ones(len(X))]) if constant else X
+    return X / (np.sqrt(X.shape[1]) * (1 + 1e-12)) if linear else shrink(X, always=True)
 
 
 def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:

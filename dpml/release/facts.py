@@ -227,17 +227,14 @@ HIGH = 10.0
 """The eps above which a statement warns: e^10 is 22,026."""
 
 
-def statement(facts: Facts, rescaled: bool = False) -> tuple[str, ...]:
-    """Return sentences about a release; the first three state the unit, the guarantee and the noise.
-
-    If each row was `rescaled` to length 1, the weights of `regression` are for prediction, too.
-    """
+def statement(facts: Facts) -> tuple[str, ...]:
+    """Return sentences about a release; the first three state the unit, the guarantee and the noise."""
     weakest = worst(facts.held)
     if facts.certificate and math.isfinite(weakest.eps):
         proven = verify.statement(dict(facts.certificate))
     else:
         proven = (f"Unit of privacy: {verify.UNITS[facts.unit]} (replace one).", _nothing(facts), _noise(facts))
-    weights = () if facts.algorithm == Regression.name and not rescaled else (_FOR_PREDICTION,)
+    weights = () if facts.algorithm == Regression.name else (_FOR_PREDICTION,)
     return (*proven, *_warnings(facts), _trust(facts), _public(facts), _ranges(facts), _NOT_COVERED, *weights)
 
 

@@ -91,7 +91,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     if model.moments is None:
         raise UserError(
             "the weights of this model are for prediction: they are not effects, and no interval is known for them. "
-            "A model of `dpml release algo=regression` has a table of coefficients."
+            "A model of algo=regression has a table of coefficients."
         )
     if not 0 < level < 1:
         raise UserError(f"--level must lie strictly between 0 and 1, got {level:g}.")
@@ -107,6 +107,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
             "larger eps or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
+    estimates[0] += model.offset  # of the constant
     errors = model.scale * fitted.errors(directions)
     reach = norm.ppf((1 + level) / 2) * errors
     lines = []

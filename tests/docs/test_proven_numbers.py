@@ -49,7 +49,7 @@ def in_words(number: str) -> str:
         ("sufficient_statistics", f"{ADASSP} eps=8", r"{release} at $\varepsilon = 8$"),
         ("perturbed_minima", f"{AMP} eps=1 delta=1e-5", "{release} for 1 (Adult: $N = 30162$, $d = 104$"),
         ("perturbed_minima", f"{AMP} eps=20 delta=0.005", "{release} is proven"),
-        ("hamm2016", f"{KDD} algo=avg", "that is {release} (`avg`, `paper`)"),
+        ("hamm2016", f"{KDD} algo=avg", "from {release} (`avg`, `paper`)"),
         ("hamm2016", f"{KDD} algo=soft algo.variant=sum_per_coordinate", "${release}$ (`soft`"),
     ],
 )

@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.special import expit
+from scipy.stats import norm
 
 import dpml
+from dpml.errors import UserError
 from dpml.files import seal_object
 from dpml.release.model import read_model
 
@@ -116,3 +119,36 @@ def test_coefficients_that_the_noise_hides_have_no_numbers(staff, run_command):
     refused = run_command("dpml", "table", "model.json")
     assert refused.code == 2
     assert "the noise hides" in refused.err
+
+
+def test_the_summary_of_a_regression_without_noise_is_that_of_least_squares():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (400, 2))
+    y = 5 + X @ [3.0, -0.5] + rng.normal(0, 2, 400)
+    model = dpml.PrivateRegressor("regression", eps=np.inf, bounds=[-2, 12], y_bounds=[-40, 60]).fit(X, y)
+    found = model.summary(per={"x0": 10.0})
+    A = np.column_stack([np.ones(400), X - 5])  # the constant is the value at mid-range
+    beta, squares, _, _ = np.linalg.lstsq(A, y, rcond=None)
+    errors = np.sqrt(squares[0] / 397 * np.diag(np.linalg.inv(A.T @ A)))
+    unit = [1, 10, 1]
+    np.testing.assert_allclose(found["estimate"], beta * unit)
+    np.testing.assert_allclose(found["high"] - beta * unit, norm.ppf(0.975) * errors * unit)
+    np.testing.assert_allclose(model.predict(X), A @ beta)
+
+
+def test_the_summary_of_a_private_classifier_covers_the_truth_and_is_the_table_of_its_file(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 10, (20_000, 2))
+    y = np.where(rng.random(20_000) < expit(X[:, 0] / 2 - 2), "yes", "no")
+    ledger = tmp_path / "my.ledger"
+    fit = dpml.PrivateClassifier("regression", eps=4.0, delta=1e-6, bounds=[0, 10], ledger=ledger).fit(X, y)
+    fit.save(tmp_path / "model.json")
+    wide = fit.summary(level=0.9999)  # three intervals miss with a probability of 3e-4
+    assert np.all((wide["low"] < [0.5, 0.5, 0.0]) & (wide["high"] > [0.5, 0.5, 0.0]))
+    pd.testing.assert_frame_equal(dpml.read_table(tmp_path / "model.json"), fit.summary())
+
+
+@pytest.mark.parametrize("wrong", [{"fit_intercept": False}, {"class_weight": {0: 0.5, 1: 1.0}}])
+def test_an_estimator_refuses_what_would_change_the_coefficients(wrong):
+    with pytest.raises(UserError, match="fit_intercept"):
+        dpml.PrivateClassifier("regression", bounds=[0, 1], **wrong).fit(np.eye(2)[:, :1], [0, 1])

@@ -1,8 +1,8 @@
 """Gradient descent on clipped gradients of privately whitened rows: `wdgd`.
 
 One share of mu^2 is spent on a noisy X'X, another on the labels, and the rest on sums of clipped gradients. Rows are
-multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md has the
-guarantee (Theorem 4) and the rules for clips and steps, which depend on n mu/d and read no row.
+multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md, Theorem 4, has
+the guarantee. The rules for clips and steps (`defaults.WhitenedRule`) depend on n mu/d and read no row.
 """
 
 import math
