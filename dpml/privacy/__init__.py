@@ -13,13 +13,5 @@ from dpml.privacy.guarantee import (
 )
 
 __all__ = [
-    "CALIBRATIONS",
-    "Adversary",
-    "Budget",
-    "Calibration",
-    "Guarantee",
-    "Problem",
-    "UnsizedProblem",
-    "View",
-    "worst",
-]
+    "CALIBRATIONS", "Adversary", "Budget", "Calibration", "Guarantee", "Problem", "UnsizedProblem", "View", "worst",
+]  # fmt: skip
