@@ -35,7 +35,7 @@ _MOST_MU = 2.0**40  # with less noise, floating-point rounding, 2^-53 of the val
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of an audit for one view. All eps except the claimed eps are for the same `delta`.
+    """The result of an audit for one view of a release. All eps except the claimed eps are for the same `delta`.
 
     Attributes:
         claimed: The published eps; NaN if there is no claim about this view.
@@ -75,7 +75,7 @@ class Finding:
 
     @property
     def judgement(self) -> str:
-        """The verdict, with the power of the attack or "too few draws" if the audit saw no violation."""
+        """The verdict as a text, with the power of the attack or the words "too few draws"."""
         if self.verdict not in ("consistent", "no violation seen"):
             return self.verdict
         blind = self.verdict == "no violation seen" and self.power >= POWER
@@ -140,7 +140,7 @@ def _finding(proven: Guarantee, verdict: Verdict, power: float = math.nan, **sho
 
 
 def _judged(proven: Guarantee, scores: Scores | None, claimed: Guarantee | None) -> Finding:
-    """Return the finding for one view; `scores` is None if the view sees nothing that can be attacked."""
+    """Return the finding for one view of a release; `scores` is None if the view sees nothing that can be attacked."""
     if scores is None:
         return _finding(proven, "no violation seen", power=0.0)
     verdict: Verdict = "no violation seen"

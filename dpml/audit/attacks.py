@@ -58,7 +58,6 @@ def mu_by_rates(first: Array, second: Array, error: float) -> float:
 def _by_rates(
     bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, share: float
 ) -> float:
-    """Choose a threshold on the first `share` of both samples of scores, and return the bound on the rest."""
     cut = int(len(first) * share), int(len(second) * share)
     pooled = np.sort(np.concatenate([first[: cut[0]], second[: cut[1]]]))
     # quantiles by sorting, which is faster than NumPy's partition at hundreds of levels
@@ -69,7 +68,6 @@ def _by_rates(
 
 
 def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tuple[Array, Array]:
-    """Bound false positive rates from above and true positive rates from below, with error probability `error`."""
     fpr = rate_interval(_above(first, thresholds), len(first), error / 2)[1]
     tpr = rate_interval(_above(second, thresholds), len(second), error / 2)[0]
     return fpr, tpr
@@ -91,7 +89,7 @@ class Rates(NamedTuple):
 
 
 def trade_off(first: Array, second: Array, error: float) -> Rates:
-    """Measure the error rates of thresholds on scores; each interval is wrong with probability at most `error`."""
+    """Measure an attack's error rates at many thresholds; each interval is wrong with probability at most `error`."""
     levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
     thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
     false, true = _above(first, thresholds), _above(second, thresholds)
@@ -146,7 +144,7 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn the log likelihood ratio of Laplace distributed coordinates from two samples (n, k)."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), as if coordinates were Laplace distributed."""
     centres = [np.median(each, axis=0) for each in (first, second)]
     wide = sum(np.mean(np.abs(each - at), axis=0) for each, at in zip((first, second), centres, strict=True)) / 2
     wide = np.where(wide > 0, wide, 1.0)
@@ -159,7 +157,7 @@ def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_normals(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn the log likelihood ratio of two normal distributions from two samples (n, k)."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), as if both were normally distributed."""
     k = first.shape[1]
     unit = np.where((spread := first.std(axis=0) + second.std(axis=0)) > 0, spread, 1.0)
 

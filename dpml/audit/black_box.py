@@ -29,13 +29,13 @@ _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each view sees if every observer except `client` sees the released model."""
+    """Return what each observer sees of two data sets if all observers except `client` see only the released model."""
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [_released(algorithm, pair, budget, view) for view in views if view != "client"]
 
 
 def _released(algorithm: Any, pair: Pair, budget: Budget, view: View = "release") -> Exposure:
-    """Return the released model as finite numbers and an indicator of NaN; attacks learn their scores."""
+    """Return the released model as finite numbers, followed by a number that indicates NaN."""
     shown = model_exposure(prepared(algorithm, pair), budget)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
@@ -85,7 +85,7 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
-    """Release both data sets with the same random numbers, and return warnings about how the algorithm uses them.
+    """Release both data sets with the same random numbers, and return warnings about how the algorithm draws them.
 
     How many are drawn may depend on earlier releases but not on rows; the notes ask a person to check this.
     """

@@ -28,7 +28,7 @@ RATIO = "likelihood ratio"
 
 
 class Attack(NamedTuple):
-    """A `score` of observations, (draws, k) -> (draws,), that is higher for the second data set.
+    """An attack, which scores observations (draws, k) by numbers (draws,) that are higher for the second data set.
 
     `normal`: whether the scores are normal with one variance under both, if the noise is as specified.
     """
@@ -40,7 +40,7 @@ class Attack(NamedTuple):
 
 @dataclass(frozen=True)
 class Exposure:
-    """What one view sees of two neighbouring data sets under one budget.
+    """What one kind of observer (`view`) sees of two neighbouring data sets under one privacy budget.
 
     Attributes:
         source: Draws what this view sees, and other views with the same source.
@@ -62,15 +62,15 @@ class Exposure:
     learned: Mapping[str, Callable[[Array, Array], Callable[[Array], Array]]] = field(default_factory=dict)
 
     def sample(self, which: int, rng: Generator, draws: int) -> Array:
-        """Draw observations (draws, k) of the first (which = 0) or the second data set."""
+        """Draw observations (draws, k) from releases of the first (which = 0) or the second data set."""
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return how far the two data sets are apart, for a search: `mu`, else `loss`, else NaN."""
+        """Return how well an attacker distinguishes the two data sets: `mu` if it is known, else `loss`, else NaN."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the attacks on this view, and the mu of the two data sets.
+        """Return the attacks on this view, and the mu with which an attacker distinguishes the two data sets.
 
         They are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
         """
@@ -83,7 +83,7 @@ class Exposure:
 
 
 def difference(first: Array, second: Array) -> Array:
-    """Return second - first for each entry: inf if only one of two entries is NaN, and 0 if both are NaN."""
+    """Return second - first; equal entries (also two NaNs) give 0, and other differences that are not finite give inf."""
     with np.errstate(invalid="ignore"):
         apart: Array = second - first
     if np.isfinite(apart).all():
@@ -98,7 +98,7 @@ def prepared(algorithm: Any, pair: Pair) -> list[Any]:
 
 
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
-    """Return the exposure of an observer who sees only the released model."""
+    """Return what an observer sees who sees only the released model."""
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         weights = prepared[which].release([budget], rng, draws).weights
@@ -110,7 +110,7 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
 
 
 class HalfNoise(Generator):
-    """A random generator that draws half of the noise, with which an audit tests itself.
+    """A random generator that draws noise of half the size, so that an audit can test itself.
 
     Lengths and coordinates are halved. `standard_gamma` draws the variance of a Gaussian, whose coordinates are halved.
     Noise on integers is drawn from bytes, so `mechanism.discrete` multiplies its variance by `variance_kept`. Copies

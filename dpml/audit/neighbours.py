@@ -25,7 +25,7 @@ _LENGTHS = np.linspace(0.1, 1, 19).tolist()
 def synthetic_parties(
     task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
 ) -> Parties:
-    """Return parties with these rows X (N, d), labels y (N,), numbers of rows (M,) and public rows (n, d).
+    """Return parties with rows X (N, d), labels y (N,), `sizes` (M,) rows per party, and public rows (n, d).
 
     One test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
@@ -42,7 +42,7 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """Return two data sets that differ in the last party's last row; `rest` is all other rows, or each of them.
+    """Return two data sets that differ only in the last row; `rest` gives all other rows, or one row for all of them.
 
     Rows are given by their first entries. For a multiclass task, labels above 0 become class 1, and others class 0.
     """
@@ -69,7 +69,7 @@ def turned_label(problem: Problem, task: Task = "binary") -> Pair:
 
 
 def whole_party(pair: Pair) -> Pair:
-    """Return the two data sets after all rows of the last party became copies of its last row."""
+    """Return the two data sets after replacing all rows of the last party by copies of the party's last row."""
     found = []
     for parties in pair:
         X, y, rows = parties.X.copy(), parties.y.copy(), parties.of(len(parties.sizes) - 1)
@@ -84,7 +84,7 @@ def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
 
 
 def mirrored_crowd(n: int, across: float, along: float) -> Array:
-    """Return n rows (n, 2), alternately (across, along) and (-across, along); for odd n, the last is (0, along)."""
+    """Return n rows (n, 2) that alternate between (across, along) and (-across, along), and cancel across."""
     rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
     if n % 2:
         rows[-1, 0] = 0.0
@@ -92,7 +92,7 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def polar(log_norm: Array, angle: Array) -> Array:
-    """Return the points (..., 2) with these polar coordinates, where the radius is given by its logarithm."""
+    """Return the points in the plane with these angles and these logarithms of the radius: (..., 2)."""
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
@@ -130,7 +130,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return two data sets that differ in one label, 1 or -1; at the model `start` (d,) its score lies between.
+    """Return two data sets that differ in the label of one row, whose score at the model `start` (d,) lies between.
 
     The slopes of the squared loss then have both signs, and are clipped for both labels. All other rows are 0.
     """

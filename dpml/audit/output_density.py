@@ -38,7 +38,7 @@ Folded = Sequence[Rows]
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Return two data sets that differ in one row, whose gradients are long and opposite, for a logistic loss.
+    """Return two data sets that differ in one row; this row has long and opposite logistic gradients in them.
 
     A row's gradient is long if w misclassifies the row, and opposite rows cannot both be misclassified. So a crowd
     holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b); for large t a small b suffices. The longest
@@ -74,7 +74,7 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
 def minimiser_score(
     loss: Loss, pair: Folded, ridge: float, log_noise: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
-    """Return the log likelihood ratio of released minimisers; ``log_noise`` is the log density of b (n, d)."""
+    """Return a function that maps released minimisers to log likelihood ratios of two data sets."""
 
     def log_density(rows: Rows, w: Array) -> Array:
         X, y, counts = rows
@@ -92,7 +92,7 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """Return the largest |log likelihood ratio| that a search finds for L2-Laplace noise, or NaN.
+    """Return the largest |log likelihood ratio| of two data sets that a search finds for L2-Laplace noise, or NaN.
 
     It is NaN if there are too many rows, or if the ridge is lost in rounding. Every output gives a lower bound on the
     eps of the pair at delta = 0. The search tries noise along the difference of the rows, which shifts b the most.
@@ -107,14 +107,14 @@ def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
 
 
 def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
-    """Return the log density of Gaussian or L2-Laplace noise b (n, d), up to a constant."""
+    """Return the log density of Gaussian or L2-Laplace noise vectors (n, d), up to a constant."""
     if law == "gaussian":
         return lambda b: -np.einsum("ij,ij->i", b, b) / (2 * scale**2)
     return lambda b: -np.linalg.norm(b, axis=1) / scale
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return the largest loss of two data sets, their mu, and whether scores count as normal (`NEARLY`)."""
+    """Return the largest loss of two data sets, their mu, and whether likelihood ratios are nearly normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -122,7 +122,7 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return how well an attacker distinguishes two data sets by Gaussian noise b: mu and mu', or NaN.
+    """Return two measures of how well an attacker distinguishes two data sets under Gaussian noise, or NaN.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
     scores differ by mu' standard deviations, which is at most mu for normal scores.
@@ -168,7 +168,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Return the rows (n, 2) in coordinates along and across the difference of the two replaced rows.
+    """Return the rows (n, 2) in coordinates along and across the difference between the two replaced rows.
 
     Return None if only the first two features are not enough, or if there are too many rows.
     """

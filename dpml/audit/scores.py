@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of all attacks on one view, (draws,) for releases of each of the two data sets.
+    """The scores that all attacks on one view give to releases of the first and of the second data set, (draws,) each.
 
     `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
@@ -44,7 +44,7 @@ class Scores:
 
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
-        """Attack all exposures, and return the scores for each view."""
+        """Attack two data sets as all views see them, and return the scores for each view."""
         scored = _scored(exposures, draws, rng) if exposures else []
         found = {}
         for view in dict.fromkeys(exposure.view for exposure in exposures):
@@ -55,7 +55,7 @@ class Scores:
         return found
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
-        """Return the largest lower bound on eps at `delta`, and its attack; all attacks share the error probability."""
+        """Return the largest lower bound on eps at `delta`, and the attack that gives the bound."""
         error = (1 - confidence) / len(self.attacks)
         bounds = []
         for attack, first, second in self.attacks:
@@ -87,7 +87,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Return whether an attack refutes the proven eps or mu; both tests share the error probability."""
+        """Return whether an attack refutes the proven eps or the proven mu, or the exact eps exceeds the proven eps."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2
@@ -114,7 +114,7 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """Return the scores of all attacks on each exposure, and the mu of the two data sets.
+    """Return the scores of all attacks on each view, and the mu with which an attacker distinguishes the data sets.
 
     The attacks of an exposure know everything except the noise. They are trained on draws that are not scored.
     """
@@ -156,7 +156,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield blocks of what all exposures see; exposures with the same source see the same releases."""
+    """Yield blocks of releases as all views see them; views with the same source see the same releases."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:

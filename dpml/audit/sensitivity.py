@@ -29,7 +29,7 @@ _ROUNDS, _ROWS = 8, 3_000_000  # compare at most so many first rounds, with at m
 
 
 def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
-    """Return the largest ratio of measured to proven sensitivity over several pairs; NaN without sums."""
+    """Return the largest ratio of measured to proven sensitivity over several pairs of data sets."""
     ratios = []
     for pair in pairs:
         with suppress(UserError):  # the solver may not converge
@@ -38,7 +38,7 @@ def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
 
 
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest ratio of measured to proven sensitivity for one pair; NaN if it is not a `Program`."""
+    """Return the largest ratio of measured to proven sensitivity for one pair of data sets, over a few sums."""
     if not isinstance(algorithm, Program):
         return math.nan
     carrier = Beside(prepared(algorithm, pair), budget)
@@ -48,7 +48,7 @@ def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
 
 
 class _EnoughError(Exception):
-    """Raised when enough rounds have been compared."""
+    """Raised to stop a run after enough rounds have been compared."""
 
 
 class Beside(Carrier):
@@ -74,7 +74,7 @@ class Beside(Carrier):
 
 
 def counted(message: Sum, carrier: Carrier) -> float:
-    """Return the sensitivity of one sum, relative to the units of its blocks, that the proof accounts for."""
+    """Return the sensitivity of one sum that the proof accounts for, relative to the units of the sum's blocks."""
     one, discrete = replace(message, times=1, joined=None), carrier.algorithm.noise == "discrete"
     if message.pure:
         return message.noise * eps_of((one,), carrier.problem, discrete)

@@ -21,7 +21,7 @@ def rows(
     d: int = 2,
     draws: int = DRAWS,
 ) -> pd.DataFrame:
-    """Audit each algorithm, and return a row for each algorithm, noise, view and metric (eps, or power).
+    """Audit each algorithm, and return one row for each algorithm, noise, view and metric.
 
     Args:
         algorithms: For each algorithm `target` (a class), `loss` and options; optionally `calibrations` (default: both)

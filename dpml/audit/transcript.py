@@ -18,11 +18,11 @@ _SAMPLE = 8  # releases from which a search estimates the distance of a pair
 
 
 class NoNumberError(ArithmeticError):
-    """Raised if the sum of only one of two data sets is NaN, which reveals the data set."""
+    """Raised if a sum is NaN for only one of two data sets, so that the sum reveals the data set."""
 
 
 class Recorder:
-    """Record what one view sees of the releases of one of two neighbouring data sets.
+    """Record what one view sees of the messages in releases of one of two neighbouring data sets.
 
     Args:
         channel: What the view sees of a message.
@@ -61,7 +61,7 @@ class Recorder:
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """Return the change from the previous message of this size, along the change of the shift: (1, B).
+        """Return how the noise differs between two successive messages, in one direction: (1, B).
 
         Noise that both messages share cancels in it, even if both shifts have the same length.
         """
@@ -72,7 +72,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return the numbers that the view sees of a message, minus the first data set's sum: (m, B, k)."""
+        """Return what the view sees of a message, minus the noiseless sum of the first data set: (m, B, k)."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
@@ -90,7 +90,7 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """Return the recorded numbers of all messages of B runs, (B, T (2 m + 3)) if messages have one block."""
+        """Return the recorded numbers of all messages of B runs: (B, T (2 m + 3)) if messages have one block."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
@@ -118,7 +118,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return every message's whitened residual along its shift, and the length of the shift, (draws, T) each."""
+        """Return each message's noise along the shift between the data sets, and the shift's length: (draws, T) each."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -126,7 +126,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return two attacks: the likelihood ratio of a run, and a score that is exactly normal.
+        """Return two attacks: the likelihood ratio of a run, and a likelihood ratio whose scores are exactly normal.
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then
@@ -153,7 +153,7 @@ class Transcript(Exposure):
         return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)
 
     def distance(self) -> float:
-        """Return the exact `mu`, or an estimate from a few releases as if all noise was Gaussian."""
+        """Return the exact mu of the two data sets if it is known, or an estimate from a few releases."""
         if not math.isnan(self.mu):
             return self.mu
         try:

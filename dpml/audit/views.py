@@ -47,7 +47,7 @@ def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
 
 @exposures.register
 def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the exposure of the released model, and what each view sees of the messages."""
+    """Return what an attacker sees of the released model, and what each view sees of the messages."""
     both, problem = prepared(algorithm, pair), pair[0].problem
     if algorithm.pure(budget, problem):
         return [model_exposure(both, budget), _of_laplace(both, budget, *algorithm.messages(budget, problem))]
@@ -55,7 +55,7 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
 
 
 def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
-    """Return all released numbers that may differ, with the exact log likelihood ratio of their noise."""
+    """Return what an attacker sees of sums with Laplace noise, with the exact log likelihood ratio."""
     of, d = message.of, both[0].problem.d
     size = sum(of.state(d)[1])
     about = (np.broadcast_to(both[0].start, (1, size)).astype(float),) if size else ()
@@ -90,7 +90,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what several views see of the messages of the same releases; attackers use the sums of `known`."""
+    """Return what several views see of the messages of the same releases."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
@@ -128,7 +128,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return the distance of the exact sums, relative to the noise; NaN if sums depend on earlier messages."""
+    """Return the distance between the exact sums of both data sets in noise_std; NaN if sums depend on earlier sums."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -142,7 +142,7 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 
 @exposures.register
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the exposure of the last model, and what each view sees of all rounds.
+    """Return what an attacker sees of the last model, and what each view sees of all rounds.
 
     The sum of a few Laplace vectors is not normal; only its variances are matched.
     """
@@ -162,7 +162,7 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 @exposures.register(ObjectivePerturbation)
 @exposures.register(GaussianObjectivePerturbation)
 def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the exposure of the released minimiser, with its log likelihood ratio if its density is known."""
+    """Return what an attacker sees of the released minimiser, with the log likelihood ratio if it is known."""
     sent: Any = algorithm.messages(budget, pair[0].problem)[0]
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
@@ -180,7 +180,7 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
 
 @exposures.register
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the exposure of the trained network, and what each view sees of all rounds."""
+    """Return what an attacker sees of the trained network, and what each view sees of all rounds."""
     d = pair[0].problem.d
     seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
     both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]
@@ -207,7 +207,7 @@ def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each view sees of a noisy descent: its last models, or all rounds."""
+    """Return what each view sees of a noisy gradient descent: the last models, or all rounds."""
     if algorithm.step_selection == "validated":
         raise UserError("algo.step_selection=validated has no guarantee to audit: set it to rule or fixed.")
     problem = pair[0].problem
@@ -254,7 +254,7 @@ class Distinct(GradientMeans):
 
 
 def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
-    """Return the last models that a view sees: the released model, or the models of one or all clients."""
+    """Return the last models that a view sees: the released model, or the models of one client or all clients."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:

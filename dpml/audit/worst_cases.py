@@ -59,7 +59,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return the neighbouring data sets, with the sizes of `problem`, that come closest to the proven guarantee.
+    """Return two neighbouring data sets, with the sizes of `problem`, that come closest to the proven guarantee.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -70,7 +70,7 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return the neighbouring data sets, among several, that an attacker distinguishes best."""
+    """Return the two neighbouring data sets, among nine pairs, that an attacker distinguishes best."""
     pairs = list(black_box.candidates(algorithm.loss, problem, algorithm.unit))
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
@@ -79,7 +79,7 @@ def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair
 @worst_case.register(FunctionalMechanism)
 @worst_case.register(SufficientStatistics)
 def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets whose last row differs as in `worst_neighbours`; all other rows are zero.
+    """Return two data sets that differ in the last row, as the proof's worst case does; all other rows are zero.
 
     With `unit=party`, all rows of the last party are replaced.
     """
@@ -109,7 +109,7 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets with balanced labels, so that slopes stay clipped; a row or party flips its labels."""
+    """Return two data sets with balanced labels that differ in the label of one row, or in all labels of a party."""
     multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
@@ -125,7 +125,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 
 
 def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
-    """Return the last models' components along `ahead` (d,) before every sum of a run without noise: (T,)."""
+    """Return the component of the model along `ahead` (d,) at every sum of a run without noise: (T,)."""
     models: list[Array] = []
     heard = replace(mechanism, announce=lambda of, at: models.append(at[0][0, -len(ahead) :]))
     heard.release([budget], Quiet(PCG64(0)), 1)
@@ -139,7 +139,7 @@ def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
 @worst_case.register(ObjectivePerturbation)
 @worst_case.register(GaussianObjectivePerturbation)
 def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row, which has a long gradient in both."""
+    """Return two data sets that differ in one row; the row has a long gradient in both data sets."""
     sent: Any = algorithm.messages(budget, problem)[0]
     if isinstance(sent, Sum) or algorithm.loss.lipschitz is None or problem.d == 1:
         return turned_label(problem, algorithm.loss.task)
@@ -156,7 +156,7 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
 
 @worst_case.register
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; all other rows drive a distant initial model farther away.
+    """Return two data sets that differ in one row; all other rows drive a distant initial model even farther away.
 
     Clipped slopes are steepest at score 0 and need no crowd; for the squared loss, a label flips there.
     """
@@ -180,7 +180,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 
 @worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in the labels of party 0, whose model is as long as possible."""
+    """Return two data sets that differ in the labels of party 0; the model of party 0 is as long as possible."""
     M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
@@ -199,7 +199,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row, which swings its party's model to one side or the other.
+    """Return two data sets that differ in one row; the row swings a party's model to one side or to the other.
 
     A model and its mirror image fit the party's other rows, a crowd (0, c), equally well; a row (+-a, b) decides. For d
     = 1, a row flips its label.
@@ -210,7 +210,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
-        """Return how far the party's model is from the axis, for log c, log norm and angle of the row (B, 3)."""
+        """Return the party's model's distance from the axis, for log c, and log norm and angle of the row: `at` (B, 3)."""
         X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
         models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
         return np.abs(models[:, 0])
@@ -223,7 +223,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 
 @worst_case.register
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets in which party 0's models are mirror images of each other.
+    """Return two data sets that differ in party 0's rows; the party's two models are mirror images.
 
     All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). Both
     models fit the other public rows, a crowd (0, c), equally well. For d = 1, party 0 flips its labels.
@@ -250,7 +250,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return the public rows (n, 2) that shift the model most: many (0, c), and some (a, b) and (-a, b)."""
+    """Return the public rows (n, 2) that shift the model most: equal rows (0, c), and mirrored rows (+-a, b)."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
@@ -267,7 +267,7 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
         return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1), counts
 
     def swing(at: Array) -> Array:
-        """Return how far the model is from the axis, for points `at` (B, 3)."""
+        """Return the model's distance from the axis for each point `at` (B, 3) of the search."""
         X, counts = rows(at)
         w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, counts / n, LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
@@ -307,7 +307,7 @@ def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
 
 
 def moved(pair: Pair, rng: Generator) -> Pair:
-    """Return random data sets near the given pair; equal rows stay equal, and the same rows differ."""
+    """Return two random data sets near a given pair; rows that are equal in the pair stay equal."""
     first, second = pair
     differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
     step = rng.choice(_STEPS)
@@ -328,7 +328,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Return labels (n,); those that `which` selects become other labels of the task."""
+    """Return the labels (n,) after replacing those that `which` selects by other labels of the task."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

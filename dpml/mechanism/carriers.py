@@ -127,7 +127,7 @@ class Carrier:
         return self._widths[number]
 
     def per_run(self, values: Sequence[float] | Array) -> Array:
-        """Repeat the value of each budget for all noise draws of the budget: (B,)."""
+        """Repeat the value of each budget for each of the budget's noise draws: (B,)."""
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:
@@ -180,7 +180,7 @@ class Carrier:
 
     @cached_property
     def rounding(self) -> Generator:
-        """The random generator that rounds contributions to secure sums; it need not be secret."""
+        """The random generator for rounding numbers before secure sums; the generator need not be secret."""
         return self.rng.spawn(1)[0]
 
     def _drawn_once(self) -> Array | None:

@@ -49,7 +49,7 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Program, lam=0.0, units=UNITS):
-    """An algorithm that trains a model by the algorithm `of`, and then counts the model's errors with budget `eps`.
+    """An algorithm that trains a model by the algorithm `of`, and then spends `eps` on counting the model's errors.
 
     Its release has two more metrics. `error` is the noisy share of misclassified rows, or the noisy mean of squared
     errors clipped to `LARGEST`; with `unit=party` it is the mean of the parties' means. `error_deviation` is the
@@ -78,7 +78,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return f"{self.of.proof}, and of the count of errors"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the messages of the algorithm `of`, and the sum of errors in units of 1/2, of sensitivity 2."""
+        """Return the noisy sums of the algorithm `of`, and the noisy sum of errors in units of 1/2."""
         count = ClippedRows(
             Errors(self.regression, problem.classes), 0.5, self.unit, 1, about=(problem.d * problem.classes,)
         )
@@ -114,7 +114,7 @@ class Counting(Program, lam=0.0, units=UNITS):
 
 
 def counting(of: Program, eps: float, regression: bool) -> Counting:
-    """Return an algorithm that trains a model as `of` does, and then counts the model's errors."""
+    """Return an algorithm that trains a model as the algorithm `of` does, and then counts the model's errors."""
     return Counting(
         of.loss, of.calibration, unit=of.unit, lam=of.lam, noise=of.noise, of=of, eps=eps, regression=regression
     )

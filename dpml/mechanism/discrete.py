@@ -44,7 +44,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return how many steps a unit has on a grid where noise of standard deviation `width` fits into 64 bits."""
+    """Return how many steps per unit a grid may have, so that noise of noise_std `width` fits into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -120,7 +120,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Draw noise from `law`, or too little noise if `rng` has an attribute `variance_kept` (self-tests of audits)."""
+    """Draw noise from `law`; a generator with an attribute `variance_kept` draws too little noise, to test audits."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))
@@ -132,7 +132,6 @@ def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: 
 def _blocks(
     grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator
 ) -> Iterator[Integers]:
-    """Yield the noise of P parties at a time, (P, len(grids) * draws, size)."""
     laws = [grid.law(block) for grid in grids]
     for some in blocks(parties, len(grids) * draws * size, _NUMBERS):
         shape = some.stop - some.start, draws, size

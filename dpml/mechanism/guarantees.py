@@ -20,7 +20,7 @@ _THEIRS = ("builtins", "abc", "typing")
 
 
 class Proof(NamedTuple):
-    """A proven eps at some delta, where it is proven, and the `mu` or `curve` of the guarantee."""
+    """A proven eps at some delta, the source of the proof, and the `mu` or `curve` of the guarantee."""
 
     eps: float
     source: str
@@ -29,7 +29,7 @@ class Proof(NamedTuple):
 
 
 def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
-    """Return the proof for a mu-GDP release; mu is a computed number, which is rounded up."""
+    """Return the proof of a mu-GDP release; the computed number mu is rounded up."""
     return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
@@ -77,7 +77,7 @@ def author(algorithm: Algorithm) -> str | None:
 
 
 def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[Guarantee]:
-    """Return an algorithm's guarantees: proven by dpml, or declared by a class outside dpml.
+    """Return an algorithm's guarantees, which dpml proves or which a class outside dpml declares.
 
     Tables, statements, models and ledgers take their guarantees from this function only.
     """

@@ -54,7 +54,7 @@ class Terms(ABC, Generic[Of]):
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums of integers (P, B, k), in steps of each run's grid: for each party if `secure`, else one sum."""
+        """Return sums of integers in steps of a grid, (P, B, k): one for each party if `secure`, else a single sum."""
         raise UserError(_NO_GRID)
 
 
@@ -91,7 +91,7 @@ class Statistic(ABC):
     # Overridden by statistics that draw noise for more numbers than are sent.
 
     def drawn(self, d: int) -> tuple[int, ...]:
-        """Return the sizes of the noise arrays that are drawn for a sum, in this order."""
+        """Return the sizes of the noise arrays that are drawn for a sum, in the order of drawing."""
         return (sum(self.lengths(d)),)
 
     def project(self, noise: Array, d: int) -> Array:
@@ -99,7 +99,7 @@ class Statistic(ABC):
         return noise
 
     def deviations(self, d: int) -> tuple[float, ...]:
-        """Return the standard deviation of the noise in each block if noise of scale 1 is drawn."""
+        """Return the standard deviation of the noise in each block of numbers if noise of scale 1 is drawn."""
         return (1.0,) * len(self.lengths(d))
 
     # Discrete noise on a grid of integers.
@@ -119,7 +119,7 @@ class Statistic(ABC):
     # Parties on different machines.
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        """Return the type and the lengths of the arrays `at`, which the parties receive before a sum."""
+        """Return the type and the lengths of the arguments `at` of a sum, which the parties receive before the sum."""
         return "<f8", ()
 
     def valid(self, *at: Any) -> bool:
@@ -184,7 +184,7 @@ def discrete_rest(message: Sum, problem: Problem) -> float:
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """Return a bound on the relative increase of mu by floating-point rounding in sums of these statistics."""
+    """Return a bound on the relative increase of mu by floating-point rounding in sums of the given statistics."""
     most = max((of.imprecision(problem) for of in statistics), default=0.0)
     if most > sums.MOST:
         raise UserError(

@@ -91,7 +91,7 @@ class Program(ABC):
     def __init_subclass__(
         cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
     ) -> None:
-        """Create a field for each shared option that the class keywords name, such as `variants` and `units`."""
+        """Create a field for each shared option, such as `variant`, that the keywords of the subclass name."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
         if Program in cls.__bases__:
@@ -146,7 +146,7 @@ class Program(ABC):
         return None
 
     def together(self, problem: Problem) -> int | None:
-        """Return how many noise draws are computed at the same time; None: all."""
+        """Return how many noise draws are computed at the same time; None means all draws."""
         return None
 
     def sharing(self, problem: Problem) -> Sharing:
@@ -154,15 +154,15 @@ class Program(ABC):
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:
-        """Return where the paper claims (eps, delta) against an observer; None: nowhere."""
+        """Return the place in the paper that claims (eps, delta) against an observer, or None."""
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """Return what depends on private rows without being accounted for, as a text; None: nothing."""
+        """Return a text that says what depends on private rows without being accounted for; None: nothing."""
         return None
 
     def way(self) -> Way:
-        """Return the way in which this release computes its sums: a simulation, or a protocol."""
+        """Return the function that computes the sums of a release: a simulation, or a protocol."""
         if self.noise == "discrete":
             return on_grid
         return in_ring if self.protocol == "secagg" else simulated
@@ -211,7 +211,7 @@ class Program(ABC):
         return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
-        """Return how many vectors a release sums by secure aggregation; None: it does not use the protocol."""
+        """Return how many vectors a release sums by secure aggregation; None: the release does not use the protocol."""
         several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), sizes=(), colluders=0)
         return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 
@@ -222,7 +222,7 @@ class Program(ABC):
         return stated(proofs, claims, self.unit, budget, delta, self.uncounted())
 
     def prepare(self, parties: Parties, rng: Generator) -> Prepared:
-        """Check the parties' rows, draw public initial values, and return the algorithm ready to release."""
+        """Check the parties' rows, draw public initial values, and return an object that can release models."""
         require_domain(parties, self.loss)
         if self.unit == "party" and parties.problem.M == 1 and "unit" in self.allows:
             raise UserError(

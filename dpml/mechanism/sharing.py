@@ -31,7 +31,7 @@ k), the noise of each source, (sources, B, k), and a function that returns the s
 
 @dataclass(frozen=True)
 class Channel:
-    """The m numbers that an observer sees of each coordinate of a noisy sum; they contain noise of several sources.
+    """What an observer sees of each coordinate of a noisy sum: m numbers that contain noise of several sources.
 
     Attributes:
         noise: The coefficient of each source in each number, (m, sources). Only the first number depends on the data.
@@ -51,13 +51,13 @@ class Channel:
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) of the numbers in the least noisy combination that weights the first number by 1."""
+        """The weights (m,) of the least noisy combination of the observer's numbers; the first number has weight 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the noise in the least noisy combination of the numbers."""
+        """The standard deviation of the noise in the observer's least noisy combination of numbers."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
@@ -74,7 +74,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Who draws the noise of a released sum: by default M parties in equal shares, whose messages are open."""
+    """Who draws the noise of a released sum: by default M parties in equal shares, who send open messages."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -103,7 +103,7 @@ class Sharing(ABC):
         return each[-1:] if view == "client" else np.vstack([np.ones(problem.M), each[:known]])
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the parties' messages, and the noise sources."""
+        """Return what an observer sees of the parties' messages, with the covariance of the noise."""
         sources = self.sources(problem.M)
         total = (np.arange(len(sources)) < problem.M).astype(float)
         return Channel(self.seen(view, problem), total, sources)
@@ -186,7 +186,7 @@ class CapeNoise(Sharing):
         return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return the coefficients of the sum, of the last party's message, or of all that the aggregator sees.
+        """Return what an observer sees in CAPE as m combinations of the noise sources: coefficients (m, sources).
 
         Colluders, the first parties, see all messages, the mean of the secrets and their own secrets. The numbers are
         an equivalent form without cancellation: the messages except the last, with the mean of the secrets added back,

@@ -54,7 +54,7 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """Divide vectors by the clip, apply `clip`, and sum them for each party or for all: (P, B, length)."""
+        """Clip the vectors of rows (or of parties), and sum them for each party or for all parties: (P, B, length)."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)
@@ -144,7 +144,7 @@ def _clipped(vectors: Array) -> Array:
 
 @dataclass(frozen=True)
 class Minimised(Terms["Minimiser"]):
-    """Train models on the rows of all parties, without noise."""
+    """Train models on the rows of all parties, without adding noise."""
 
     def total(self, *at: Any) -> Array:
         if not at:
