@@ -83,7 +83,7 @@ class Exposure:
 
 
 def difference(first: Array, second: Array) -> Array:
-    """Return second - first; equal entries (also two NaNs) give 0, and other differences that are not finite give inf."""
+    """Return second - first; equal entries and two NaNs give 0, and other differences that are not finite give inf."""
     with np.errstate(invalid="ignore"):
         apart: Array = second - first
     if np.isfinite(apart).all():

@@ -118,7 +118,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return each message's noise along the shift between the data sets, and the shift's length: (draws, T) each."""
+        """Return each message's noise along the shift between the data sets, and the shift's length (draws, T)."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 

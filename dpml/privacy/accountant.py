@@ -58,8 +58,9 @@ class Accountant:
         return replace(self, spent=(*self.spent, (float(eps), float(delta), _counted(times))))
 
     def objective(self, sigma: float, ridge: float, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` more minimisers of ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0,
-        sigma^2)'w``.
+        """Return the accountant after `times` more minimisers of an objective with a Gaussian linear term.
+
+        The objective is ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0, sigma^2)'w``.
         """
         if not (0 < sigma < math.inf and 0 < ridge < math.inf):
             raise UserError(
@@ -119,12 +120,12 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum, rounded up, of all eps above `_PLAIN`."""
+        """The sum, rounded up, of all eps that are too large to compose (above `_PLAIN`)."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
     def _plain(self) -> float:
-        """The sum, rounded up, of all eps of at most `_PLAIN`."""
+        """The sum, rounded up, of all eps that are small enough to compose (at most `_PLAIN`)."""
         return total(self._pure.items())
 
     @property
@@ -142,7 +143,7 @@ class Accountant:
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of the Gaussian releases and of all objectives, at equal shares of `delta`."""
+        """Return the sum of the eps of Gaussian releases and objectives; all get equal shares of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

@@ -66,7 +66,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta, or raise a UserError because the mechanism `who` needs one."""
+        """Return delta, or raise a UserError if no delta was chosen, because `who` needs one."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -141,7 +141,7 @@ class Problem:
             )
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """Return the same problem, but with these numbers of rows of the M parties, which also determine N."""
+        """Return the same problem for parties with these numbers of rows (M,)."""
         return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
 
     def units(self, unit: str) -> int:
@@ -165,7 +165,7 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A `Problem` with unknown numbers of rows of the parties; many guarantees do not depend on these numbers.
+    """A `Problem` in which the parties' numbers of rows are unknown, because many guarantees do not need them.
 
     Reading `sizes`, and comparing or copying the problem, raises a UserError with the text `why`.
     """
@@ -194,7 +194,7 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return a guarantee that holds against every observer: the one with the largest eps, and the last one of equals.
+    """Return the guarantee with the largest eps (of equals, the last one), which holds against every observer.
 
     It gets the largest delta of all. It has a `mu` or a `curve` only if all guarantees have one, because a guarantee
     with a smaller eps but without a mu may compose to a larger total.

@@ -154,7 +154,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Return the privacy losses of all `parts` (losses, times) together, most precise near `delta`, else near `eps`."""
+    """Return the privacy losses of all `parts` (losses, times) together, most precise near `delta` (or `eps`)."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -182,7 +182,7 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """Return ``log E[e^(tilt (loss - mean))]`` for the sum of finite losses, and its mean and variance after the tilt.
+    """Return the log moment generating function of the sum of losses at `tilt`, and the tilted mean and variance.
 
     The moment is relative to the mean, because losses may be large compared with their standard deviation.
     """
@@ -202,7 +202,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the exponential tilt whose mean is `eps`, or whose Chernoff bound is `log_delta`; all tilts are valid."""
+    """Return the exponential tilt at which the mean loss is `eps`, or the Chernoff bound is `log_delta`; all are valid."""
 
     top = sum(count * float(part.at[-1]) for part, count in parts)
 
@@ -229,7 +229,7 @@ def _largest(parts: Sequence[tuple[Losses, int]]) -> float:
 
 
 def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float]:
-    """Return an interval; each tail of the tilted distribution outside it has mass at most e^-40 (Chernoff)."""
+    """Return an interval outside which each tail of the tilted distribution has mass at most e^-40."""
     log_moment, mean, variance = _moments(parts, tilt)
     low = sum(count * float(part.at[0]) for part, count in parts)
     high = sum(count * float(part.at[-1]) for part, count in parts)
@@ -243,7 +243,7 @@ def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, fl
 
 
 def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
-    """Round losses to multiples of `step` on the safe side; return the first multiple and the probabilities (k,)."""
+    """Round losses up to a grid of width `step`; return the first grid point and the probabilities (k,)."""
     at = part.at + 4 * _ULP * np.abs(part.at)
     below = np.floor(at / step)
     inside = np.clip(at - below * step, 0.0, step)
@@ -256,7 +256,7 @@ def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
 
 
 def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
-    """Return an upper bound (n,) on the tilted distribution of the sum of losses, at n grid points modulo n."""
+    """Return an upper bound (n,) on the tilted distribution of the sum of losses, on a grid of n points modulo n."""
     relative = 8 * math.log2(n) * _ULP  # relative error of an FFT
     log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

@@ -25,7 +25,7 @@ def round_down(number: float) -> float:
 
 
 def with_slack(noise: float) -> float:
-    """Return a slightly larger scale of noise, so that the noise meets its budget in spite of rounding."""
+    """Return a slightly larger scale of noise, so that the noise meets its budget despite rounding."""
     return noise * (1 + SPARE)
 
 

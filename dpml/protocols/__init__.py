@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum (d,) of the vectors of the parties that did not drop out (`survivors`), and the traffic in bytes.
+    """The result of a secure sum: the total (d,), the parties that did not drop out, and the traffic in bytes.
 
     Integer sums are exact modulo 2^64, in [-2^63, 2^63). Each entry of a sum of real numbers has an error below
     `error`, plus the rounding to a float (relative 2^-53).

@@ -38,7 +38,7 @@ class Cape:
 
 
 def codec_of(parties: int, spread: float) -> FixedPoint:
-    """Return the fixed-point encoding of the secrets ``ehat_k``, whose noise_std is `spread`, for a secure sum."""
+    """Return the fixed-point encoding in which CAPE's secrets ``ehat_k`` of noise_std `spread` are summed securely."""
     return FixedPoint.fit(parties, _MOST_STDS * spread)
 
 

@@ -26,7 +26,7 @@ _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
 class End(NamedTuple):
-    """A party and its public key; derived keys are bound to both."""
+    """A party and its public key, which together are one end of a connection between two parties."""
 
     party: int
     key: bytes
@@ -48,7 +48,7 @@ def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
-    """Return a party's commitment to its seed; inverting it is as hard as guessing the 256 bits of the seed."""
+    """Return a party's commitment to its seed; finding the seed again is as hard as guessing 256 bits."""
     return _key(seed, session, b"commitment", own, own)
 
 
@@ -58,7 +58,7 @@ def _key(secret: bytes, session: Session, purpose: bytes, sender: End, receiver:
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
-    """Return the secret that two parties share; derive keys from the secret, but never use it as a key.
+    """Return the secret that two parties share; derive keys from the secret, but do not use it as a key.
 
     The other's key plus a point of small order gives the same secret.
 
@@ -79,17 +79,17 @@ def require_canonical(other: End) -> None:
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
-    """Add the mask of a pair of parties to `total` in place; it is derived from the secret that both share."""
+    """Add the mask that two parties share to `total`, integers modulo 2^64, in place."""
     add_stream(total, pair_mask_key(secret, session, own, other), np.add if own.party < other.party else np.subtract)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
-    """Add the mask that a party derives from its own seed to `total` in place."""
+    """Add the mask that a party derives from its own seed to `total`, integers modulo 2^64, in place."""
     add_stream(total, self_mask_key(seed, session, own))
 
 
 def add_stream(total: Ring, key: bytes, combine: np.ufunc = np.add) -> None:
-    """Add (or subtract) a ChaCha20 key stream to `total`, integers modulo 2^64, in place; use a key only once."""
+    """Add a ChaCha20 key stream to `total`, integers modulo 2^64, in place, or subtract it; use a key only once."""
     stream = Cipher(ChaCha20(key, _NONCE), mode=None).encryptor()
     for some in blocks(len(total), most=_BLOCK):
         words = np.frombuffer(stream.update(bytes(8 * (some.stop - some.start))), "<u8")

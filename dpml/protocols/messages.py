@@ -35,7 +35,7 @@ class ProtocolError(UserError):
 
 
 class RefusedError(ProtocolError):
-    """Raised if a receiver refuses a message; its state does not change, and the sender counts as dropped out."""
+    """Raised if a receiver refuses a message; the receiver's state does not change."""
 
 
 class Kind(IntEnum):
@@ -74,7 +74,7 @@ def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes =
 
 
 def unpack(message: bytes, session: bytes) -> Message:
-    """Return the content of a message; raise RefusedError if it is damaged or belongs to another session."""
+    """Return the content of a message; raise RefusedError if the message is damaged or of another session."""
     if len(message) < _HEAD.size + _CHECKSUM_BYTES:
         raise RefusedError(f"a message of {len(message)} bytes is too short.")
     content = message[:-_CHECKSUM_BYTES]
@@ -120,12 +120,12 @@ _COUNT = struct.Struct("<I")
 
 
 def pack_entries(kind: Kind, entries: Iterable[tuple[Any, ...]], head: bytes = b"") -> bytes:
-    """Return the body of a message: the bytes `head`, and then entries of a party's number and bytes."""
+    """Return the body of a message: the bytes `head`, then entries of a party's number and bytes."""
     return head + b"".join(_ENTRIES[kind].pack(*entry) for entry in entries)
 
 
 def unpack_entries(kind: Kind, body: bytes, head: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]:
-    """Return the first `head` bytes of a message's body, and the list of entries after these bytes.
+    """Return the first `head` bytes of a message's body, and the entries in the rest of the body.
 
     The head is the path to the roster's root in NEIGHBOURS, and the commitment in SHARES.
     """
@@ -164,7 +164,7 @@ def unpack_masked(
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
-    """Return the body of the messages SURVIVORS and CONSISTENCY, which has one bit for each party."""
+    """Return the body of SURVIVORS and CONSISTENCY: one bit for each party, the lowest bit for the first party."""
     here = np.zeros(parties, dtype=np.bool_)
     here[list(ids)] = True
     return np.packbits(here, bitorder="little").tobytes()
@@ -205,12 +205,12 @@ _ABSENT = bytes(HASH_BYTES)
 
 
 def depth(parties: int) -> int:
-    """Return how many hashes a party needs in order to compute the root of the roster from its own keys."""
+    """Return how many hashes a party needs to compute the root of the Merkle tree from its own keys."""
     return (parties - 1).bit_length()
 
 
 def root(party: int, keys: bytes, path: bytes) -> bytes:
-    """Return the root of the roster, computed from a party's keys and the sibling hashes on its `path`."""
+    """Return the root of the Merkle tree, computed from a party's keys and the sibling hashes on the tree's path."""
     node, place = _leaf(party, keys), party
     for start in range(0, len(path), HASH_BYTES):
         sibling = path[start : start + HASH_BYTES]

@@ -169,7 +169,7 @@ class Server:
         self._vectors[content.party] = vector.copy()
 
     def _leave_out(self) -> None:
-        """Leave out a few parties so that all others can read each other's shares, and sum the others' vectors."""
+        """Leave out a few parties, so that all other parties can read each other's shares; sum the other vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():
@@ -250,7 +250,7 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
-        """Return a party's secret: the first secret from `threshold` of its shares that `fits` accepts.
+        """Reconstruct a party's secret from `threshold` of its shares; `fits` recognises the right secret.
 
         Shares of holders who have not lied are tried first. The holders of wrong shares are recorded in `liars`.
         """
@@ -279,7 +279,7 @@ class Server:
 
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Yield each set of `size` of `count` numbers once; the first sets omit few of the smallest numbers."""
+    """Yield each set of `size` of the numbers 0 to `count` - 1 once; the first sets have mostly small numbers."""
     for more in range(count - size + 1):
         for out in combinations(range(size + more), more):
             if not more or out[-1] < size + more - 1:  # other subsets were yielded before

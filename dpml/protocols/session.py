@@ -76,7 +76,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring with the fewest neighbours that is safe if these shares of parties collude and drop out.
+    """Return the ring with the fewest neighbours that is safe if these shares of the parties collude and drop out.
 
     None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
@@ -102,7 +102,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return the topology for so many colluders: a ring if it halves the number of masks, else all pairs."""
+    """Return the topology that protects against `colluders` parties: a ring if it halves the masks, else all pairs."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
@@ -175,7 +175,7 @@ class Session:
 
     @cached_property
     def context(self) -> bytes:
-        """The SHA-256 hash of all public parameters; every key and signature of the session is bound to it.
+        """The SHA-256 hash of all public parameters, to which every key and signature of the session is bound.
 
         ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each, little-endian)
         | roster | identities``. In the message KEYS the roster is empty.
@@ -184,7 +184,7 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session of one run; all later keys and signatures are bound to its `roster`."""
+        """Return the session of one run; later keys and signatures are bound to the hash `roster` of all fresh keys."""
         return replace(self, roster=roster)
 
     @classmethod

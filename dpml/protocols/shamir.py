@@ -73,7 +73,7 @@ def _powers(x: Field, count: int) -> Field:
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """Return AB modulo the prime; B is split into parts of 11 bits, so that 2^11 products add up exactly in floats."""
+    """Return the matrix product AB modulo the prime; sums of 2^11 products of 11-bit parts are exact in floats."""
     parts = np.concatenate([B >> shift & 0x7FF for shift in (0, 11, 22)], axis=1).astype(np.float64)
     products = (A[:, some].astype(np.float64) @ parts[some] for some in blocks(len(B), most=1 << 11))
     low, middle, high = np.split(sum(part.astype(np.uint64) % PRIME for part in products) % PRIME, 3, axis=1)
@@ -82,7 +82,7 @@ def _matmul(A: Field, B: Field) -> Field:
 
 @lru_cache(maxsize=64)
 def _weights_at_zero(holders: bytes) -> Field:
-    """Return the Lagrange weights (t,) at 0: the product over j != i of x_j / (x_j - x_i)."""
+    """Return the Lagrange weights (t,) at 0 of the points x_j: the product over j != i of x_j / (x_j - x_i)."""
     x = np.frombuffer(holders, dtype=np.uint64)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME
     np.fill_diagonal(differences, x)  # cancels x_i in the product of all x_j

@@ -17,7 +17,7 @@ Integers = NDArray[np.int64]
 
 
 def integer_radius(clip: float, bits: int) -> int:
-    """Return the largest integer R with ``R 2^-bits <= clip``."""
+    """Return the largest integer R for which R steps of size 2^-bits are no longer than `clip`."""
     return math.floor(Fraction(clip) * 2**bits)
 
 

@@ -31,7 +31,7 @@ def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
-    """Return what `exp_minus` returns for the fraction ``gamma = above / below``, which may be unreduced.
+    """Return the same bounds as `exp_minus` for the fraction ``gamma = above / below``.
 
     The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, which is then squared `halvings` times. In units of
     2^-w, a term is at most 4 too small (its error e' is at most e/2 + 2), as are all terms after the first that is 0
@@ -96,7 +96,7 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the ascending `numbers` are at most U, a uniform random number that is drawn digit by digit.
+    """Return how many of the ascending `numbers` are at most U, a uniform random number in [0, 1).
 
     `prefix` has the first `bits` binary digits of U in [0, 1). If the bounds at this precision do not decide, `more`
     returns 64 more digits of U. The last upper bound must be at least 2^bits.
@@ -130,7 +130,7 @@ class BlockSampler(ABC):
     @property
     @abstractmethod
     def block_bits(self) -> int:
-        """The number b of random bits in u."""
+        """The number b of random bits u in each sampled integer 2^b v + u."""
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Bounds:
@@ -166,7 +166,7 @@ class BlockSampler(ABC):
         return np.where(negative, -x, x)[keep]
 
     def _blocks(self, prefixes: Words, source: Source) -> Integers:
-        """Return the number v that the first 63 binary digits of each U select (n,)."""
+        """Return the part v of each sampled integer 2^b v + u, which a uniform random number selects: (n,)."""
         lower, decided = _table(self, _INDEX)
         v = np.searchsorted(lower, prefixes, side="right")
         for i in np.flatnonzero(prefixes < decided[v]):
@@ -174,7 +174,7 @@ class BlockSampler(ABC):
         return v
 
     def _kept(self, v: Integers, u: Integers, source: Source) -> NDArray[np.bool_]:
-        """Return for each candidate whether it is accepted, that is, whether U < e^-gamma."""
+        """Return which candidates are accepted: those whose uniform random number is below e^-gamma."""
         digits = np.frombuffer(source(4 * len(v)), dtype="<u4").astype(np.int64) >> 32 - UNIT
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
@@ -185,7 +185,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return e^-gamma in units of 2^-30, and for which entries its error is below 2^-20.
+        """Return acceptance probabilities e^-gamma in units of 2^-30, and which of them have an error below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.
@@ -201,7 +201,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return the lower bounds (k,), and for each count of lower bounds below U the least U at which it is certain."""
+    """Return the lower bounds of the table, and the least U at which each value of v is certain."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -216,7 +216,7 @@ def _word(source: Source) -> int:
 
 
 def _accept(gamma: Fraction, bits: int) -> Bounds:
-    """Return bounds on the two numbers e^-gamma and 1; the number 1 is above every U."""
+    """Return bounds on the acceptance probability e^-gamma and on 1; every uniform random number is below 1."""
     lower, upper = exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]
 

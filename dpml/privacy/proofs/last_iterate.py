@@ -43,7 +43,7 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """Return the pieces of the greatest convex minorant of a path, whose T steps are given by logarithms.
+    """Return the pieces of the greatest convex minorant of a path, whose T steps are given as logarithms.
 
     Runs of decreasing slopes, such as those of constant rounds with c <= 1, are merged at once, other steps one by one.
     """
@@ -66,7 +66,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """Return the log slopes of steps; a step of width zero has slope inf, so that it is merged with the next step."""
+    """Return the log slopes of a path's steps; a step of width zero has slope inf, and is merged with the next step."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 
