@@ -84,7 +84,7 @@ def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
 
 
 def mirrored_crowd(n: int, across: float, along: float) -> Array:
-    """Return n rows (n, 2) that alternate between (across, along) and (-across, along), and cancel across."""
+    """Return n rows (n, 2) that alternate between (across, along) and (-across, along)."""
     rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
     if n % 2:
         rows[-1, 0] = 0.0

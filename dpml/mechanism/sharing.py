@@ -247,5 +247,5 @@ def cape_whole_view(M: int, honest: int, spread: float) -> float:
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the noise_std of the secrets in CAPE: 1 for published noise, `MASK` for tight noise."""
+    """Return the noise_std of the secrets in CAPE: 1 for published noise, and 1000 (`MASK`) for tight noise."""
     return MASK if calibration == "tight" else 1.0

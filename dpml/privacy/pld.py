@@ -202,7 +202,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the exponential tilt at which the mean loss is `eps`, or the Chernoff bound is `log_delta`; all are valid."""
+    """Return the exponential tilt at which the mean loss is `eps`, or the Chernoff bound is `log_delta`."""
 
     top = sum(count * float(part.at[-1]) for part, count in parts)
 

@@ -43,7 +43,7 @@ class Server:
 
     @property
     def waiting(self) -> frozenset[int]:
-        """The parties whose message of this stage has not arrived yet."""
+        """The parties whose message in the current stage has not arrived yet."""
         return frozenset(self._waiting)
 
     @property

@@ -31,7 +31,7 @@ def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
 
 
 def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
-    """Return the same bounds as `exp_minus` for the fraction ``gamma = above / below``.
+    """Return integer bounds on ``2^bits e^-gamma`` for the fraction ``gamma = above / below``.
 
     The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, which is then squared `halvings` times. In units of
     2^-w, a term is at most 4 too small (its error e' is at most e/2 + 2), as are all terms after the first that is 0
