@@ -97,11 +97,6 @@ def unpack(message: bytes, session: bytes) -> Message:
     return Message(kind, party, content[_HEAD.size : end], content[end:])
 
 
-def name(kind: Kind | None) -> str:
-    """Return the name of a kind of message, or "none" if no message is due."""
-    return "none" if kind is None else kind.name
-
-
 def _checksum(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()[:_CHECKSUM_BYTES]
 

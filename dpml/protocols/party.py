@@ -54,7 +54,7 @@ class Party:
             raise RefusedError(f"a message for party {receiver} came to party {self.party}.")
         if kind is not self._due:
             raise RefusedError(
-                f"party {self.party} got a message {kind.name} when {messages.name(self._due)} was due: "
+                f"party {self.party} got a message {kind.name} when {self._due.name if self._due else 'none'} was due: "
                 f"replayed or out of order."
             )
         answers = {

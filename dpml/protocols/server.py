@@ -77,7 +77,7 @@ class Server:
         due = None if self.stage is Stage.DONE else Kind[self.stage.name]
         if kind is not due:
             raise RefusedError(
-                f"a message {kind.name} came from party {sender} when {messages.name(due)} was due: "
+                f"a message {kind.name} came from party {sender} when {due.name if due else 'none'} was due: "
                 f"replayed, late or out of order."
             )
         if sender not in self._waiting:

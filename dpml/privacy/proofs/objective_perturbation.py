@@ -202,8 +202,8 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 def jacobian_eps_of(slope: float, curvature: float) -> float:
     """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for any loss.
 
-    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R. The proof is "Noise and Jacobian apart" in
-    docs/privacy/perturbed_minima.md.
+    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R. "Noise and Jacobian apart" in
+    docs/privacy/perturbed_minima.md has the proof.
     """
     return round_up(2 * slope + math.log1p(curvature))
 
