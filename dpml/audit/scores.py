@@ -45,13 +45,12 @@ class Scores:
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
         """Attack two data sets as all views see them, and return the scores for each view."""
+        found: dict[View, Scores] = {}
         scored = _scored(exposures, draws, rng) if exposures else []
-        found = {}
-        for view in dict.fromkeys(exposure.view for exposure in exposures):
-            own = [(exposure, *each) for exposure, each in zip(exposures, scored, strict=True) if exposure.view == view]
-            shown = _largest([mu for *_, mu in own])
-            loss = _largest([exposure.loss for exposure, *_ in own])
-            found[view] = cls([attack for _, attacks, _ in own for attack in attacks], shown, loss)
+        for exposure, (attacks, mu) in zip(exposures, scored, strict=True):
+            before = found.get(exposure.view, cls([], math.nan, math.nan))
+            shown, loss = float(np.fmax(before.shown, mu)), float(np.fmax(before.loss, exposure.loss))
+            found[exposure.view] = cls([*before.attacks, *attacks], shown, loss)
         return found
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
@@ -102,10 +101,6 @@ class Scores:
         if proven.delta == 0:
             return float(np.fmax(self.loss, self.lower(0.0, CONFIDENCE)[0])) / proven.eps
         return float(np.fmax(self.shown, self.mu(CONFIDENCE))) / gdp.mu_of(proven.eps, proven.delta)
-
-
-def _largest(values: Sequence[float]) -> float:
-    return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}

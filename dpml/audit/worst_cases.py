@@ -310,12 +310,9 @@ def moved(pair: Pair, rng: Generator) -> Pair:
     """Return two random data sets near a given pair; rows that are equal in the pair stay equal."""
     first, second = pair
     differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
-    step = rng.choice(_STEPS)
-    common = rng.random() < 0.5
-    together = step * common * rng.standard_normal(first.X.shape[1])
-    shift, own = (np.where(differ[:, None], 0.0, together) for _ in range(2))
-    for move in (shift, own):
-        move[differ] = step * rng.standard_normal(first.X.shape[1])
+    step, common, d = rng.choice(_STEPS), rng.random() < 0.5, first.X.shape[1]
+    together = step * common * rng.standard_normal(d)
+    shift, own = (np.where(differ[:, None], step * rng.standard_normal(d), together) for _ in range(2))
     turn = np.where(differ, rng.random(len(differ)) < 0.1, rng.random() < 0.1)
     task = first.data.task
     y_first = relabelled(first.y, turn & (common | differ), task, rng)
