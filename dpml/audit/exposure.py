@@ -98,7 +98,7 @@ def prepared(algorithm: Any, pair: Pair) -> list[Any]:
 
 
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
-    """Return what an observer sees who sees only the released model."""
+    """Return what an attacker sees if only the released model is visible."""
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         weights = prepared[which].release([budget], rng, draws).weights

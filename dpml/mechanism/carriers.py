@@ -165,7 +165,7 @@ class Carrier:
         self.observer(noisy / scale, drawn / scale, exact)
 
     def noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Add noise of scale 1, (draws, k), times its scale to exact sums (budgets or 1, draws or 1, k): (B, k)."""
+        """Multiply unit noise (draws, k) by the noise scale of each budget, and add it to exact sums: (B, k)."""
         if constant is not None:
             wide = np.array([messages[number].constant for messages in self.messages])
             exact = exact + wide[:, None, None] * constant

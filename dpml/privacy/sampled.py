@@ -154,7 +154,7 @@ def _total_variation(m: float, q: float) -> float:
 
 
 def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Array]:
-    """Return points (eps, delta) of a privacy curve, rounded up by more than all errors."""
+    """Return points (eps, delta) of a privacy curve, rounded up by more than the numerical errors."""
     with np.errstate(over="ignore", invalid="ignore"):
         other = np.where(second > 0, np.exp(eps + np.log(np.maximum(second, 5e-324))), 0.0)
     delta = np.maximum(first - other, 0.0) + (16 + 4 * z * z) * 2.0**-52 * (first + other)
