@@ -203,7 +203,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
     """Return the exponential tilt at which the mean loss is `eps`, or the Chernoff bound is `log_delta`."""
-
+    # every tilt gives a valid bound
     top = sum(count * float(part.at[-1]) for part, count in parts)
 
     def short(tilt: float) -> bool:
@@ -243,7 +243,7 @@ def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, fl
 
 
 def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
-    """Round losses up to a grid of width `step`; return the first grid point and the probabilities (k,)."""
+    """Round losses to multiples of `step` on the safe side; return the first multiple and the probabilities (k,)."""
     at = part.at + 4 * _ULP * np.abs(part.at)
     below = np.floor(at / step)
     inside = np.clip(at - below * step, 0.0, step)

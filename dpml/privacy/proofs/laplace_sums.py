@@ -33,7 +33,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
     v = shape - d / 2
 
     def loss(t: Array, rho: Array) -> tuple[Array, Array]:
-        """Return the log density of the sum, and the privacy loss, at cylinder coordinates t and rho."""
+        """Return the log density of the sum for one data set, and the privacy loss, at cylinder coordinates."""
         to_p, to_q = np.hypot(t + eps / 2, rho), np.hypot(t - eps / 2, rho)
         log_p, log_q = _log_profile(v, to_p), _log_profile(v, to_q)
         # the difference of the distances, computed without cancellation
