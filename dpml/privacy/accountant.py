@@ -69,7 +69,7 @@ class Accountant:
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases with `guarantee`; a party's guarantee also holds for its rows."""
+        """Return the accountant after `times` releases with `guarantee`; one of a party also holds for its rows."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:
@@ -138,7 +138,7 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether the releases are composed by privacy loss distributions: not if all are Gaussian, or if mu is huge."""
+        """Whether privacy loss distributions compose the releases: not if all are Gaussian, or if mu is huge."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
