@@ -90,7 +90,10 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what several views see of the messages of the same releases."""
+    """Return what several views see of the messages of the same releases.
+
+    Attackers compute sums without noise by `known`; None: as the release does.
+    """
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
