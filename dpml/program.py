@@ -1,9 +1,11 @@
 """The names that one imports to write an algorithm."""
 
-from dpml.mechanism.algorithm import NOISES, SUM_PROTOCOLS, UNITS, Release
+from dpml.mechanism.algorithm import SIMULATED, UNITS, VARIANTS, Clip, Lam, Release, Rounds, Unit, Variant
+from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.mechanism.program import Program
 from dpml.mechanism.statistics import ClippedRows, Minimiser
+from dpml.privacy import Budget, Problem, View
 
-__all__ = ["NOISES", "SUM_PROTOCOLS", "UNITS", "ClippedRows", "Minimiser", "Program", "Release", "Statistic", "Sum"]
-__all__ += ["Terms"]
+__all__ = ["SIMULATED", "UNITS", "VARIANTS", "Budget", "Carrier", "Clip", "ClippedRows", "Lam", "Minimiser", "Problem"]
+__all__ += ["Program", "Release", "Rounds", "Statistic", "Sum", "Terms", "Unit", "Variant", "View"]

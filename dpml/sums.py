@@ -37,22 +37,21 @@ class PairwiseSum:
 
     def add(self, part: Array) -> None:
         """Add a part in double precision; the array may be overwritten."""
-        self._count += 1
-        count = self._count
-        while count % 2 == 0:
-            earlier = self._waiting.pop()
-            earlier += part
-            part, count = earlier, count // 2
         self._waiting.append(part)
+        self._count = count = self._count + 1
+        while count % 2 == 0:
+            self._merge()
+            count //= 2
 
     def result(self) -> Array:
         """Return the sum of all parts, at least one."""
-        total = self._waiting.pop()
-        while self._waiting:
-            earlier = self._waiting.pop()
-            earlier += total
-            total = earlier
-        return total
+        while len(self._waiting) > 1:
+            self._merge()
+        return self._waiting.pop()
+
+    def _merge(self) -> None:
+        last = self._waiting.pop()
+        self._waiting[-1] += last
 
 
 def levels(parts: float) -> int:
@@ -93,5 +92,4 @@ def single_imprecision(terms: float, entries: int) -> float:
 
 
 def _combined(a: float, b: float) -> float:
-    """Return ``(1 + a)(1 + b) - 1``."""
-    return a + b + a * b
+    return a + b + a * b  # (1 + a)(1 + b) - 1

@@ -21,8 +21,8 @@ data
 optim
 protocols
 mechanism
-algorithms
 program
+algorithms
 config
 audit
 running

@@ -2,9 +2,9 @@
 From rows to an attacked release
 ================================
 
-dpml trains one model on data held by several parties, with differential privacy for every record. This page loads a
-data set, computes a guarantee, runs two algorithms, fits an estimator with scikit-learn's interface, and attacks a
-release. It needs no network. :doc:`/api` describes every name, and says what is private and what is not.
+dpml trains one model on data held by several parties, with differential privacy for every record. This script loads a
+data set, computes a guarantee, runs two algorithms, fits an estimator of scikit-learn, and attacks a release.
+:doc:`/api` describes every name, and says what is private and what is not.
 """
 
 import tempfile
@@ -34,9 +34,8 @@ data.provenance["preprocessing"]  # the values that were fitted to the rows; no 
 # A guarantee, before any data
 # ----------------------------
 #
-# We compare the claim of the CAPE paper at ε = 1 for ten parties with the ε that is proven for the same noise in
-# every view. In the view of parties that collude with the server, the proven ε is above 1. ``calibration="tight"``
-# adds enough noise for ε = 1.
+# The CAPE paper claims ε = 1 for its noise. For ten parties, dpml proves a larger ε for the same noise in the view of
+# parties that collude with the server. ``calibration="tight"`` adds enough noise for ε = 1 in every view.
 
 setting = {"algo": "capefm", "eps": 1, "delta": 1e-5, "M": 10, "N": 5000, "d": 30}
 for calibration in ("published", "tight"):
@@ -47,8 +46,8 @@ for calibration in ("published", "tight"):
 # A run
 # -----
 #
-# The keys are those of ``dpml-run``. Results are cached in ``results/.cells`` of the current folder, so the same call
-# again computes nothing. A list of ``eps`` or ``seed`` is a grid, and a list of algorithms is a sweep.
+# ``dpml.run`` takes the keys of ``dpml-run``, with a value or a list of values for each key. dpml stores results in
+# ``results/.cells`` of the current folder, so a repeated call computes nothing.
 
 result = dpml.run(
     dataset="wdbc", algo=["dpgd", "capefm", "nonpriv"], calibration="tight", eps=[0.1, 0.3, 1, 3, 10], seed=[0, 1, 2]
@@ -67,9 +66,8 @@ accuracy.round(3)
 # An estimator for your own rows
 # ------------------------------
 #
-# ``bounds`` are ranges that you know without looking at the rows: nobody here is younger than 18, and a week has 168
-# hours. Without ``bounds``, ranges are fitted to the rows, which no budget accounts for, and a ``PrivacyWarning``
-# says so.
+# ``bounds`` are ranges that you know without looking at the rows: the people are adults, and a week has 168 hours.
+# Without ``bounds``, dpml fits ranges to the rows, which no budget covers, and a ``PrivacyWarning`` says so.
 
 rng = np.random.default_rng(0)
 age, hours, income = rng.uniform(18, 90, 20_000), rng.gamma(8, 5, 20_000), rng.lognormal(10, 1, 20_000)
@@ -80,8 +78,8 @@ bounds = [18, 0, 0], [90, 168, 14]  # the income's logarithm
 model = dpml.PrivateClassifier(eps=1.0, delta=1e-5, bounds=bounds)
 
 # %%
-# In a ``Pipeline``, a step that maps each row separately is harmless. A ``StandardScaler`` would be fitted to the
-# private rows, which no budget accounts for.
+# In a ``Pipeline``, a step that maps each row separately is harmless. A ``StandardScaler`` is fitted to the private
+# rows, which no budget covers.
 
 
 def log_of_income(X):
@@ -98,8 +96,8 @@ for g in pipeline[-1].guarantees_:
 # Cross-validation spends a budget in every fold
 # ----------------------------------------------
 #
-# Five folds are five releases, and four of them have used any given row. The accountant computes their total, which is
-# more than ε = 1. A ledger keeps this account permanently, and refuses a release that would exceed its cap.
+# Five folds are five releases, and any given row is used in four releases. The accountant computes the total of four
+# releases, which is more than ε = 1. A ledger records all releases, and refuses a release that would exceed its cap.
 
 with dpml.Ledger(Path(tempfile.mkdtemp()) / "people.ledger", cap=3):
     print(cross_val_score(pipeline, X, y, cv=5).round(3))
@@ -110,9 +108,9 @@ print(f"all five models together: eps = {written(total)} at delta = 1e-5")
 # An attack
 # ---------
 #
-# A proof can be wrong, and so can the code that draws the noise. ``dpml.attack`` (the command is ``dpml audit``)
-# attacks real releases, on the worst known neighbouring data sets. ``attacked`` is a lower bound on ε. If it is above
-# the proven ε, there is a bug.
+# A proof can be wrong, and so can the code that draws the noise. ``dpml.attack`` (the command ``dpml audit``) attacks
+# real releases, on the worst known neighbouring data sets. The value ``attacked`` is a lower bound on ε. If the lower
+# bound is above the proven ε, there is a bug.
 
 for finding in dpml.attack(algo="ssp", dataset="wdbc", eps=1, delta=1e-5, M=5, draws=10_000):
     print(f"{finding.view:10} proven {finding.proven:.3f}, attacked {finding.attacked:.3f}: {finding.judgement}")

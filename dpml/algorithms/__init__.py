@@ -1,4 +1,4 @@
-"""The algorithms, in families; `dpml.mechanism.algorithm` defines their interface."""
+"""The private algorithms and the baselines; `dpml.mechanism.algorithm` defines their interface."""
 
 from dpml.mechanism.algorithm import Algorithm, Mechanism, Release, require_domain
 

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,26 +10,24 @@ from numpy.random import Generator
 
 from dpml.algorithms.ensemble import LocalClassifiers, check_local, drawn_seeds, vote_shares
 from dpml.arrays import Array
-from dpml.data.partition import Parties, remembered
+from dpml.data.partition import Parties
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier, Prepared
+from dpml.mechanism.carriers import Prepared
 from dpml.mechanism.guarantees import no_privacy
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.optim.convex import fit_all, optimum
 from dpml.optim.interior_point import stopped_model
-from dpml.optim.losses import Loss, hard_targets, mean_loss
-from dpml.privacy import Budget, Guarantee, Problem
+from dpml.optim.losses import hard_targets, mean_loss
+from dpml.privacy import Guarantee
+from dpml.program import SIMULATED, VARIANTS, Budget, Carrier, Problem, Program, Release, Sum, Variant
 
 Fixed = tuple[Array | None, Mapping[str, float]]
 """A model (d,) or None, and its metrics by name."""
 
 
 class Baseline:
-    """An algorithm without noise: it returns the same model (or None) and metrics for every budget and noise draw."""
+    """An algorithm without noise, which has the same model (or None) and metrics for every budget and noise draw."""
 
     unprotected: ClassVar[str] = "no noise"
 
@@ -43,7 +41,7 @@ class Baseline:
         return no_privacy(self.unit, self.unprotected)  # type: ignore[attr-defined]
 
     def prepare(self: Any, parties: Parties, rng: Generator) -> Prepared:
-        """Check the labels but not the norms of the rows, because nothing is proven."""
+        """Check the labels but not the norms of the rows, because a baseline has no privacy proof."""
         self.loss.check_labels(parties.y)
         return Prepared(self, parties, self.begin(parties, rng))
 
@@ -62,7 +60,7 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
 
     Args:
         variant: `paper` is the exact minimiser; `authors` is the point in the box [-1, 1]^d where the solver in the
-            authors' scripts stops, which is before convergence if d is large.
+            scripts of Imtiaz et al. 2019 stops, before convergence if d is large.
         lam: The coefficient lam of lam/2 ||w||^2.
     """
 
@@ -81,8 +79,8 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
 class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATED):
     """`ceiling`: the non-private model with the best of several ridges, chosen on held-out training rows.
 
-    It shows what to expect without privacy. `nonpriv` minimises the training loss instead, so it may overfit and be
-    worse than a private model.
+    This baseline shows how good a model can be without privacy. `nonpriv` minimises the training loss instead, so it
+    may overfit and be worse than a private model.
 
     Args:
         loss: The loss that is minimised.
@@ -94,7 +92,7 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
     """The coefficients of lam/2 ||w||^2 that are tried, for rows of norm at most 1."""
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Fit each ridge to a random four fifths of the rows, and the one that is best on the others to all rows."""
+        """Choose the ridge on a random fifth of the rows that is held out, and fit a model to all rows."""
         order = rng.permutation(len(parties.y))
         kept, held = np.split(order, [len(order) - len(order) // 5])
         X, y = parties.X[kept], parties.y[kept]
@@ -124,9 +122,10 @@ class Individual(Baseline, LocalClassifiers):
     Args:
         loss: `logistic` for two classes, or `softmax` for several.
         calibration: Has no effect.
-        variant: Variants that begin with `sum` minimise sums of losses; the others have no effect.
+        variant: Variants whose names begin with `sum` minimise sums of losses; other variants have no effect.
         lam: The coefficient lam of lam/2 ||w||^2.
-        local: Scikit-learn classifiers that the parties use in turn, [CLASS,CLASS]; None: the regularised linear model.
+        local: Scikit-learn classifiers that the parties use in turn, as a list of class paths; None: the regularised
+            linear model.
     """
 
     name: ClassVar[str] = "indiv"
@@ -143,36 +142,23 @@ class Individual(Baseline, LocalClassifiers):
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
         if not len(parties.data.y_test):
             raise UserError(f"algo=indiv needs test rows, but dataset={parties.data.name} has none.")
-        sums = self.reading.sums
-        if self.local is None:
-            return None, {"accuracy": _accuracy(parties, self.loss, self.lam, sums)}
-        seeds = drawn_seeds(parties, rng)
-        return None, {"accuracy": accuracy(parties, self.loss, self.lam, sums, self.local, seeds)}
-
-
-def accuracy(
-    parties: Parties, loss: Loss, lam: float, sums: bool, local: Sequence[Any] | None = None, seeds: Any = ()
-) -> float:
-    """Return the parties' mean test accuracy, that is, the mean share of the parties that predict the true label."""
-    y = parties.data.y_test
-    first, where, _ = distinct(parties.data.X_test)
-    shares = vote_shares(parties, parties.data.X_test[first], lam, sums, local, seeds)[where]
-    right = hard_targets(y, shares.shape[1])
-    agree = right * shares if loss.task == "multiclass" else right * shares + (1 - right) * (1 - shares)
-    return float(agree.sum()) / len(y)
-
-
-@remembered
-def _accuracy(parties: Parties, loss: Loss, lam: float, sums: bool) -> float:
-    return accuracy(parties, loss, lam, sums)
+        first, where, _ = distinct(parties.data.X_test)
+        seeds = () if self.local is None else drawn_seeds(parties, rng)
+        shares = vote_shares(parties, parties.data.X_test[first], self.lam, self.reading.sums, self.local, seeds)[where]
+        right = hard_targets(parties.data.y_test, shares.shape[1])
+        agree = right * shares
+        if shares.shape[1] == 1:  # the other share votes for -1
+            agree += (1 - right) * (1 - shares)
+        return None, {"accuracy": float(agree.sum()) / len(right)}
 
 
 @dataclass(frozen=True)
-class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=("paper",), **SIMULATED):
+class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=(), **SIMULATED):
     """`constant`: the same prediction for every row, the mean target or the most frequent class. It has no privacy.
 
-    An algorithm that uses features should be better. The loss is the least over constant scores. A constant is not a
-    linear model without intercept, so it has no weights and no optimality gap; its `err_w` is that of w = 0.
+    An algorithm that uses features should be better. The reported loss is the least loss of a constant score. A
+    constant score is not a linear model without intercept, so there are no weights and no optimality gap. The metric
+    `err_w` is computed for w = 0.
 
     Args:
         loss: The loss that is reported.
@@ -184,11 +170,7 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
     name: ClassVar[str] = "constant"
     linear: ClassVar[bool] = False
 
-    def __post_init__(self) -> None:
-        if self.variant != "paper":
-            replace(self, variant="paper")  # checks the other options
-        else:
-            super().__post_init__()
+    variant: str = "paper"
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
         metrics = {"loss": self._least_loss(parties.y)}
@@ -205,7 +187,7 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
         return (None, metrics)
 
     def _least_loss(self, y: Array) -> float:
-        """Return the least mean loss of a constant score, or its infimum."""
+        """Return the infimum of the mean loss over constant scores."""
         if self.loss.task == "regression":
             return float(np.var(y))
         shares = np.unique(y, return_counts=True)[1] / len(y)

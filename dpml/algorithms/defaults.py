@@ -1,4 +1,4 @@
-"""The constants that were chosen on data, and the data sets on which each was chosen.
+"""The default constants that were chosen on data, and the data sets on which each constant was chosen.
 
 All constants are public and do not depend on the rows of a run. "Adult" is UCI Adult with one-hot features in the unit
 ball, with eps = .05 to 1 unless another eps is given. "Crime" is Communities and Crime.
@@ -20,10 +20,10 @@ SPECTRAL_FLOOR = 0.42
 
 @dataclass(frozen=True)
 class DescentRule:
-    """Hyper-parameters of `dpgd`: the rounds T, the clip, `noise_step`, and the largest step.
+    """The hyper-parameters of `dpgd` for one loss and one unit of privacy.
 
-    `noise_step` is half the standard deviation that a round's noise gives each coordinate of a model. With clip="step"
-    the clip equals the step.
+    These are the rounds T, the clip, `noise_step`, and the largest step. `noise_step` is half the standard deviation
+    that a round's noise gives each coordinate of a model. With clip="step" the clip equals the step.
     """
 
     rounds: int
@@ -64,11 +64,12 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
 
 @dataclass(frozen=True)
 class WhitenedRule:
-    """Hyper-parameters of `wdgd`: the rounds T, the least clip, `noise_step` as in `DescentRule`, and limits.
+    """The hyper-parameters of `wdgd` for one loss and one unit of privacy.
 
-    If n mu/d exceeds `enough`, the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A
-    step is at most `largest`, or more if the curvature allows it, and grows from 1 - `growth` to 1 + `growth` times its
-    average. X'X gets the share `share` of mu^2, or `unseen` if noise would hide it anyway.
+    These are the rounds T, the least clip, `noise_step` as in `DescentRule`, and limits. If n mu/d exceeds `enough`,
+    the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A step is at most `largest`,
+    or more if the curvature allows it, and grows from 1 - `growth` to 1 + `growth` times its average. X'X gets the
+    share `share` of mu^2, or `unseen` if noise would hide it anyway.
     """
 
     rounds: int

@@ -1,13 +1,13 @@
 """Release one model from the parties' models or votes, with noise for pure eps-DP (docs/privacy/hamm2016.md).
 
-Rows have norm at most 1. Solvers stop at a gradient norm of `TOLERANCE` or `LOCAL_TOLERANCE`. Every proven sensitivity
-includes the distance from the exact minimiser twice, once for each of two neighbours.
+Rows have norm at most 1. Every proven sensitivity includes the largest distance of a computed model from the exact
+minimiser twice, once for each of two neighbours.
 """
 
-import importlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pkgutil import resolve_name
 from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -17,29 +17,23 @@ from dpml.arrays import Array, Index
 from dpml.data.partition import Parties, remembered
 from dpml.data.preprocess import distinct
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, Lam, Release, Unit
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Law, Sum
-from dpml.mechanism.program import Program
+from dpml.mechanism.message import Law
 from dpml.mechanism.sharing import Sharing, TrustedCurator
-from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import LOCAL_TOLERANCE, TOLERANCE, fit, fit_parties
 from dpml.optim.losses import LOSSES, hard_targets, longest_minimiser, scores
 from dpml.options import POSITIVE
-from dpml.privacy import Budget, Problem
 from dpml.privacy.safe import with_slack
+from dpml.program import SIMULATED, Budget, Carrier, Lam, Minimiser, Problem, Program, Release, Sum, Unit
 
 _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """An interpretation of Hamm et al. 2016: `law` of the noise, `sums` of losses, `binary` sensitivities for K
-    classes.
-    """
+    """An interpretation of the algorithms of Hamm et al. 2016."""
 
     law: Law = "l2_laplace"
-    sums: bool = False
-    binary: bool = False
+    sums: bool = False  # whether sums of losses are minimised instead of means
+    binary: bool = False  # whether K classes get the sensitivities for two classes
 
 
 READINGS: Mapping[str, NoiseReading] = {
@@ -60,13 +54,13 @@ class LocalClassifiers(
     """Classification with regularised local models (Hamm, Cao & Belkin 2016), at one trusted curator.
 
     Args:
-        loss: `logistic` for two classes, or `softmax` for several.
-        calibration: `published` uses the paper's noise; `tight` scales it to the proven sensitivity.
-        variant: `paper`, or another interpretation of the text, whose guarantee differs from the paper's. `binary` uses
-            the binary sensitivities 2/lam and 2/(M lam) for K classes. `per_coordinate` draws a Laplace number for
-            every coordinate. `radial` draws the norm of the noise from an exponential distribution instead of Gamma(D,
-            .). `sum` minimises sums of losses instead of means, + lam/2 ||w||^2. `sum_per_coordinate` and `sum_radial`
-            combine two of these.
+        loss: `logistic` for two classes, or `softmax` for several classes.
+        calibration: `published` uses the paper's noise; `tight` scales the noise to the proven sensitivity.
+        variant: `paper`, or another interpretation of the text, whose guarantee may differ from the paper's. `binary`
+            uses the sensitivities for two classes, 2/lam and 2/(M lam), for K classes. `per_coordinate` draws a Laplace
+            number for every coordinate. `radial` draws the norm of the noise from an exponential distribution instead
+            of a Gamma distribution. `sum` minimises sums of losses + lam/2 ||w||^2, instead of means.
+            `sum_per_coordinate` and `sum_radial` combine two variants.
         lam: The coefficient lam of lam/2 ||w||^2, for local and global models.
     """
 
@@ -80,54 +74,46 @@ class LocalClassifiers(
         return READINGS[self.variant]
 
     def strength(self, n: int) -> float:
-        """Return the lam with which a *mean* loss over n rows has the same minimiser as the loss of the variant."""
+        """Return the lam with which the mean loss over n rows has the minimiser of the variant's objective."""
         return self.lam / n if self.reading.sums else self.lam
 
     @property
     def root(self) -> float:
-        """The paper's bound on a row's gradient for several classes, sqrt 2, divided by that for two classes, 1."""
+        """The published bound on the norm of a row's gradient: sqrt 2 for several classes, 1 for two classes."""
         return math.sqrt(2) if self.loss.task == "multiclass" and not self.reading.binary else 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
         return TrustedCurator()
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """Return the published and the proven L2 sensitivity of the model to a replaced unit (row or party)."""
+        """Return the published and the proven L2 sensitivity of the model, for one replaced row or party."""
         raise NotImplementedError
 
-    def about(self, problem: Problem) -> int:
-        """Return how many arguments `fit` takes in addition to the parties."""
-        return 0
-
-    def fit(self) -> Callable[..., Array]:
-        """Return the function that trains the model on all parties' rows."""
+    def minimiser(self, problem: Problem) -> Minimiser:
+        """Return the exact model, without noise, as a statistic of all parties' rows."""
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the model as a message with noise of scale sensitivity/eps (proven sensitivity if `tight`)."""
+        """Return the message of the release, which is the model with noise of scale sensitivity/eps."""
         published, proven = self.sensitivity(problem)
         scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
         known = problem.classes > 1 or self.loss.task != "multiclass"
         root = math.sqrt(problem.classes * problem.d) if known else math.inf
         law = self.reading.law
         shift = proven * root if law == "laplace" else proven
-        return (Sum(Minimiser(self.fit(), problem.classes, self.about(problem)), shift, scale, law=law),)
+        return (Sum(self.minimiser(problem), shift, scale, law=law),)
 
     def run(self, carrier: Carrier) -> Release:
         return Release(carrier.by_budget(carrier.ask(0)))
 
     def unsolved(self, rows: int) -> float:
-        """Return a bound on the solver's error in the model of a party with so many rows."""
+        """Return a bound on the distance of a party's computed model from the exact minimiser."""
         return LOCAL_TOLERANCE / self.strength(rows)
 
 
 @dataclass(frozen=True)
 class MeanModel:
-    """Compute the mean of the parties' regularised models: d weights, or K d for K classes.
-
-    Args:
-        lam, sums: The arguments of `fit_parties`.
-    """
+    """Compute the mean of the parties' regularised models, (K d,)."""
 
     lam: float
     sums: bool = False
@@ -143,9 +129,9 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """Return the share of parties that vote +1, (n, 1), or for each of K classes, (n, K), on the rows X (n, d).
+    """Return the share of parties that vote for +1, (n, 1), or for each of K classes, (n, K), on the rows X (n, d).
 
-    `sums` is as in `fit_parties`; `seeds` (M,) are for `local` classifiers.
+    The parties use `local` classifiers with their `seeds` (M,), or the models of `fit_parties`.
     """
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
@@ -167,15 +153,14 @@ def vote_shares(
 
 
 def drawn_seeds(parties: Parties, rng: Generator) -> Index:
-    """Draw a seed for every party, (M,), so that one party's rows do not affect another's random numbers."""
-    drawn: Index = rng.integers(2**31, size=parties.problem.M)
-    return drawn
+    """Draw a seed for every party, (M,), so that no party's rows affect another party's random numbers."""
+    return np.asarray(rng.integers(2**31, size=parties.problem.M))
 
 
 def count_votes(scores: Array) -> Array:
-    """Count how many of b models vote +1, (n, 1), or for each class, (n, K), given scores (n, b) or (n, b, K).
+    """Count the votes of b models for +1, (n, 1), or for each class, (n, K), given scores (n, b) or (n, b, K).
 
-    A score of zero is a vote for +1; of several largest scores, the lowest class wins.
+    A score of zero is a vote for +1. If several classes have the largest score, the vote is for the first class.
     """
     if scores.ndim == 2:
         return np.count_nonzero(scores >= 0, axis=1)[:, None]
@@ -190,17 +175,16 @@ def check_local(local: Any) -> None:
     if isinstance(local, str | Mapping) or not isinstance(local, Sequence) or not local:
         raise UserError(f"algo.local must be null or a list of scikit-learn classifiers, got {local}.")
     for spec in local:
-        build_local(spec)
+        _build(spec)
 
 
-def build_local(spec: Any) -> Any:
+def _build(spec: Any) -> Any:
     """Return an unfitted classifier, given as a class path, a mapping with `_target_` and arguments, or an object."""
     if isinstance(spec, str | Mapping):
-        arguments = {} if isinstance(spec, str) else dict(spec)
-        path = spec if isinstance(spec, str) else arguments.pop("_target_", "")
-        module, _, name = str(path).rpartition(".")
+        arguments = {"_target_": spec} if isinstance(spec, str) else dict(spec)
+        path = str(arguments.pop("_target_", ""))
         try:
-            spec = getattr(importlib.import_module(module), name)(**arguments)
+            spec = resolve_name(path)(**arguments)
         except (ImportError, AttributeError, TypeError, ValueError) as error:
             raise UserError(f"algo.local: cannot build the classifier {path!r}: {error}.") from error
     if not (hasattr(spec, "fit") and hasattr(spec, "predict") and hasattr(spec, "get_params")):
@@ -209,39 +193,36 @@ def build_local(spec: Any) -> Any:
 
 
 def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
-    """Train a classifier on X, y, and predict labels (n,) of X_new. If y has only one label, predict this label."""
-    if np.all(y == y[0]):
+    """Train a classifier on X and y, and predict the labels of X_new, (n,)."""
+    if np.all(y == y[0]):  # some classifiers refuse a single class
         return np.full(len(X_new), y[0])
     from sklearn.base import clone  # slow to import, and only this path needs it
 
-    classifier = clone(build_local(spec))
+    classifier = clone(_build(spec))
     if classifier.get_params().get("random_state", 0) is None:
         classifier.set_params(random_state=seed)
     return np.asarray(classifier.fit(X, y).predict(X_new))
-
-
-TAIL = 0.05  # the probability with which the noise, or the sample of rows, violates a risk bound
 
 
 @dataclass(frozen=True)
 class Vote(LocalClassifiers):
     """`vote`: a model that is trained on public auxiliary rows, labelled by the majority votes of the parties' models.
 
-    It is Algorithm 1 of Hamm et al. 2016. One party may change every label, so the proven sensitivity is at most 1/lam
-    (softmax: sqrt2/lam), and at most twice the norm of the longest possible minimiser, which at lam = 1e-4 is 1/189 of
-    the published sensitivity (docs/privacy/hamm2016.md).
+    This is Algorithm 1 of Hamm et al. 2016. One party may change every label. The proven sensitivity is therefore
+    1/lam (softmax: sqrt2/lam), or twice the norm of the longest possible minimiser if that is less. At lam = 1e-4 it
+    is 1/189 of the published sensitivity (docs/privacy/hamm2016.md).
 
     Args:
-        local: Scikit-learn classifiers, as class paths, nodes with `_target_`, or objects; party k trains the (k mod
-            len(local))-th. None: the regularised linear model of `loss` at every party, which is fast.
-        protect_auxiliary: Whether the features of one auxiliary row are protected, too (Sec. 4.5).
+        local: Scikit-learn classifiers that the parties use in turn, as class paths, nodes with `_target_`, or objects.
+            None: every party trains the regularised linear model of `loss`, which is fast.
+        protect_auxiliary: Whether the features of one auxiliary row are also protected (Sec. 4.5).
     """
 
     name: ClassVar[str] = "vote"
     auxiliary: ClassVar[float] = 0.1
     claim: ClassVar[str | None] = "Hamm et al. 2016, Thm 1"
     shared: ClassVar[bool] = False
-    """Whether a row's target is the share of votes for +1 or for each class, instead of the majority."""
+    """Whether a row's target is the share of the votes for every class, instead of the majority's label."""
 
     local: Sequence[Any] | None = None
     protect_auxiliary: bool = False
@@ -251,14 +232,14 @@ class Vote(LocalClassifiers):
         check_local(self.local)
 
     def voters(self, M: int) -> int:
-        """Return n such that one party changes a row's target by at most 1/n."""
+        """Return the number n such that one party changes a row's target by at most 1/n."""
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """Return the published and the proven L2 sensitivity of the model to replacing one party's rows.
 
-        With protect_auxiliary, an auxiliary row may be replaced instead, which counts as one changed label (published)
-        or two (proven). Sec. 4.5 of the paper has no version for several classes.
+        With `protect_auxiliary`, an auxiliary row may be replaced instead. It counts as one changed label in the paper
+        (Sec. 4.5), and as two changed labels in our proof.
         """
         n = problem.auxiliary
         if n == 0:
@@ -277,18 +258,19 @@ class Vote(LocalClassifiers):
         exact = min(proven / lam, 2 * longest_minimiser(self.loss, lam, problem.classes))
         return published / self.lam, exact + 2 * TOLERANCE / lam
 
-    def fit(self) -> "Voted":
+    @property
+    def voted(self) -> "Voted":
         return Voted(self.lam, self.reading.sums, self.shared, self.local)
 
-    def about(self, problem: Problem) -> int:
-        return 0 if self.local is None else problem.M
+    def minimiser(self, problem: Problem) -> Minimiser:
+        return Minimiser(self.voted, problem.classes, 0 if self.local is None else problem.M)
 
     def begin(self, parties: Parties, rng: Generator) -> Index | None:
         self.sensitivity(parties.problem)  # raises UserError early if there are no auxiliary rows
         return None if self.local is None else drawn_seeds(parties, rng)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the model. For published noise, `bound` is the paper's risk bound (Theorem 4, or eq. 9)."""
+        """Release the model. With published noise, the metric `bound` is the paper's risk bound (Theorem 4, eq. 9)."""
         about = [] if self.local is None else [np.tile(carrier.start, (len(carrier.budgets) * carrier.draws, 1))]
         weights = carrier.by_budget(carrier.ask(0, *about))
         binary = self.loss.task == "binary" and self.variant == "paper" and not self.protect_auxiliary
@@ -304,7 +286,8 @@ class Vote(LocalClassifiers):
 class Soft(Vote):
     """`soft`: a model that is trained on public auxiliary rows whose targets are the shares of the parties' votes.
 
-    One party changes every share by at most 1/M: the sensitivity is 1/M of that of `vote` (Hamm et al. 2016, Alg. 2).
+    This is Algorithm 2 of Hamm et al. 2016. One party changes every share by at most 1/M, so the sensitivity of `soft`
+    is 1/M times the sensitivity of `vote`.
     """
 
     name = "soft"
@@ -314,7 +297,7 @@ class Soft(Vote):
 
 @dataclass(frozen=True)
 class Voted:
-    """Train a model on the auxiliary rows with targets from the parties' votes: d weights, or K d for K classes."""
+    """Train a model, (K d,), on the auxiliary rows with targets from the parties' votes."""
 
     lam: float
     sums: bool
@@ -322,30 +305,30 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return the model, (D,), or models (B, D) for seeds (B, M) of `local` classifiers."""
+        """Return one model, (K d,), or one model for each row of `seeds` (B, M) of `local` classifiers, (B, K d)."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
         return np.array([self.trained(parties, vote_shares(parties, X, *own, each)) for each in seeds])
 
     def trained(self, parties: Parties, shares: Array) -> Array:
-        """Return the model, (D,), for vote shares (n, K)."""
+        """Return the model, (K d,), that is trained on the shares (n, K) of the parties' votes."""
         X, weight = _auxiliary(parties)
         lam = self.lam / len(parties.X_auxiliary) if self.sums else self.lam
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
     def targets(self, shares: Array) -> Array:
-        """Return the vote shares (n, K), or the majority's labels (in a tie, +1 or the lowest class)."""
+        """Return targets from the shares of the votes (n, K), which are the shares or the majority's labels."""
         if self.shared:
             return shares
         if shares.shape[1] == 1:
-            return (shares >= 0.5).astype(float)
+            return (shares >= 0.5).astype(float)  # in a tie, +1 or the first class wins
         return hard_targets(np.argmax(shares, axis=1).astype(float), shares.shape[1])
 
 
 @remembered
 def _auxiliary(parties: Parties) -> tuple[Array, Array]:
-    """Return the distinct auxiliary rows (m, d), and how often each occurs relative to all, (m,)."""
+    """Return the distinct public auxiliary rows (m, d), and the relative frequency of each row, (m,)."""
     first, _, counts = distinct(parties.X_auxiliary)
     return parties.X_auxiliary[first], counts / counts.sum()
 
@@ -355,20 +338,15 @@ def _auxiliary_shares(parties: Parties, lam: float, sums: bool) -> Array:
     return vote_shares(parties, _auxiliary(parties)[0], lam, sums)
 
 
+TAIL = 0.05  # the probability with which the noise, or the sample of rows, violates a risk bound
+
+
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
-    """Return Theorem 4's bound on the excess risk R(w_p) - R(w_0) of binary `soft` with published noise.
+    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of binary `soft` with published noise.
 
-    With delta_p = delta_s = `TAIL`, it holds with probability 1 - delta_p - delta_s over noise and auxiliary rows: ``4
-    d^2 (c + lam) log^2(d/delta_p) / (lam M eps)^2 + 16 (32 + log(1/delta_s)) / (lam n) + lam/2 ||w_0||^2`` with the
-    Lipschitz constant c = 1/4 of l'.
-
-    Args:
-        eps: The budget; inf for no noise.
-        voters: The number M of parties, or 1 for `vote` (eq. 9), whose bound lacks M^-2.
-        n: The number of auxiliary rows.
-        d: The number of features.
-        lam: The regulariser's coefficient.
-        length: The norm ||w_0|| of the reference hypothesis.
+    It holds with probability 1 - 2 `TAIL`: ``4 d^2 (c + lam) log^2(d/TAIL) / (lam M eps)^2 + 16 (32 + log(1/TAIL)) /
+    (lam n) + lam/2 length^2``. Here c is the smoothness of the loss, M the number of `voters` (1 for `vote`, eq. 9), n
+    the number of auxiliary rows, and `length` the norm of the reference model.
     """
     root = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
     noise_term = root * root * (LOSSES["logistic"].smoothness + lam)
@@ -379,8 +357,8 @@ def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, lengt
 class Average(LocalClassifiers):
     """`avg`: the mean of the parties' models plus noise, which protects all rows of one party.
 
-    The proven sensitivity is 2/M times the norm of the longest possible minimiser (`longest_minimiser`). The paper uses
-    ``2/(M lam)`` (softmax: ``2 sqrt2/(M lam)``), which is 189 times as much at lam = 1e-4.
+    The proven sensitivity is 2/M times the norm of the longest possible minimiser (`longest_minimiser`). The published
+    sensitivity is 2/(M lam), or 2 sqrt2/(M lam) for softmax, which is 189 times as much at lam = 1e-4.
     """
 
     name: ClassVar[str] = "avg"
@@ -392,22 +370,22 @@ class Average(LocalClassifiers):
         diameter = 2 * (longest_minimiser(self.loss, lam, problem.classes) + self.unsolved(most))
         return 2.0 * self.root / (problem.M * self.lam), diameter / problem.M
 
-    def fit(self) -> MeanModel:
-        return MeanModel(self.lam, self.reading.sums)
+    def minimiser(self, problem: Problem) -> Minimiser:
+        return Minimiser(MeanModel(self.lam, self.reading.sums), problem.classes)
 
 
 @dataclass(frozen=True)
 class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper", "per_coordinate")):
     """`la`: the mean of the parties' models plus noise, which protects one sample (Pathak et al. 2010).
 
-    A replaced row changes the mean by at most ``2/(M n lam)``, where n is the smallest party's size. `tight` also uses
-    a bound on the norm of every minimiser (`longest_minimiser`), and accounts for the tolerance of the solver. The
-    parties' sizes are public.
+    A replaced row changes the mean by at most 2/(M n lam), where n is the size of the smallest party. `tight` noise
+    also uses a bound on the norm of every minimiser (`longest_minimiser`), and accounts for the tolerance of the
+    solver. The parties' sizes are public.
 
     Args:
         loss: logistic.
         variant: `paper`; or `per_coordinate`, which draws a Laplace number for every coordinate, as Jayaraman et al.
-            2018 and Pathak et al. (footnote 2) do; for this noise only sqrt(d) times the eps is proven.
+            2018 and Pathak et al. (footnote 2) do. For this noise only sqrt(d) times the eps is proven.
         lam: The coefficient lam of lam/2 ||w||^2.
     """
 
@@ -423,5 +401,5 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
         shift = min(published, 2 * longest_minimiser(self.loss, self.lam))
         return published / problem.M, (shift + 2 * self.unsolved(problem.N)) / problem.M
 
-    def fit(self) -> MeanModel:
-        return MeanModel(self.lam)
+    def minimiser(self, problem: Problem) -> Minimiser:
+        return Minimiser(MeanModel(self.lam), problem.classes)

@@ -202,8 +202,7 @@ def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
     starts = [initial_weights(np.random.default_rng(seed), hidden, d) for seed in range(_SEEDS)]
     models = Models.of(np.concatenate([start.flat() for start in starts]), hidden)
     lengths = [
-        np.linalg.norm(clipped_sum(models, row, np.array([label]), loss, np.inf).flat(), axis=1)
-        for label in (1.0, -1.0)
+        np.linalg.norm(clipped_sum(models, row, np.array([label]), loss, np.inf), axis=1) for label in (1.0, -1.0)
     ]
     return int(np.argmax(np.min(lengths, axis=0)))
 

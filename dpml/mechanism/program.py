@@ -36,6 +36,7 @@ from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
 _ARITHMETIC = 2.0**-46  # the share of mu that is reserved for rounding errors in the computation of noise
+_TOGETHER = 1 << 18  # matrix entries in memory per budget, for any number of budgets, so that the noise is the same
 _GRID = 1e-6  # the share of mu that is reserved for rounding sums to a grid
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -72,6 +73,8 @@ class Program(ABC):
     auxiliary: ClassVar[float] = 0.0
     claim: ClassVar[str | None] = None
     """Where the paper claims (eps, delta) for the published noise; None: nowhere."""
+    matrices: ClassVar[bool] = False
+    """Whether every noise draw needs a matrix (d, d), so that few draws fit into memory."""
     linear: ClassVar[bool] = True
     """Whether the algorithm releases linear models, which can be published."""
     published_variants: ClassVar[bool] = False
@@ -147,7 +150,7 @@ class Program(ABC):
 
     def together(self, problem: Problem) -> int | None:
         """Return how many noise draws are computed at the same time; None means all draws."""
-        return None
+        return max(1, _TOGETHER // problem.d**2) if self.matrices else None
 
     def sharing(self, problem: Problem) -> Sharing:
         """Return who draws the noise of a sum: by default all parties in equal shares, or a curator if M = 1."""

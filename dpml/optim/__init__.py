@@ -1,4 +1,4 @@
-"""Losses and their minimisers, without noise."""
+"""Losses, their gradients and their minimisers, without noise."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,16 +11,16 @@ from dpml.errors import UserError
 
 
 class NotConvergedError(UserError):
-    """A minimiser stopped before it reached its tolerance, so the result must not be reported."""
+    """A solver stopped before it reached its tolerance, so its result must not be reported."""
 
 
 def alike(
     offsets: Index, most: Callable[[int], int] = lambda size: sys.maxsize
 ) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
-    """Yield groups whose numbers of rows differ by at most a quarter; group k has ``offsets[k]:offsets[k + 1]``.
+    """Yield batches of groups of rows with similar sizes; group k has the rows ``offsets[k]:offsets[k + 1]``.
 
-    Yield the numbers of the groups (b,), the places of their rows (b, n), and which of these are not padding. At most
-    ``most(n)`` groups with n rows or more are together.
+    A batch has the numbers of b groups, the places of their rows (b, n), and which places are not padding (b, n). The
+    sizes in a batch differ by at most a quarter. At most ``most(n)`` groups with n rows or more are together.
     """
     sizes = np.diff(offsets)
     order = np.argsort(sizes, kind="stable")

@@ -4,11 +4,11 @@ A problem has rows x_i with weights r_i and targets a_i, and minimises over the 
 
     sum_i r_i (A(t_i) - a_i't_i) + lam/2 ||w||^2 + tilt'w,    t_i = x_i'w.
 
-For the logistic loss, ``A(t) = log(1 + e^t)`` and a is the probability of the label +1. For softmax, w has a vector for
-every class, ``A(t) = log sum_k e^{t_k}``, and a has the probabilities of the classes. With a in {0, 1} and r = 1/n this
-is the mean loss of `losses`; with shares of votes a it is the weighted risk of Hamm et al. 2016, eqs. (12) and (55).
-An experiment minimises hundreds of objectives that differ only in the tilt. No library solves them together and shares
-the products of the rows (results/benchmarks.md).
+For the logistic loss, ``A(t) = log(1 + e^t)``, and the target a is the probability of the label +1. For softmax, w has
+a vector for every class, ``A(t) = log sum_k e^{t_k}``, and a has the probabilities of the classes. With shares of votes
+as targets, the objective is the weighted risk of Hamm et al. 2016, eqs. (12) and (55). An experiment minimises hundreds
+of objectives that differ only in the tilt. No library solves these problems together and shares the products of the
+rows (results/benchmarks.md).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -47,11 +47,11 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     counts: Array | None = None,
     tolerance: float = TOLERANCE,
 ) -> Array:
-    """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for each row of `tilt` (B, d): (B, d).
+    """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for every tilt_b in `tilt` (B, d): (B, d).
 
-    The loss is logistic, also with a shift, and `lam` is one number or one per problem, (B,). A problem is solved when
-    the norm of its gradient is at most `tolerance`. If rounding does not allow this for a long `tilt`, the norm must be
-    at most 1e-13 times the norm of `tilt`. If there are `counts`, row i stands for ``counts[i]`` rows.
+    The loss is logistic, with or without a shift; `lam` is one number or (B,). Row i stands for ``counts[i]`` rows.
+    Newton's method stops when the norm of the gradient is at most `tolerance`, or at most 1e-13 times the norm of the
+    tilt.
 
     Raises:
         NotConvergedError: A gradient is still too long after 100 steps.
@@ -77,10 +77,10 @@ def fit(
     tolerance: float = TOLERANCE,
     offset: Array | None = None,
 ) -> Array:
-    """Minimise B problems: X (B, n, d), targets (B, n, K), row_weights (B, n) (None: 1/n) -> w (B, K d).
+    """Minimise B regularised logistic or softmax losses on rows X (B, n, d) with targets (B, n, K): (B, K d).
 
-    Damped Newton steps optimise the d K weights or, if n < d, the n K coefficients of w in the span of the rows. Rows
-    of weight 0 pad smaller problems. A problem is solved when the norm of its gradient is at most `tolerance`. `offset`
+    Damped Newton steps optimise the K d weights or, if n < d, the coefficients of w in the span of the rows. They stop
+    when the norm of the gradient is at most `tolerance`. Rows with `row_weights` 0 pad smaller problems. The `offset`
     (n, 1) is added to the scores.
     """
     B, n, d = X.shape
@@ -97,13 +97,9 @@ def fit(
 class _Problems:
     """B groups of K logistic problems with the same rows, or B softmax problems with K classes.
 
-    Attributes:
-        base: The rows (B, n, d); or if `span`, their inner products (B, n, n). The unknown coordinates c (B, m, K) are
-            the weights, or the coefficients of w in the span of the rows. In both cases, the scores are ``base c``.
-        r: The rows' weights, (B, n).
-        linear: The coordinates of the linear term, with that of the targets, (B, m, K).
-        lam: The ridges, (B, K) or (B, 1).
-        offset: Added to the scores, (n, 1); None: 0.
+    The unknown coordinates c (B, m, K) are the weights or, with `span`, the coefficients of w in the span of the rows.
+    `base` has the rows (B, n, d) or, with `span`, their inner products (B, n, n), so the scores are ``base c``.
+    `r` (B, n) has the rows' weights, `linear` (B, m, K) the linear terms, and `lam` (B, K) or (B, 1) the ridges.
     """
 
     base: Array
@@ -115,12 +111,11 @@ class _Problems:
     span: bool = False
 
     def inner(self, a: Array, b: Array) -> Array:
-        """Return the sums of products of coordinates (B, m, K), one for each problem."""
         products = np.einsum("bmk,bmk->bk", a, b)
         return products.sum(axis=1, keepdims=True) if self.softmax else products
 
     def at(self, c: Array) -> tuple[Array, Array, Array]:
-        """Return values, gradients in coordinates (B, m, K), and probabilities (B, n, K), at c (B, m, K)."""
+        """Return the objectives, their gradients (B, m, K) and the probabilities (B, n, K) at c (B, m, K)."""
         pull, image = self.lam[:, None] * c, c
         value: Array = np.zeros(1)
         gradient, p = self.linear + pull, np.empty((*self.r.shape, c.shape[2]))
@@ -139,15 +134,15 @@ class _Problems:
         return value, gradient, p
 
     def _blocks(self, c: Array) -> Iterable[slice]:
-        """Return all rows of several groups, or blocks of one group's rows for the CPU cache."""
-        whole = self.span or len(c) > 1
-        return [slice(None)] if whole else blocks(self.base.shape[1], c.shape[1] + c.shape[2])
+        if self.span or len(c) > 1:
+            return [slice(None)]
+        return blocks(self.base.shape[1], c.shape[1] + c.shape[2])  # fits into the CPU cache
 
     def steps(self, p: Array, gradient: Array, length: Array, enough: Array) -> Array:
-        """Return the inverse Hessians times the gradients, (B, m, K), exactly or by `conjugate_gradients`.
+        """Return the Newton steps (B, m, K), which are the inverse Hessians times the gradients.
 
-        If several problems share rows, the preconditioner is the Hessian at their mean curvature: one matrix instead of
-        K. A tiny regularisation keeps steps defined if the data are separable or rank deficient.
+        If K problems share rows, conjugate gradients use one preconditioner, the Hessian at the mean curvature. A tiny
+        ridge keeps steps defined if the data are separable or rank deficient.
         """
         B, m, K = gradient.shape
         matrix = self._hessians(p)
@@ -172,7 +167,7 @@ class _Problems:
         return conjugate_gradients(times, lambda v: cho_solve(factor, v.T).T, gradient[0].T, near).T[None]
 
     def _hessians(self, p: Array) -> Array:
-        """Return the Hessians without lam, (B, m K, m K); of problems with the same rows, their mean (B, m, m)."""
+        """Return the Hessians of the losses, (B, m K, m K), or the mean Hessian of K logistic problems, (B, m, m)."""
         if not self.softmax:
             return self._weighted(np.mean(p * (1 - p), axis=2))
         B, _, m = self.base.shape
@@ -185,13 +180,12 @@ class _Problems:
         return matrix.reshape(B, m * K, m * K)
 
     def _weighted(self, curvature: Array) -> Array:
-        """Return ``X' C X`` or, for coefficients, ``C X X'``, with weighted curvatures (B, n) in C: (B, m, m)."""
+        """Return ``X' C X`` (with `span`: ``C X X'``) for the curvatures (B, n) on the diagonal of C: (B, m, m)."""
         curvature *= self.r
         return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
 
 
 def _softmax(t: Array) -> tuple[Array, Array]:
-    """Return ``A(t) = log sum_k e^{t_k}``, (B, n, 1), and its gradient, the probabilities, for scores (B, n, K)."""
     top = t.max(axis=2, keepdims=True)
     e = np.exp(t - top)
     total = e.sum(axis=2, keepdims=True)
@@ -199,39 +193,32 @@ def _softmax(t: Array) -> tuple[Array, Array]:
 
 
 def _sigmoid(t: Array) -> tuple[Array, Array]:
-    """Return ``A(t) = log(1 + e^t)`` and its derivative for scores t."""
     return np.maximum(t, 0) + np.log1p(np.exp(-np.abs(t))), expit(t)
 
 
 def _weighted_grams(X: Array, weights: Array) -> Array:
-    """Return ``X_b' diag(weights_b) X_b`` for X (B or 1, n, d) and weights (B, n) >= 0: (B, d, d).
-
-    A block of rows fits into the CPU cache, and is multiplied by its own transpose, which is half the work of a general
-    product.
-    """
+    """Return ``X_b' diag(weights_b) X_b`` for X (B or 1, n, d) and weights (B, n) >= 0: (B, d, d)."""
     (B, n), d = weights.shape, X.shape[2]
     grams, roots = np.zeros((B, d, d)), np.sqrt(weights)
-    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 19) // (B * d)))):
+    for rows in blocks(n, most=min(TALL, max(LOW, (1 << 19) // (B * d)))):  # fits into the CPU cache
         block = X[:, rows] * roots[:, rows, None]
-        grams += block.transpose(0, 2, 1) @ block
+        grams += block.transpose(0, 2, 1) @ block  # BLAS needs half the work for a product with its own transpose
     return grams
 
 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss''(x_i'w, y_i) x_i x_i'`` at models `weights` (B, d): (B, d, d).
+    """Return the Hessian of the mean logistic loss at models `weights` (B, d): (B, d, d).
 
-    The loss is logistic. If there are `counts`, row i stands for ``counts[i]`` rows.
+    Row i stands for ``counts[i]`` rows.
     """
     assert isinstance(loss, Logistic)
-    curvature = loss.curvature(X @ weights.T, y).T
-    if counts is None:
-        return _weighted_grams(X[None], curvature) / len(y)
-    return _weighted_grams(X[None], curvature * counts) / counts.sum()
+    counts = np.ones(len(y)) if counts is None else counts
+    return _weighted_grams(X[None], loss.curvature(X @ weights.T, y).T * counts) / counts.sum()
 
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, enough: Array) -> Array:
-    """Return coordinates (B, m, K) with gradients of at most `enough`, (B, K) or (B, 1)."""
+    """Take Newton steps until every gradient's norm is at most `enough`, and return the coordinates (B, m, K)."""
     c = np.zeros_like(problems.linear)
     value, gradient, p = problems.at(c)
     for _ in range(_STEPS):
@@ -264,15 +251,13 @@ def _newton(problems: _Problems, enough: Array) -> Array:
 def conjugate_gradients(
     times: Callable[[Array], Array], precondition: Callable[[Array], Array], right: Array, enough: Array
 ) -> Array:
-    """Solve ``A_b s_b = right_b`` for B positive definite systems together, until each residual is short: (B, d).
-
-    This is the method of Hestenes & Stiefel 1952, preconditioned as by Concus, Golub & O'Leary 1976.
+    """Solve B positive definite systems ``A_b s_b = right_b`` by preconditioned conjugate gradients, (B, d).
 
     Args:
         times: Multiplies each A_b by one vector, (B, d) -> (B, d).
         precondition: Multiplies positive definite approximations of the inverses by vectors, (B, d) -> (B, d).
         right: The right-hand sides, (B, d).
-        enough: The sufficient norms of the residuals, (B,). At most d steps are taken, even if these are not reached.
+        enough: The norms of the residuals (B,) at which the iteration stops, at the latest after d steps.
     """
     solution, residual = np.zeros_like(right), right.copy()
     direction = preconditioned = precondition(residual)
@@ -296,7 +281,7 @@ def conjugate_gradients(
 
 @remembered
 def fit_all(parties: Parties, lam: float) -> Array:
-    """Train one model on all private rows: (K d,)."""
+    """Train one regularised model on all private rows, (K d,)."""
     X, y, counts = parties.folded
     weights = None if counts is None else counts[None] / counts.sum()
     return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]
@@ -305,11 +290,10 @@ def fit_all(parties: Parties, lam: float) -> Array:
 def fit_parties(
     X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
-    """Train each party's model on its own rows, and yield blocks: parties' numbers (b,) and their models (b, K d).
+    """Train a model on each party's rows, and yield the numbers (b,) and models (b, K d) of b parties at a time.
 
-    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,). K is `classes` as in `hard_targets`. A
-    block has parties of similar size. Only one block is in memory, so memory does not grow with M, and X may be a
-    memory map. With `sums`, the objective is the sum of a party's losses instead of their mean.
+    Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d), which may be a memory map, and y (N,). With `sums`,
+    a party minimises the sum of its losses instead of their mean.
     """
     d = X.shape[1]
 
@@ -327,20 +311,21 @@ def fit_parties(
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
     """Return the minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: d (softmax: K d) weights.
 
-    The squared loss is solved exactly (the shortest of several minimisers), logistic by Newton's method and softmax by
-    L-BFGS. For the non-convex sigmoid loss, L-BFGS from w = 0 gives a local minimiser. If there is no minimiser, as for
-    rows that can be separated with lam = 0, the gradient of the result is not longer than `TOLERANCE`. If there are
-    `counts`, row i stands for ``counts[i]`` rows.
+    For the squared loss, the minimiser is exact, and the shortest one if there are several. For the sigmoid loss, which
+    is not convex, it is a local minimiser. If there is no minimiser, as for separable rows with lam = 0, the gradient
+    of the result is not longer than `TOLERANCE`. Row i stands for ``counts[i]`` rows.
     """
     n, d = X.shape
+    if n < d:  # a minimiser is in the span of the rows
+        _, sizes, vectors = np.linalg.svd(X, full_matrices=False)
+        basis = vectors[sizes > 1e-12 * sizes.max()]
+        return (optimum(loss, X @ basis.T, y, lam, counts).reshape(-1, len(basis)) @ basis).ravel()
     if loss.task == "regression":
-        return _least_squares(X, y, lam, counts)
+        rows, N = (X, n) if counts is None else (counts[:, None] * X, counts.sum())
+        return minimise_quadratic(rows.T @ X / N + lam / 2 * np.eye(d), -2 * rows.T @ y / N)[0]
     share = np.full(n, 1 / n) if counts is None else counts / counts.sum()
     if isinstance(loss, Logistic):
-        basis = _row_space(X) if n < d else None
-        rows = X if basis is None else X @ basis.T
-        w = fit(rows[None], hard_targets(y, 1)[None], lam, share[None], offset=_offset(loss, y))[0]
-        return w if basis is None else w @ basis
+        return fit(X[None], hard_targets(y, 1)[None], lam, share[None], offset=_offset(loss, y))[0]
     classes = loss.outputs(int(y.max()) + 1)
 
     def evaluate(w: Array) -> tuple[float, Array]:
@@ -358,34 +343,13 @@ def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | No
     ).x
 
 
-def _least_squares(X: Array, y: Array, lam: float, counts: Array | None) -> Array:
-    """Return the minimiser of the squared loss; for fewer rows than features, as a sum of rows."""
-    n, d = X.shape
-    N = n if counts is None else int(counts.sum())
-    if n < d:
-        roots = np.ones(n) if counts is None else np.sqrt(counts)
-        rows = roots[:, None] * X
-        a, _ = minimise_quadratic(rows @ rows.T / N + lam / 2 * np.eye(n), -2 * roots * y / N)
-        return a @ rows
-    weighted = X if counts is None else counts[:, None] * X
-    w, _ = minimise_quadratic(weighted.T @ X / N + lam / 2 * np.eye(d), -2 * weighted.T @ y / N)
-    return w
-
-
-def _row_space(X: Array) -> Array:
-    """Return an orthonormal basis (r, d) of the span of the rows: equal rows would make their products singular."""
-    _, sizes, basis = np.linalg.svd(X, full_matrices=False)
-    return basis[sizes > 1e-12 * sizes.max()]
-
-
 def _offset(loss: Logistic, y: Array) -> Array | None:
-    """Return what a margin adds to the scores of rows with labels -1, +1, (n, 1)."""
     return -loss.shift * y[:, None] if loss.shift else None
 
 
 @remembered
 def least(parties: Parties, loss: Loss, lam: float) -> float:
-    """Return the minimum of the mean loss + lam/2 ||w||^2 on the private rows, or its infimum without a minimum."""
+    """Return the infimum of the mean loss + lam/2 ||w||^2 on the private rows."""
     X, y, counts = parties.folded
     regularised = loss.task != "regression" and loss.convex and lam > 0
     best = (fit_all(parties, lam) if regularised else optimum(loss, X, y, lam, counts))[None]

@@ -1,8 +1,8 @@
-"""Gradients at many models at once, added in a fixed order of rows, as the proofs of rounding require.
+"""Compute gradients at many models at once, and add them in an order that bounds their rounding errors.
 
-Rows are in blocks of at most 64, the last block padded with zeros. Each block takes two matrix products in single
-precision: the scores ``X W``, and the gradient ``X'S`` from the slopes S. Blocks are added in double precision
-(docs/privacy/floating_point_sums.md). Rows are halved, which gives these slopes up to a factor:
+Rows are in blocks of at most 64, and the last block is padded with zeros. Each block takes two matrix products in
+single precision: the scores ``X W``, and the gradient ``X'S`` from the slopes S. Blocks are added in double precision
+(docs/privacy/floating_point_sums.md). Rows are halved, so the slopes are, up to a constant factor:
 
     logistic, u = y x:  h - 1, h = tanh(u'w/2)      squared:  x'w/2 - y/2
     sigmoid, u = y x:   h^2 - 1                     softmax:  p - e_y, a column for every class
@@ -39,13 +39,14 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that all runs share, or separate rows for every run: gradients are ``common sum_i slope_i half_i``.
+    """Rows that all runs share, or that every run maps in its own way.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
-        labels: The targets on which slopes depend, (..., P, h, c); None if they depend on scores only.
+        labels: The targets on which slopes depend, (..., P, h, c); None if slopes depend on scores only.
         weights: The rows' weights, at most 1, (P, h, 1); None: 1.
-        limit: The largest slope; an array has one for every run.
+        common: The factor c in a gradient ``c sum_i slope_i half_i``.
+        limit: The largest slope, of all runs or of every run.
     """
 
     loss: Loss
@@ -67,13 +68,11 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Return rows X (n, d) with labels y and weights v (n,) (None: 1); slopes are clipped to [-clip, clip].
-
-        The clipped logistic loss is still convex: it continues along a straight line where its slope is `clip`.
-        """
+        """Return rows X (n, d) with labels y (n,) and weights v (n,), whose slopes are clipped to [-clip, clip]."""
         signed = loss.task == "binary"
         half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
-        labels = None if signed else _in_blocks(_targets(loss, y, classes), dtype)
+        targets = hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2
+        labels = None if signed else _in_blocks(targets, dtype)
         most = 1.0 if v is None else float(v.max())
         weights = None if v is None or float(v.min()) == most else _in_blocks(v[:, None] / most, dtype)
         limit = _limit(loss, clip, dtype)
@@ -83,10 +82,10 @@ class Rows:
     def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
-        """Return rows that every run maps by its own public matrix, (runs, d, d): ``z = P_b x / |P_b x|``.
+        """Return rows x that every run b maps to ``P_b x / |P_b x|`` by its own matrix P_b in `maps` (runs, d, d).
 
-        A row of zeros stays zero. z replaces x. The squared loss keeps its targets, so it needs the length
-        L = |P_b x|: its gradient is ``2 L (L z'w - y) z``. `rounded` is applied to the mapped rows.
+        `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P_b x|, because its
+        gradient is ``2 L (L z'w - y) z``.
         """
         each = []
         for one in maps:
@@ -96,21 +95,17 @@ class Rows:
                 rows = replace(rows, labels=_in_blocks(np.column_stack([lengths, lengths * y / 2]), np.float32))
             each.append(rows)
         labels = [rows.labels for rows in each if rows.labels is not None]
-        return replace(
-            each[0], half=np.stack([rows.half for rows in each]), labels=np.stack(labels) if labels else None
-        )
+        half = np.stack([rows.half for rows in each])
+        return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return the same rows with slopes clipped at one clip per run, (runs,)."""
+        """Return these rows with the slopes of every run clipped to the run's clip in `clip` (runs,)."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
-        """Return the gradients at the models `w` (B, K d), in double precision: (B, K d)."""
-        if self.half.ndim > 3:
-            return self._gradient(w)
-        return np.concatenate([self._gradient(w[some]) for some in blocks(len(w), self.classes, _COLUMNS)])
-
-    def _gradient(self, w: Array | Single) -> Array:
+        """Return the gradients at models w (B, K d), in double precision: (B, K d)."""
+        if self.half.ndim == 3 and len(w) * self.classes > _COLUMNS:
+            return np.concatenate([self.gradient(w[some]) for some in blocks(len(w), self.classes, _COLUMNS)])
         total = PairwiseSum()
         for _, half, slopes in self.parts(w, _BLOCKS):
             total.add(np.add.reduce(products(half, slopes), axis=-3, dtype=np.float64))
@@ -118,7 +113,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield blocks: their numbers, halved rows (..., k, h, d), and slopes at `w` (..., k, h, columns).
+        """Yield k blocks of rows at a time: their numbers, halved rows (..., k, h, d), and slopes (..., k, h, columns).
 
         There are B K columns if runs share rows, else K. At most `most` blocks are in memory.
         """
@@ -135,7 +130,7 @@ class Rows:
             yield some, half, scores
 
     def bend(self, scores: Single, labels: Single | None) -> None:
-        """Turn scores of half rows into slopes, in place."""
+        """Replace the scores of halved rows by the slopes of the loss, in place."""
         limit = self.limit
         if self.loss.task == "multiclass":
             assert labels is not None
@@ -161,23 +156,22 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """Return the sum of gradients within each block, (..., k, d, columns)."""
-    product: Single = np.matmul(half.swapaxes(-1, -2), slopes)
-    return product
+    """Return the sum of gradients in each block, (..., k, d, columns)."""
+    return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 
 @dataclass(frozen=True)
 class MergedRows:
-    """Rows X (n, d) with labels y (n,) for the logistic loss, summed in double precision.
+    """Sum gradients of the logistic loss over rows X (n, d) with labels y (n,), in double precision.
 
-    Equal rows are merged if the models are not long (`dpml.sums`).
+    Equal rows are merged if no model is longer than `dpml.sums.LONG`.
     """
 
     X: Array
     y: Array
 
     def sum(self, w: Array) -> Array:
-        """Return the sums of the rows' gradients at w (B, d): (B, d)."""
+        """Return the sums of the rows' gradients at models w (B, d): (B, d)."""
         long = not np.linalg.norm(w, axis=1).max() <= LONG  # also true for NaN
         return (self._plain if long else self._merged).gradient(w)
 
@@ -196,14 +190,13 @@ class MergedRows:
 
 @dataclass(frozen=True)
 class PartyGradients:
-    """The clipped mean gradients of many parties, at many models at once.
+    """Compute the clipped mean gradients of many parties, at many models at once.
 
-    Parties of similar size are the blocks of one array, so the work is a few dozen array products for any number of
-    parties. Each gradient is computed in single precision from its party's rows, and clipped and added in double
-    precision, so that it is not longer than its clip up to rounding (`dpml.sums`).
+    A bucket has parties of similar size, as blocks of one array. Gradients are computed in single precision, and
+    clipped and added in double precision.
 
     Attributes:
-        buckets: For each bucket, the numbers of its parties, their rows, and the number of rows of each party.
+        buckets: The numbers of each bucket's parties, their rows, and the number of rows of each party.
     """
 
     buckets: Sequence[tuple[Index, Rows, Single]]
@@ -212,7 +205,7 @@ class PartyGradients:
     def of(
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32, classes: int = 1
     ) -> "PartyGradients":
-        """Return buckets of rows X (N, d) with labels y (N,); party k has the rows ``offsets[k]:offsets[k + 1]``."""
+        """Sort parties into buckets; party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,)."""
         every, sizes = Rows.of(loss, X, y, dtype=dtype, clip=_LONGEST, classes=classes), np.diff(offsets)
         half = every.half.reshape(-1, X.shape[1])
         labels = None if every.labels is None else every.labels.reshape(len(half), -1)
@@ -228,7 +221,7 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sum of the parties' clipped mean gradients at w (B, K d), in units of `clip` (B,): (B, K d).
+        """Return the sum of the parties' clipped mean gradients at models w, divided by the clips, (B, K d).
 
         Also return the number of parties whose gradients were not longer than the clip, (B,).
         """
@@ -242,7 +235,7 @@ class PartyGradients:
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return each party's clipped mean gradient, (M, B, K d), and whether it was within the clip, (M, B)."""
+        """Return every party's clipped mean gradient (M, B, K d), and whether its norm was at most the clip (M, B)."""
         M = sum(len(members) for members, _, _ in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):
@@ -250,7 +243,6 @@ class PartyGradients:
         return each, below
 
     def _clipped(self, w: Single, clip: Array) -> Iterator[tuple[Index, Array, NDArray[np.bool_]]]:
-        """Yield parties, clipped gradients (P, B, K d) in units of `clip` (B,), and which were not longer."""
         for members, rows, sizes in self.buckets:
             for some, half, slopes in rows.parts(w):
                 gradients = products(half, slopes)
@@ -264,7 +256,7 @@ class PartyGradients:
 
 
 def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
-    """Return rows X (n, d) times maps (d, d), scaled to unit length, (n, d), and their lengths before, (n,)."""
+    """Return rows X (n, d) times `maps` (d, d), scaled to length 1, (n, d), and their lengths before scaling, (n,)."""
     rows, lengths = np.empty_like(X), np.empty(len(X))
     for some in blocks(len(X), most=_MAPPED):
         images = X[some] @ maps
@@ -277,10 +269,10 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
 
 
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
-    """Turn scores (..., K) into softmax slopes ``p - e_y`` in place, clipped to norm `clip`, (...,) or one number.
+    """Replace scores (..., K) by the slopes ``p - e_y`` of softmax, clipped to the norm `clip`, in place.
 
-    `labels` (..., K) are one-hot. Norms are computed in this precision with an error below K + 32 roundings; vectors
-    are clipped to a slightly smaller norm, so that none is longer than the clip.
+    `labels` (..., K) are one-hot. A computed norm has an error of at most K + 32 roundings. Vectors are clipped to a
+    norm that is smaller by this error, so that no vector is longer than the clip.
     """
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
@@ -294,7 +286,7 @@ def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> N
 
 
 def below(values: Array | float, dtype: type[np.floating]) -> Single:
-    """Round positive `values` down to numbers of this type."""
+    """Round positive numbers down to the floating-point type `dtype`."""
     rounded = np.asarray(values, float).astype(dtype)
     return np.where(rounded.astype(float) <= values, rounded, np.nextafter(rounded, dtype(0)))
 
@@ -302,19 +294,12 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
     """Return the bound on slopes of halved rows with which no row's gradient is longer than `clip`."""
     most: Any = loss.lipschitz if clip is None else clip
-    if most is None:
-        return None
-    if loss.lipschitz is not None and loss.task == "binary":
-        most = np.minimum(most, loss.lipschitz)
-    return below(2 * most / _COMMON[loss.name], dtype)
-
-
-def _targets(loss: Loss, y: Array, classes: int) -> Array:
-    return hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2
+    if clip is not None and loss.lipschitz is not None and loss.task == "binary":
+        most = np.minimum(clip, loss.lipschitz)
+    return None if most is None else below(2 * most / _COMMON[loss.name], dtype)
 
 
 def _in_blocks(values: Array, dtype: type[np.floating]) -> Single:
-    """Return values (n, c) in blocks of at most `SHORT` rows, (P, h, c), padded with zeros."""
     n, width = values.shape
     count = -(-n // SHORT)
     height = -(-n // count)

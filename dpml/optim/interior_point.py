@@ -1,13 +1,11 @@
-"""Emulate the authors' solver on a quadratic over a box: it stops early, not always at the minimum.
+"""Emulate the solver of Imtiaz et al. 2019 on a quadratic over a box, where it may stop before the minimum.
 
-Imtiaz et al. 2019 minimised their noisy objectives with the interior-point method of MATLAB's `fmincon` at its
-defaults. It takes d evaluations of the objective for a gradient by forward differences, and stops after 3,000
-evaluations, which is 29 steps at d = 101. The solver is not public. This emulation follows the papers that its manual
-cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006) and uses their constants. Gradients
-are exact, because forward differences of a quadratic have an error of only 1e-8 (the step) times the curvature.
+Imtiaz et al. used the interior-point method of MATLAB's `fmincon` at its defaults. It needs d evaluations of the
+objective for a gradient, and stops after 3,000 evaluations, which are 29 steps at d = 101. The solver is not public.
+This emulation follows the papers that its manual cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000;
+Waltz et al. 2006) and uses their constants. Its gradients are exact. Forward differences of a quadratic have an error
+of only 1e-8 (the step) times the curvature.
 """
-
-from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,7 @@ _HALVINGS = 40  # the largest number of halvings of one step
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """Return the point at which the solver stops on the loss's quadratic form + lam/2 ||w||^2, from `usual_start`."""
+    """Return the model (d,) where the solver stops on the quadratic expansion of a loss + lam/2 ||w||^2."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape
@@ -37,138 +35,104 @@ def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
 
 
 def usual_start(d: int) -> Array:
-    """Return the authors' initial point: 1/sqrt(d) in every coordinate, a model of norm 1."""
+    """Return the initial model of Imtiaz et al. 2019, which has norm 1 and equal coordinates."""
     return np.full(d, 1 / np.sqrt(d))
 
 
 def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
-    """Return where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems at once: (B, d).
+    """Return the points where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems: (B, d).
 
-    The method is primal-dual interior-point with a logarithmic barrier and damped BFGS from the identity. A step costs
-    one evaluation for each step length that is tried, and d for the next gradient; the count is checked between steps.
+    The primal-dual interior-point method has a logarithmic barrier, and damped BFGS from the identity. A step costs one
+    evaluation for each step length that is tried, and d evaluations for the next gradient.
 
     Args:
-        A: The matrices (B, d, d), symmetric, definite or not.
+        A: The symmetric matrices (B, d, d), which may be indefinite.
         b: The linear terms (B, d).
-        start: The initial point (d,) in the box; a point on the boundary is moved inside, as the solver does.
-        evaluations: The number of evaluations of the objective after which a problem stops.
+        start: The initial point (d,) in the box, which is moved inside from the boundary.
+        evaluations: The number of evaluations after which a problem stops.
     """
-    stops = np.broadcast_to(np.clip(start, -_INSIDE, _INSIDE), b.shape).copy()
-    state = _State.first(A, b, stops)
+    count, d = b.shape
+    w = np.tile(np.clip(start, -_INSIDE, _INSIDE), (count, 1))
+    stops, number, gradient = w.copy(), np.arange(count), _times(A, 2 * w) + b
+    low, high = _BARRIER / (1 + w), _BARRIER / (1 - w)  # the multipliers of w >= -1 and w <= 1
+    hessian, barrier = np.tile(np.eye(d), (count, 1, 1)), np.full(count, _BARRIER)
+    used, stuck = np.full(count, d + 1), np.zeros(count, dtype=bool)
+    tolerance = TOLERANCE * np.maximum(1.0, np.abs(gradient).max(axis=1, initial=0.0))
     while True:
-        done = (state.used >= evaluations) | (state.error(0.0) <= state.tolerance) | state.stuck
-        stops[state.number[done]] = state.w[done]
-        if done.all():
+        stops[number] = w
+        solved = _residual(w, gradient, low, high, np.zeros(len(w))) <= tolerance
+        open_ = ~(solved | stuck) & (used < evaluations)
+        if not open_.any():
             return stops
-        if done.any():
-            state = state.of(~done)
-        state.lower_barrier()
-        state.step()
-
-
-@dataclass
-class _State:
-    """The state of the unfinished problems, one row for each."""
-
-    number: NDArray[np.int_]
-    A: Array
-    w: Array
-    gradient: Array
-    low: Array  # multipliers of w >= -1
-    high: Array  # multipliers of w <= 1
-    hessian: Array
-    barrier: Array
-    used: NDArray[np.int_]
-    tolerance: Array
-    stuck: NDArray[np.bool_]
-
-    @classmethod
-    def first(cls, A: Array, b: Array, w: Array) -> "_State":
-        count, d = b.shape
-        gradient = _times(A, 2 * w) + b
-        return cls(
-            number=np.arange(count),
-            A=A,
-            w=w.copy(),
-            gradient=gradient,
-            low=_BARRIER / (1 + w),
-            high=_BARRIER / (1 - w),
-            hessian=np.broadcast_to(np.eye(d), A.shape).copy(),
-            barrier=np.full(count, _BARRIER),
-            used=np.full(count, d + 1),
-            tolerance=TOLERANCE * np.maximum(1.0, np.abs(gradient).max(axis=1, initial=0.0)),
-            stuck=np.zeros(count, dtype=bool),
-        )
-
-    def of(self, which: NDArray[np.bool_]) -> "_State":
-        return _State(*(getattr(self, field.name)[which] for field in fields(self)))
-
-    def error(self, barrier: Array | float) -> Array:
-        """Return the largest residual of the optimality conditions of the barrier's problem, (B,)."""
-        target = np.broadcast_to(barrier, self.used.shape)[:, None]
-        off = self.gradient - self.low + self.high, self.low * (1 + self.w) - target, self.high * (1 - self.w) - target
-        return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
-
-    def lower_barrier(self) -> None:
-        while (solved := self.error(self.barrier) <= self.barrier).any():
-            self.barrier[solved] *= _FASTER
-
-    def step(self) -> None:
-        """Take one step in all problems, with a line search on the barrier objective, and update the gradients."""
-        below, above, mu = 1 + self.w, 1 - self.w, self.barrier[:, None]
-        downhill = -(self.gradient - mu / below + mu / above)
-        curved = self.hessian.copy()
-        np.einsum("bii->bi", curved)[...] += self.low / below + self.high / above
+        if not open_.all():
+            number, A, w, gradient, low, high, hessian, barrier, used, tolerance = (
+                each[open_] for each in (number, A, w, gradient, low, high, hessian, barrier, used, tolerance)
+            )
+        while (solved := _residual(w, gradient, low, high, barrier) <= barrier).any():
+            barrier[solved] *= _FASTER
+        below, above, mu = 1 + w, 1 - w, barrier[:, None]
+        downhill = -(gradient - mu / below + mu / above)
+        curved = hessian.copy()
+        np.einsum("bii->bi", curved)[...] += low / below + high / above
         move = _solve(curved, downhill)
-        low = mu / below - self.low - self.low / below * move
-        high = mu / above - self.high + self.high / above * move
+        more_low = mu / below - low - low / below * move
+        more_high = mu / above - high + high / above * move
+        room = np.minimum(_room(low, more_low), _room(high, more_high))[:, None]
+        low, high = low + room * more_low, high + room * more_high
         length = np.minimum(_room(below, move), _room(above, -move))
-        room = np.minimum(_room(self.low, low), _room(self.high, high))[:, None]
-        move = self._search(move, length, np.sum(downhill * move, axis=1))
-        self.low, self.high = self.low + room * low, self.high + room * high
-        self.w = self.w + move
-        change = _times(self.A, 2 * move)
-        self.gradient = self.gradient + change
-        self._damped_bfgs(move, change)
-        self.used += move.shape[1]
+        length, tries, stuck = _searched(A, w, gradient, barrier, move, length, np.sum(downhill * move, axis=1))
+        move = length[:, None] * move
+        change = _times(A, 2 * move)
+        w, gradient = w + move, gradient + change
+        _update(hessian, move, change)
+        used += tries + d
 
-    def _search(self, move: Array, length: Array, decrease: Array) -> Array:
-        """Return the first of length, length/2, ... times `move` with a sufficient decrease; count evaluations."""
-        rise, bend = np.sum(self.gradient * move, axis=1), np.sum(move * _times(self.A, move), axis=1)
-        bad = np.ones(len(length), dtype=bool)
-        for _ in range(_HALVINGS):
-            self.used += bad
-            moved = self.w + length[:, None] * move
-            with np.errstate(divide="ignore"):  # on the boundary the barrier is infinite, so the step is halved
-                walls = np.log1p((moved - self.w) / (1 + self.w)) + np.log1p((self.w - moved) / (1 - self.w))
-            change = length * rise + length**2 * bend - self.barrier * walls.sum(axis=1)
-            bad &= change > -_ARMIJO * length * decrease
-            if not bad.any():
-                break
-            length = np.where(bad, length / 2, length)
-        self.stuck = bad
-        return np.where(bad, 0.0, length)[:, None] * move
 
-    def _damped_bfgs(self, move: Array, change: Array) -> None:
-        expected = _times(self.hessian, move)
-        known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
-        damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)
-        change = damp[:, None] * change + (1 - damp)[:, None] * expected
-        seen = np.sum(move * change, axis=1)
-        good = (known > 0) & (seen > 0)
-        expected[good] /= np.sqrt(known[good])[:, None]
-        change[good] /= np.sqrt(seen[good])[:, None]
-        expected[~good] = change[~good] = 0.0
-        self.hessian += change[:, :, None] * change[:, None] - expected[:, :, None] * expected[:, None]
+def _residual(w: Array, gradient: Array, low: Array, high: Array, barrier: Array) -> Array:
+    """Return the largest residual of every problem's optimality conditions with this barrier parameter, (B,)."""
+    target = barrier[:, None]
+    off = gradient - low + high, low * (1 + w) - target, high * (1 - w) - target
+    return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
+
+
+def _searched(  # noqa: PLR0913 - a problem, a step, and the promised decrease
+    A: Array, w: Array, gradient: Array, barrier: Array, move: Array, length: Array, decrease: Array
+) -> tuple[Array, NDArray[np.int_], NDArray[np.bool_]]:
+    """Return step lengths that decrease the barrier objective, the numbers of tries, and whether searches failed."""
+    rise, bend = np.sum(gradient * move, axis=1), np.sum(move * _times(A, move), axis=1)
+    bad, tries = np.ones(len(length), dtype=bool), np.zeros(len(length), dtype=int)
+    for _ in range(_HALVINGS):
+        tries += bad
+        moved = w + length[:, None] * move
+        with np.errstate(divide="ignore"):  # on the boundary the barrier is infinite, so the step is halved
+            walls = np.log1p((moved - w) / (1 + w)) + np.log1p((w - moved) / (1 - w))
+        change = length * rise + length**2 * bend - barrier * walls.sum(axis=1)
+        bad &= change > -_ARMIJO * length * decrease
+        if not bad.any():
+            break
+        length = np.where(bad, length / 2, length)
+    return np.where(bad, 0.0, length), tries, bad
+
+
+def _update(hessian: Array, move: Array, change: Array) -> None:
+    """Update the Hessians (B, d, d) in place by damped BFGS, for moves (B, d) and changes of the gradient (B, d)."""
+    expected = _times(hessian, move)
+    known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
+    damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)
+    change = damp[:, None] * change + (1 - damp)[:, None] * expected
+    seen = np.sum(move * change, axis=1)
+    good = (known > 0) & (seen > 0)
+    expected[good] /= np.sqrt(known[good])[:, None]
+    change[good] /= np.sqrt(seen[good])[:, None]
+    expected[~good] = change[~good] = 0.0
+    hessian += change[:, :, None] * change[:, None] - expected[:, :, None] * expected[:, None]
 
 
 def _times(A: Array, v: Array) -> Array:
-    product: Array = (A @ v[..., None])[..., 0]
-    return product
+    return np.asarray((A @ v[..., None])[..., 0])
 
 
 def _solve(A: Array, b: Array) -> Array:
-    """Solve ``A x = b``, (B, d, d) and (B, d); the shortest least-squares solution if A is singular up to rounding."""
     try:
         return np.linalg.solve(A, b[..., None])[..., 0].astype(np.float64, copy=False)
     except np.linalg.LinAlgError:
@@ -176,8 +140,6 @@ def _solve(A: Array, b: Array) -> Array:
 
 
 def _room(distance: Array, move: Array) -> Array:
-    """Return the longest step, at most 1, that uses at most the share `_INSIDE` of each distance: (B,)."""
     with np.errstate(divide="ignore", invalid="ignore"):
         steps = np.where(move < 0, -_INSIDE * distance / move, 1.0)
-    longest: Array = np.minimum(1.0, steps.min(axis=1))
-    return longest
+    return np.asarray(np.minimum(1.0, steps.min(axis=1)))

@@ -1,8 +1,8 @@
 """Losses of models that are linear in the features, with the constants that privacy proofs use.
 
-A model is one vector ``w`` and its score on a row ``x`` is ``t = x'w`` (softmax: one score per class). Methods take
-scores of shape (n, B), for B models at once, and labels (n,), and work entry by entry. `lipschitz` and `smoothness`
-bound the gradient and the Hessian of one row's loss with respect to w when ``||x|| <= 1``.
+A model is one vector w, and its score on a row x is ``t = x'w`` (softmax: one score per class). Methods take scores of
+shape (n, B), for B models at once, and labels (n,). `lipschitz` and `smoothness` bound the gradient and the Hessian of
+one row's loss with respect to w if ``||x|| <= 1``.
 """
 
 import math
@@ -25,39 +25,42 @@ _HEIGHT, _WIDTH = 1 << 12, 1 << 8  # rows, and scores per row, that are evaluate
 class Quadratic:
     """A loss as a polynomial of degree two in w, exact or expanded at w = 0: ``c0(y) + c1(y) x'w + c2 (x'w)^2``.
 
-    ``c1(y) = -slope y``, or for several classes -slope times the code of y. `linear_bound` is the largest ``||c1(y)||``
-    and `constant_range` the largest ``|c0(y) - c0(y')|`` over the labels; c1 has `outputs` entries.
+    Attributes:
+        constant: The function c0.
+        slope: The factor in ``c1(y) = -slope y``, or ``-slope codes(y)`` for several classes.
+        square: The number c2.
+        constant_range: The largest ``|c0(y) - c0(y')|`` over two labels.
+        outputs: The number of entries of c1, which is the number of classes K, or 1.
     """
 
     constant: Callable[[Array], Array]
-    linear: Callable[[Array], Array]
-    square: float
-    linear_bound: float
-    constant_range: float
     slope: float
+    square: float
+    constant_range: float = 0.0
     outputs: int = 1
+
+    def linear(self, y: Array) -> Array:
+        """Return the coefficients c1(y) of the linear term for labels y (n,): (n,), or (n, K) for K classes."""
+        return -self.slope * (y if self.outputs == 1 else codes(y, self.outputs))
+
+    @property
+    def linear_bound(self) -> float:
+        """The largest norm of the linear coefficient c1(y) over all labels y."""
+        return self.slope * (1.0 if self.outputs == 1 else math.sqrt(1 - 1 / self.outputs))
 
 
 def codes(y: Array, classes: int) -> Array:
-    """Return the centred codes ``e_y - 1/K`` of classes 0..K-1, (n, K); inner products are -1/K or 1 - 1/K (equal)."""
+    """Return the centred codes ``e_y - 1/K`` of labels y in 0..K-1, (n, K)."""
     return np.equal.outer(y, np.arange(classes)) - 1 / classes
 
 
 def coded(classes: int) -> Quadratic:
     """Return the squared loss with one score per class, ``||code(y) - W x||^2``."""
-    return Quadratic(
-        constant=lambda y: np.full_like(y, 1 - 1 / classes),
-        linear=lambda y: -2 * codes(y, classes),
-        square=1.0,
-        linear_bound=2 * float(np.sqrt(1 - 1 / classes)),
-        constant_range=0.0,
-        slope=2.0,
-        outputs=classes,
-    )
+    return Quadratic(lambda y: np.full_like(y, 1 - 1 / classes), slope=2.0, square=1.0, outputs=classes)
 
 
 class Loss:
-    """The interface of a loss; the docstring of a subclass begins with its formula."""
+    """A loss, as a function of the score t and the label y; the docstring of a subclass begins with its formula."""
 
     name: ClassVar[str]
     labels: ClassVar[str]
@@ -68,23 +71,23 @@ class Loss:
     quadratic: ClassVar[Quadratic | None] = None
 
     def accepts(self, y: Array) -> bool:
-        """Return whether every label is in the domain of the formula."""
+        """Return whether the loss is defined for all of these labels."""
         raise NotImplementedError
 
     def outputs(self, classes: int) -> int:
-        """Return the number of scores per model for this number of classes."""
+        """Return the number of scores of a model for this number of classes."""
         return 1
 
     def value(self, scores: Array, y: Array) -> Array:
-        """Return the loss of every row under every model."""
+        """Return the loss of every row under every model, (n, B)."""
         raise NotImplementedError
 
     def slope(self, scores: Array, y: Array) -> Array:
-        """Return the derivative of the loss with respect to the score."""
+        """Return the derivative of the loss with respect to the score, in the shape of the scores."""
         raise NotImplementedError
 
     def check_labels(self, y: Array) -> None:
-        """Raise UserError if a label is outside the loss's domain; the message names the first one."""
+        """Raise UserError if the loss is not defined for one of the labels."""
         if not self.accepts(y):
             bad = next(label for label in y if not self.accepts(np.array([label])))
             raise UserError(
@@ -94,15 +97,13 @@ class Loss:
 
 
 class Squared(Loss):
-    """``(y - t)^2`` for y in [-1, 1]. Its gradient is unbounded on R^d, and bounded by 2(1+R) on ||w|| <= R."""
+    """``(y - t)^2`` for targets y in [-1, 1], with gradients of norm at most 2 (1 + R) for models of norm R."""
 
     name = "squared"
     labels = "numbers in [-1, 1]"
     task = "regression"
     smoothness = 2.0
-    quadratic = Quadratic(
-        constant=np.square, linear=lambda y: -2 * y, square=1.0, linear_bound=2.0, constant_range=1.0, slope=2.0
-    )
+    quadratic = Quadratic(np.square, slope=2.0, square=1.0, constant_range=1.0)
 
     def accepts(self, y: Array) -> bool:
         return bool(np.all(np.abs(y) <= 1))
@@ -114,28 +115,33 @@ class Squared(Loss):
         return 2 * (scores - y[:, None])
 
 
-@dataclass(frozen=True)
-class Logistic(Loss):
-    """``log(1 + exp(b - y t))`` for y = -1, +1, with a margin b = `shift` >= 0; b = 0 in most algorithms.
+class _Signed(Loss):
+    labels = "the labels -1 and +1"
 
-    Its slope is -y s and its curvature s (1 - s) with ``s = 1/(1 + exp(y t - b))``, so its constants do not depend on
-    b. A margin is demanded from every row, so fewer predictions change when noise rotates the model.
+    def accepts(self, y: Array) -> bool:
+        return bool(np.all(np.abs(y) == 1))
+
+
+@dataclass(frozen=True)
+class Logistic(_Signed):
+    """``log(1 + exp(b - y t))`` for labels y = -1 and +1, with a margin b = `shift` >= 0, which is usually 0.
+
+    The Lipschitz constant and the smoothness do not depend on b. With a larger margin, fewer predictions change when
+    noise rotates the model.
     """
 
     shift: float = 0.0
 
     name = "logistic"
-    labels = "the labels -1 and +1"
     lipschitz = 1.0
     smoothness = 0.25
 
     @property
     def quadratic(self) -> Quadratic | None:  # type: ignore[override]
-        """The expansion at 0, ``log 2 - y t/2 + t^2/8``; None with a margin."""
-        return None if self.shift else _EXPANSION
-
-    def accepts(self, y: Array) -> bool:
-        return bool(np.all(np.abs(y) == 1))
+        """The second-order expansion of the loss at w = 0, or None if there is a margin."""
+        if self.shift:
+            return None
+        return Quadratic(lambda y: np.full_like(y, math.log(2.0)), slope=1 / 2, square=1 / 8)
 
     def value(self, scores: Array, y: Array) -> Array:
         loss = self._against(scores, y)
@@ -158,27 +164,13 @@ class Logistic(Loss):
         return against + self.shift if self.shift else against
 
 
-_EXPANSION = Quadratic(
-    constant=lambda y: np.full_like(y, np.log(2.0)),
-    linear=lambda y: -y / 2,
-    square=1 / 8,
-    linear_bound=1 / 2,
-    constant_range=0.0,
-    slope=1 / 2,
-)
-
-
-class Sigmoid(Loss):
-    """``1 / (1 + exp(y t))`` for y = -1, +1: a smooth, bounded and non-convex approximation of the 0-1 loss."""
+class Sigmoid(_Signed):
+    """``1 / (1 + exp(y t))`` for labels y = -1 and +1, a smooth and bounded loss that is not convex."""
 
     name = "sigmoid"
-    labels = "the labels -1 and +1"
     convex = False
     lipschitz = 0.25
     smoothness = 1 / (6 * np.sqrt(3.0))  # the largest |sigma''|, at t = log(2 + sqrt 3)
-
-    def accepts(self, y: Array) -> bool:
-        return bool(np.all(np.abs(y) == 1))
 
     def value(self, scores: Array, y: Array) -> Array:
         return expit(-y[:, None] * scores)
@@ -189,9 +181,9 @@ class Sigmoid(Loss):
 
 
 class Softmax(Loss):
-    """``log sum_k exp(t_k) - t_y`` for y in 0..K-1 and scores ``t_k = x'w_k``; w is (w_0, ..., w_K-1) in R^(K d).
+    """``log sum_k exp(t_k) - t_y`` for a label y in 0..K-1 and scores ``t_k = x'w_k``, with w = (w_0, ..., w_K-1).
 
-    Scores have the shape (n, B, K). The gradient of one row is (p - onehot(y)) (x) x, of norm at most sqrt 2.
+    Scores have the shape (n, B, K). The gradient of a row in the unit ball has norm at most sqrt 2.
     """
 
     name = "softmax"
@@ -218,14 +210,13 @@ class Softmax(Loss):
 
 @dataclass(frozen=True)
 class Slopes:
-    """The slopes of a loss, clipped to [-clip, clip].
+    """The derivatives (slopes) of a loss with respect to the score, clipped to [-clip, clip].
 
-    For a convex loss, clipped slopes still increase with the score. They are therefore the slopes of another convex
-    loss, which continues along a straight line where its slope is `clip` (for the squared loss: Huber's loss). So all
-    proofs for descent on a convex loss hold, with these constants.
+    The clipped slopes of a convex loss are the slopes of another convex loss, for example of Huber's loss if the loss
+    is squared. So all proofs for descent on a convex loss hold with the constants of the clipped loss.
 
     Args:
-        loss: A loss with one score; it must be convex if there is a clip.
+        loss: A loss with one score. A loss with a clip must be convex.
         clip: The positive bound on slopes; None: no clipping.
     """
 
@@ -239,11 +230,7 @@ class Slopes:
 
     @property
     def lipschitz(self) -> float:
-        """The Lipschitz constant G: the gradient of a row of norm at most 1 is not longer.
-
-        Raises:
-            ValueError: The loss has unbounded slopes, and there is no clip.
-        """
+        """The Lipschitz constant G of the clipped loss, which bounds the gradients of rows of norm at most 1."""
         bound = self.clip if self.cut else self.loss.lipschitz
         if bound is None:
             raise ValueError(f"loss={self.loss.name} has no Lipschitz constant: set a clip.")
@@ -251,14 +238,14 @@ class Slopes:
 
     @property
     def smoothness(self) -> float:
-        """The smoothness L; with slope s the logistic loss has curvature ``s (1 - s)``, at most 1/4."""
-        if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
-            return self.clip * (1 - self.clip)
-        return self.loss.smoothness
+        """The largest second derivative L of the clipped loss with respect to the score."""
+        if self.clip is None or not self.bend:
+            return self.loss.smoothness
+        return self.clip * (1 - self.clip)  # the logistic loss has the second derivative s (1 - s) at slope s
 
     @property
     def bend(self) -> float:
-        """The score u'w >= 0, u = y x, up to which a row's slope is clipped; slopes at larger scores are smaller."""
+        """The largest y x'w at which the logistic loss's slope is clipped, if the clip is below 1/2; else 0."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
@@ -273,9 +260,10 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), S
 
 
 def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
-    """Return a bound on the norm of minimisers of a mean logistic or softmax loss + lam/2 ||w||^2, rows of norm <= 1.
+    """Return a bound on the norm of any minimiser of a mean logistic or softmax loss + lam/2 ||w||^2.
 
-    Proof: docs/privacy/hamm2016.md, Theorem 1. `classes` is K for softmax, or 1 if K is unknown.
+    Rows have norm at most 1. `classes` is the number of classes K, or 1 if K is unknown. The proof:
+    docs/privacy/hamm2016.md, Theorem 1.
     """
     binary = loss.task == "binary"
     if not binary and classes == 1:
@@ -287,14 +275,12 @@ def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
 
 
 def hard_targets(y: Array, classes: int) -> Array:
-    """Return labels of any shape, -1, +1 (classes = 1) or 0..K-1 (classes = K >= 2), as targets (..., classes)."""
-    if classes == 1:
-        return (y[..., None] > 0).astype(float)
-    return (y[..., None] == np.arange(classes)).astype(float)
+    """Return labels -1 and +1 as probabilities of +1, (..., 1), or labels 0..K-1 as one-hot vectors (..., K)."""
+    return (y[..., None] > 0 if classes == 1 else y[..., None] == np.arange(classes)).astype(float)
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """Return the loss with this name, or the first loss for the task."""
+    """Return the loss with this name; without a name, return the default loss of the task."""
     name = name or next(loss.name for loss in LOSSES.values() if loss.task == task)
     if name not in LOSSES:
         raise UserError(f"unknown loss={name!r}: {nearest(name, LOSSES)}")
@@ -302,14 +288,14 @@ def for_task(task: Task, name: str | None = None) -> Loss:
 
 
 def scores(X: Array, weights: Array, classes: int = 1) -> Array:
-    """Return scores (n, B) of models (B, d) on rows X (n, d); with K > 1 classes, (n, B, K) of models (B, K d)."""
+    """Return the scores (n, B) of models (B, d) on rows X (n, d), or (n, B, K) of models (B, K d) for K classes."""
     if classes == 1:
         return X @ weights.T
     return (X @ weights.reshape(-1, X.shape[1]).T).reshape(len(X), len(weights), classes)
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    """Return whether the predicted class is the label y (n,), for scores (n, B) or (n, B, K) of K classes: (n, B)."""
+    """Return whether the class predicted by scores (n, B), or (n, B, K) for K classes, is the label y (n,): (n, B)."""
     if scores.ndim == 3:
         return np.argmax(scores, axis=-1) == y[:, None]
     return (scores >= 0) == (y > 0)[:, None]
@@ -322,10 +308,10 @@ def mean_over_rows(
     weights: Array,
     counts: Array | None = None,
 ) -> Array:
-    """Return the mean over rows of ``judge(scores, y)``, (n, B) -> (n, B), for each model in `weights` (B, d): (B,).
+    """Return the mean over rows of ``judge(scores, y)`` for each model in `weights` (B, d): (B,).
 
-    If there are `counts`, row i stands for ``counts[i]`` rows; several counts per row, (n, K), give means (K, B). Rows
-    and models are processed in blocks, for the CPU cache.
+    `judge` returns a number for every row and model, (n, B). Row i stands for ``counts[i]`` rows. Counts (n, K) give K
+    means, (K, B).
     """
     classes = weights.shape[1] // X.shape[1]
     total = np.zeros((*(() if counts is None else counts.shape[1:]), len(weights)))
@@ -337,12 +323,12 @@ def mean_over_rows(
 
 
 def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss(x_i'w, y_i)`` for each model in `weights` (B, d): (B,). See `mean_over_rows`."""
+    """Return the mean loss ``(1/n) sum_i loss(x_i'w, y_i)`` of each model in `weights` (B, d): (B,)."""
     return mean_over_rows(loss.value, X, y, weights, counts)
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` for each model in `weights` (B, d): (B, d). See `mean_over_rows`."""
+    """Return the gradient ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of each model in `weights` (B, d): (B, d)."""
     total = np.zeros_like(weights)
     for rows in blocks(len(y), most=_HEIGHT):
         slopes = loss.slope(X[rows] @ weights.T, y[rows]).T

@@ -1,17 +1,16 @@
-"""Run many noisy gradient descents on the same rows at once, with noise that is calibrated as in the papers.
+"""Run many noisy gradient descents with published noise on the same rows at once.
 
-Nothing is proven about the rounding of such runs, so rows may be reordered, equal rows merged, and blocks added in
-single precision. With ``h = tanh(x'w/2)`` a row's gradient is, for a label y = -1 or +1,
+No proof covers the rounding of these runs, so rows may be reordered, equal rows merged, and blocks added in single
+precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
 
     logistic: (h - y) x/2,      sigmoid: y (h^2 - 1) x/4.
 
-The terms without w are added only once, so equal rows are merged even if their labels differ. Rows are sorted so that
-each block has few nonzero columns, and only these columns are multiplied.
+Terms that do not depend on w are added only once, so equal rows are merged even if their labels differ. Rows are sorted
+so that each block has few nonzero columns, and only these columns are multiplied.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from types import EllipsisType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,113 +28,98 @@ _LEAST, _MOST = 256, 768  # limits of the rows per block
 _NOISE = 1 << 20  # noise numbers that are drawn at once
 
 
-@dataclass(frozen=True)
-class Block:
-    """A block of halved rows in some columns, (n, c), and the same rows times their factors, (c, n).
+Block = tuple[Index | slice, Single, Single]
+"""The indices of some columns (c,), halved rows of g groups in these columns, (g, n, c), and the rows multiplied by
+their factors, (g, c, n)."""
 
-    A stack of g groups has an additional first axis (g,), and all columns.
+
+class Merged(NamedTuple):
+    """The rows of one large group or of several small groups.
+
+    A gradient is the sum of the blocks minus `constant` (g, d, 1), which does not depend on the model.
     """
 
-    columns: Index | EllipsisType
-    half: Single
-    scaled: Single
-
-
-@dataclass(frozen=True)
-class Packed:
-    """The rows of one group, or of several small groups: gradients are ``sum of blocks - constant``, (d, 1)."""
-
-    groups: int | list[int]
+    groups: list[int]
     blocks: list[Block]
     constant: Array
 
 
-@dataclass(frozen=True)
-class MergedDescent:
-    """The rows of G groups, for descents in which each group has its own models.
+def merged(loss: Loss, groups: Sequence[Group], runs: int) -> list[Merged]:
+    """Prepare groups of rows for descents on the logistic or sigmoid loss, and stack small groups of similar size."""
+    halves = [(X / 2, *((v, v * y) if loss.convex else (v * y / 2, v * y / 2))) for X, y, v in groups]
+    sizes = np.array([len(y) for _, y, _ in groups])
+    waiting, parts = np.argsort(sizes, kind="stable").tolist(), []
+    while waiting:
+        limit = min(_STACKED, 1.5 * sizes[waiting[0]] + 4)
+        alike = [g for g in waiting if sizes[g] <= limit]
+        if alike:
+            parts.append(_stack(alike, [halves[g] for g in alike]))
+        else:
+            parts.append(_sorted(waiting[0], halves[waiting[0]], min(max(_ENTRIES // runs, _LEAST), _MOST)))
+        waiting = waiting[len(alike) or 1 :]
+    return parts
 
-    Attributes:
-        squared: Whether gradients depend on h^2 instead of h.
+
+def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
+    parts: Sequence[Merged],
+    loss: Loss,
+    w: Array,
+    steps: Array,
+    widths: Array,
+    noise: Callable[[int], Single],
+    lam: float,
+    rounds: int,
+) -> None:
+    """Run all rounds of noisy gradient descent from models w (G, d, D S) of G groups, which change in place.
+
+    A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. The runs are D noise draws for each of S
+    step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).
     """
-
-    parts: list[Packed]
-    squared: bool
-
-    @classmethod
-    def of(cls, loss: Loss, groups: Sequence[Group], runs: int) -> "MergedDescent":
-        """Prepare groups for the logistic or sigmoid loss and `runs` runs; small groups of similar size are stacked."""
-        squared = not loss.convex
-        halves = []
-        for X, y, v in groups:
-            halves.append((X / 2, v * y / 2 if squared else v, v * y / 2 if squared else v * y))
-        sizes = np.array([len(y) for _, y, _ in groups])
-        waiting, parts = np.argsort(sizes, kind="stable").tolist(), []
-        while waiting:
-            limit = min(_STACKED, 1.5 * sizes[waiting[0]] + 4)
-            alike = [g for g in waiting if sizes[g] <= limit]
-            if alike:
-                parts.append(_stack(alike, [halves[g] for g in alike]))
-            else:
-                parts.append(_sorted(waiting[0], halves[waiting[0]], min(max(_ENTRIES // runs, _LEAST), _MOST)))
-            waiting = waiting[len(alike) or 1 :]
-        return cls(parts, squared)
-
-    def advance(
-        self, w: Array, steps: Array, widths: Array, noise: Callable[[int], Single], lam: float, rounds: int
-    ) -> None:
-        """Repeat ``w <- w - step (gradient + lam w + width z)`` for all rounds, with models w (G, d, D S), in place.
-
-        Runs are D noise draws for each of S step sizes: steps (D S,), widths (G, D, S). ``noise(K)`` draws the z of K
-        rounds, (K, G, d, D).
-        """
-        u, decay = w / steps, 1 - lam * steps  # in these units a step subtracts plain gradients
-        G, d, D = *w.shape[:2], widths.shape[1]
-        together = max(1, _NOISE // (G * d * D))
-        for first in range(0, rounds, together):
-            drawn = noise(min(together, rounds - first))
-            for part in self.parts:
-                own, wide = u[part.groups], widths[part.groups].astype(np.float32)[..., None, :, :]
-                for z in drawn[:, part.groups]:
-                    models = np.multiply(own, steps, dtype=np.float32, casting="same_kind")
-                    own *= decay
-                    own -= (z[..., None] * wide).reshape(own.shape)
-                    own += part.constant
-                    self._descend(part.blocks, models, own)
-                u[part.groups] = own
-        np.multiply(u, steps, out=w)
-
-    def _descend(self, blocks: list[Block], models: Single, u: Array) -> None:
-        for block in blocks:
-            scores = block.half @ models[block.columns]
-            np.tanh(scores, out=scores)
-            if self.squared:
-                np.square(scores, out=scores)
-            u[block.columns] -= block.scaled @ scores
+    u, decay = w / steps, 1 - lam * steps  # in these units a step subtracts plain gradients
+    G, d, D = *w.shape[:2], widths.shape[1]
+    together = max(1, _NOISE // (G * d * D))
+    for first in range(0, rounds, together):
+        drawn = noise(min(together, rounds - first))
+        for groups, blocks, constant in parts:
+            own, wide = u[groups], widths[groups].astype(np.float32)[:, None]
+            for z in drawn[:, groups]:
+                models = np.multiply(own, steps, dtype=np.float32, casting="same_kind")
+                own *= decay
+                own -= (z[..., None] * wide).reshape(own.shape)
+                own += constant
+                for columns, half, scaled in blocks:
+                    scores = half @ models[:, columns]
+                    np.tanh(scores, out=scores)
+                    if not loss.convex:  # the sigmoid loss
+                        np.square(scores, out=scores)
+                    own[:, columns] -= scaled @ scores
+            u[groups] = own
+    np.multiply(u, steps, out=w)
 
 
-def _sorted(group: int, rows: Group, height: int) -> Packed:
-    """Merge equal rows of one group, sort them by their nonzero columns, and cut them into blocks of about `height`."""
+def _sorted(group: int, rows: Group, height: int) -> Merged:
+    """Merge equal rows of a group, sort them by their nonzero columns, and cut them into blocks of about `height`."""
     half, factors, constants = rows
     first, where, _ = distinct(half)
-    merged, added = half[first], np.bincount(where, weights=factors)
-    used = merged != 0
+    kept, added = half[first], np.bincount(where, weights=factors)
+    used = kept != 0
     order = np.lexsort(used[:, np.argsort(-used.sum(axis=0))].T)
-    blocks = []
+    blocks: list[Block] = []
     for some in np.array_split(order, -(-len(order) // height)):
         columns = np.flatnonzero(used[some].any(axis=0))
-        own = merged[np.ix_(some, columns)]
+        own = kept[np.ix_(some, columns)]
         scaled = (own * added[some, None]).T
-        all_of_them = len(columns) == half.shape[1]  # then columns need not be gathered
-        blocks.append(Block(... if all_of_them else columns, own.astype(np.float32), scaled.astype(np.float32)))
-    return Packed(group, blocks, (half.T @ constants)[:, None])
+        places = slice(None) if len(columns) == half.shape[1] else columns  # all columns need not be gathered
+        blocks.append((places, own[None].astype(np.float32), scaled[None].astype(np.float32)))
+    return Merged([group], blocks, (half.T @ constants)[None, :, None])
 
 
-def _stack(groups: list[int], rows: Sequence[Group]) -> Packed:
-    """Stack small groups, padded with rows of zeros."""
+def _stack(groups: list[int], rows: Sequence[Group]) -> Merged:
+    """Stack small groups, which are padded with rows of zeros."""
     most, d = max(len(half) for half, _, _ in rows), rows[0][0].shape[1]
     half = np.zeros((len(rows), most, d), np.float32)
     scaled = np.zeros((len(rows), d, most), np.float32)
     for i, (own, factors, _) in enumerate(rows):
         half[i, : len(own)], scaled[i, :, : len(own)] = own, (own * factors[:, None]).T
     constant = np.stack([own.T @ constants for own, _, constants in rows])[..., None]
-    return Packed(groups, [Block(..., half, scaled)], constant)
+    return Merged(groups, [(slice(None), half, scaled)], constant)

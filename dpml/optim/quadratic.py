@@ -1,4 +1,4 @@
-"""Minimise quadratics: unconstrained, in a ball, with a trimmed spectrum, and with a floored spectrum."""
+"""Minimise quadratic functions, without constraints or in a ball, also if their matrix is indefinite."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,13 +10,13 @@ _TINY = np.finfo(float).eps
 
 
 def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Bw + b'w``, B = A + ridge I, for a stack of symmetric A (..., d, d), b (..., d) and ridges (...).
+    """Minimise ``w'Bw + b'w`` with B = A + ridge I, for symmetric A (..., d, d), b (..., d) and ridges (...).
 
-    If B is positive definite, the minimiser is ``-B^-1 b / 2``. Otherwise there is no minimum, and w is restricted to
-    the span of the eigenvectors with positive eigenvalues (Zhang et al. 2012, Sec. 6.2).
+    If B is not positive definite, there is no minimum. Then w is restricted to the span of the eigenvectors with
+    positive eigenvalues (Zhang et al. 2012, Sec. 6.2).
 
     Returns:
-        w (..., d) and whether B was trimmed (...).
+        The models w (..., d), and whether they were restricted (...).
     """
     d, stack = A.shape[-1], A.shape[:-2]
     ridges = np.broadcast_to(ridge, stack).reshape(-1)
@@ -37,13 +37,13 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
 
 
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Bw + b'w`` for a stack of symmetric A (..., d, d) and b (..., d); B is A with a floored spectrum.
+    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A below `floor` (...) to the floor.
 
-    Leading axes are broadcast: A (B, 1, d, d) fits b (B, K, d). Eigenvalues of A below `floor` (...) are raised to it.
-    Directions whose eigenvalue is still not positive are left out, as in `minimise_quadratic`.
+    A (..., d, d) is symmetric, and b is (..., d); leading axes are broadcast. Eigenvectors whose eigenvalues are still
+    not positive are left out, as in `minimise_quadratic`.
 
     Returns:
-        w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
+        The models w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
     """
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
@@ -56,9 +56,8 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
     """Minimise ``w'(A + shift_i I)w + b_i'w`` over ``||w|| <= radius`` for B problems: (B, d).
 
-    All problems share A (d, d), which is positive semidefinite, and its eigendecomposition; each has its own b (B, d)
-    and shift (B,) >= 0. Bisection solves the secular equation ``||(A + (shift + m) I)^-1 b / 2|| = radius`` for the
-    multiplier m of the constraint.
+    All problems share the positive semidefinite A (d, d); b is (B, d), and shift (B,) >= 0. Bisection solves
+    ``||(A + (shift + m) I)^-1 b / 2|| = radius`` for the multiplier m of the constraint.
     """
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, 0.0) + shift[:, None]

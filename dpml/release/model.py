@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, softmax
 
-from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, moments_of
+from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, moments_of, plain
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.info import Task
@@ -73,7 +73,7 @@ class Model:
         content["stated"] = self.stated.content()
         content["weights"] = self.weights.tolist()  # JSON keeps all bits of a float
         content["guarantees"] = [_plain(guarantee) for guarantee in self.guarantees]
-        content["moments"] = self.moments and self.moments.plain()
+        content["moments"] = plain(self.moments)
         for key in ("errors", "moments"):
             if content[key] is None:
                 del content[key]

@@ -1,1 +1,1 @@
-"""From rows to statistics, tables, figures, verdicts and pages."""
+"""Compute statistics from rows, and make tables, figures, verdicts and pages from the statistics."""

@@ -1,4 +1,4 @@
-"""Write everything that is made from an experiment's rows, and from nothing else: tables, figures and verdicts."""
+"""Write the tables, the figures and the verdicts of an experiment from its rows alone."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -21,7 +21,7 @@ from dpml.reporting.numerals import ZERO
 from dpml.reporting.pages import figure_page, overviews
 from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table, rankings
-from dpml.reporting.statistics import replication, rows_of, summarise
+from dpml.reporting.statistics import about_intervals, rows_of, summarise
 from dpml.reporting.tables import Texts, overview, proven, shortened, texts, wide
 from dpml.reporting.words import metric
 from dpml.running.environment import matrix_rate
@@ -31,15 +31,11 @@ from dpml.running.spec import Experiment
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
-    """Write the rows of an experiment, ``base_rows.csv``, and the files of its figure, ``base.csv .png .svg .md``.
+    """Write the rows of an experiment (``base_rows.csv``) and its figure (``base.csv``, ``.png``, ``.svg``, ``.md``).
 
-    The rows are also written compressed, for publication (`dpml.reporting.evidence`). Another calibration than the
-    published one gets a second figure with its name appended, such as ``base_tight.csv``. Nothing is written if all
-    files exist and were made from the same cells.
-
-    Args:
-        plan: the experiment and its computed cells.
-        base: the path of the files, without a suffix.
+    The rows are also written compressed, for publication (`dpml.reporting.evidence`). A calibration other than the
+    published one has a second figure, such as ``base_tight.csv``. If all files exist and were made from the same cells,
+    nothing is written.
     """
     manifest = Manifest(base.with_suffix(".json"))
     experiment = plan.experiment
@@ -70,9 +66,9 @@ def write(plan: Plan, base: Path) -> list[Path]:
 
 
 def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
-    """Write the pictures of one figure; return the content of its page, the pictures, and the summary of its rows.
+    """Write the pictures of a figure, and return its page's content, the pictures, and the summary of its rows.
 
-    `twin` is a calibration whose figure is separate from that of the published one. It shows no published points.
+    `twin` is a calibration other than the published one. The figure of a twin shows no published points.
     """
     experiment = results.experiment
     rows, guarantees = results.rows, results.guarantees
@@ -90,7 +86,6 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
 
 
 def _facts(results: Results, cells: int) -> dict[str, Any]:
-    """Return the content of an experiment's manifest, from which all pages are made, except for its figures."""
     experiment = results.experiment
     panels = [asdict(panel) for panel in experiment.panels]
     claims = claims_about(experiment.name).values() if experiment.judged else ()
@@ -117,7 +112,7 @@ DIGITS = 9
 
 
 def results_of(plan: Plan, published: pd.DataFrame) -> Results:
-    """Return an experiment's results: values are rounded to `DIGITS`, titles filled in, and `error` is added."""
+    """Return an experiment's results, with values of `DIGITS` digits and titles with the settings of the rows."""
     results = plan.results()
     rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
     wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}
@@ -131,9 +126,9 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write the start page ``claims.md``, and ``PAPER/claims.md`` and ``PAPER/which.md``, unless they are up to date.
+    """Write the start page ``claims.md``, and ``claims.md`` and ``which.md`` of each paper, if their text has changed.
 
-    Some claims of these papers need experiments that were not computed: the pages name these experiments.
+    The pages also name the experiments that some claims need and that were not computed.
     """
     pages = {folder / name: text for name, text in overviews(manifests(folder)).items()}
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_bytes() != text.encode()]
@@ -152,7 +147,6 @@ _ORACLE = (
 
 
 def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the sections of a figure's page, each with a title and its content: Markdown paragraphs and tables."""
     experiment = results.experiment
     found = []
     if len(results.guarantees):
@@ -175,24 +169,23 @@ def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) 
 
 
 def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | Texts]:
-    own = _typical(experiment, guarantees)
-    names = {"M": "M", "N": "N", "d": "d", "budget_delta": "δ"}
-    sizes = [f"{name} = {_span(own[key])}" for key, name in names.items() if own[key].notna().any()]
+    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
+    block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
+    own, sizes = guarantees[guarantees["block"] == block], []
+    for key, name in {"M": "M", "N": "N", "d": "d", "budget_delta": "δ"}.items():
+        if own[key].notna().any():
+            ends = dict.fromkeys(f"{end:.15g}" for end in (own[key].min(), own[key].max()))
+            sizes.append(f"{name} = {' to '.join(ends)}")
     text = (
         f"The proven ε for every requested ε ({', '.join(sizes)}, per {' or '.join(own['unit'].unique())}). "
         "`claimed` marks the views for which the paper or its scripts claim ε."
     )
     curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
-    table = proven(own, list(curves))
-    return [text, texts(table), *_reasons(guarantees)]
-
-
-def _span(numbers: pd.Series) -> str:
-    return " to ".join(dict.fromkeys(f"{end:.15g}" for end in (numbers.min(), numbers.max())))
+    return [text, texts(proven(own, list(curves))), *_reasons(guarantees)]
 
 
 def _reasons(guarantees: pd.DataFrame) -> list[str]:
-    """Return a sentence for every reason why nothing is proven although an eps is claimed."""
+    """Return a sentence for every reason why no eps is proven although an eps is claimed."""
     keys = ["algo", "variant", "view", "budget_eps"]
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])][keys].drop_duplicates()
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])].merge(claimed, on=keys)
@@ -202,20 +195,11 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
     return [f"No ε is proven for {', '.join(own)}: {reason}." for reason, own in reasons.items()]
 
 
-def _typical(experiment: Experiment, guarantees: pd.DataFrame) -> pd.DataFrame:
-    """Return the guarantees of the first block with a panel over eps, or else of the first block with guarantees."""
-    about_eps = [panel.block for panel in experiment.panels if panel.x in ("eps", "inverse_eps")]
-    block = next((b for b in about_eps if b in set(guarantees["block"])), guarantees["block"].iloc[0])
-    return guarantees[guarantees["block"] == block]
-
-
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
     computed = [block.block for block in experiment.computed]
     cells = summary[~summary["block"].isin(computed)]
-    return (
-        f"Mean ± half a 95 % interval ({replication(cells)}). {_tuning(cells)} The CSV file of the same name also has "
-        f"n, the standard deviation, and the differences from {experiment.reference} with their intervals."
-    )
+    more = f"n, the standard deviation, and the differences from {experiment.reference} with their intervals"
+    return f"{about_intervals(cells)} {_tuning(cells)} The CSV file of the same name also has {more}."
 
 
 def _tuning(summary: pd.DataFrame) -> str:
@@ -230,7 +214,7 @@ def _tuning(summary: pd.DataFrame) -> str:
 
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:
-    """Return a table of our means relative to the published means, by algorithm; no table without published means."""
+    """Return a table of the ratios of our means to the published means, by algorithm; none without published means."""
     pairs = []
     for chart in charts:
         if chart.published is not None:

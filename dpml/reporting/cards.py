@@ -1,4 +1,4 @@
-"""Read cards. The card of a pack is a YAML file about a paper and its claims (docs/howto/add_a_paper.md).
+"""Read cards. A card is the YAML file of a pack that describes a paper and its claims (docs/howto/add_a_paper.md).
 
 A *pack* is the folder of one paper (`dpml.packs`). A claim names a test in `VOCABULARY` and gives its arguments, so a
 word has the same meaning for all papers. A test whose name starts with a dot is in the pack's own Python. Only packs
@@ -50,19 +50,19 @@ class Card:
 
 
 def card_of(pack: str) -> Card | None:
-    """Return the card of a pack; None if there is no such pack."""
+    """Return the card of a pack, or None if no pack has this name."""
     folder = packs.known().get(pack)
     return None if folder is None else _read(folder / packs.CARD, (folder / packs.CARD).stat().st_mtime_ns)
 
 
 def claims_of(pack: str) -> Mapping[str, Claim]:
-    """Return the claims of a pack by id; none if there is no such pack."""
+    """Return the claims of a pack by id; no claims if no pack has this name."""
     card = card_of(pack)
     return card.claims if card else {}
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment, PACK/FIGURE, by id. All packs can have claims about the audit."""
+    """Return the claims about an experiment PACK/FIGURE by id. All packs can have claims about the audit."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}
@@ -82,7 +82,7 @@ def _read(path: Path, _: int) -> Card:
 
 
 def filled(value: Any, names: Mapping[str, Any]) -> Any:
-    """Replace each ``{NAME}`` in a value. A text that consists of one ``{NAME}`` can become a value of any type."""
+    """Replace each ``{NAME}`` in a value. A text that is ``{NAME}`` alone is replaced by a value of any type."""
     if isinstance(value, dict):
         return {filled(key, names): filled(inner, names) for key, inner in value.items()}
     if isinstance(value, list):
@@ -96,14 +96,14 @@ def filled(value: Any, names: Mapping[str, Any]) -> Any:
 
 
 class _Reader:
-    """Turns the entries of a card into claims. `modules` are the pack's own modules that contain tests."""
+    """Read the claims of a card. `modules` are the Python modules of the pack that contain tests."""
 
     def __init__(self, path: Path, readings: Mapping[str, Any]) -> None:
         self.path, self.pack, self.sets = path, path.parent.name, readings
         self.modules: set[str] = set()
 
     def claims(self, entries: Any, given: Mapping[str, Any]) -> Iterator[Claim]:
-        """Yield the claims of a list. A group in the list sets the keys that its members do not set themselves."""
+        """Yield the claims of a list. The keys of a group of claims apply to all claims in the group."""
         for entry in entries:
             for names in entry.get("for", [{}]):
                 own = filled({**given, **entry}, names)
@@ -117,14 +117,14 @@ class _Reader:
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
     ) -> Claim:
-        """Return the claim that the keys of an entry describe."""
+        """Return the claim that an entry of a card describes. The parameters are the keys of the entry."""
         where = f"claim {id!r} of {self.path}"
         known = tuple(self._readings(readings if isinstance(readings, list | tuple) else [readings], where))
         experiment = AUDIT if figure == AUDIT else f"{self.pack}/{figure}"
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield an interpretation (`Reading`) for every combination of the given sets, each a name or a mapping."""
+        """Yield an interpretation for every combination of the asked sets of interpretations (names or mappings)."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):
@@ -135,10 +135,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that an entry of a card describes; callers of the test pass the arguments `later` to it.
-
-        If the entry is a list, all of its tests must hold.
-        """
+        """Return the test that an entry of a card describes. If the entry is a list, all of its tests must hold."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]
@@ -161,6 +158,6 @@ class _Reader:
         try:
             found: Test = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
-            raise UserError(f"{name} in {where}: {error}.") from None
+            raise UserError(f"the test {name} in {where} cannot be loaded: {error}.") from None
         self.modules.add(module)
         return found

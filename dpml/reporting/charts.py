@@ -1,4 +1,4 @@
-"""The content of an experiment's panels, their rows and their published points, and what could have none."""
+"""Select the rows and the published points of an experiment's panels, and refuse panels that could show nothing."""
 
 import re
 from collections import defaultdict
@@ -26,13 +26,13 @@ _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 
 
 def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-    """Return one chart for each metric against `x`.
+    """Return one chart for each metric, with the setting `x` on the x axis.
 
     Args:
-        summary: of a run or a sweep.
+        summary: the summary of a run or a sweep.
         x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
             command line that has more than one value.
-        metrics: by default the optimality gap, or else the loss, and accuracy or RMSE.
+        metrics: the metrics to show; by default the optimality gap, or else the loss, and accuracy or RMSE.
     """
     own = [key for key in settings(summary) if key not in _AXES]
     if x is None:
@@ -49,7 +49,7 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return the rows of a summary that a panel draws. Rows that lack the setting x appear at every x."""
+    """Return the rows of a summary that a panel draws. Rows without a value of the x setting appear at every x."""
     rows = with_axis(_part(summary, panel), panel.x)
     where = f"a panel of block {panel.block}"
     refuse_unknown("key", [panel.x], rows.columns, where)
@@ -70,7 +70,7 @@ def _part(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def titled(experiment: Experiment, rows: pd.DataFrame) -> Experiment:
-    """Return an experiment whose titles have the settings of its rows in place of ``{KEY}``, such as ``ε = 0.5``."""
+    """Return an experiment whose titles have settings of its rows in place of ``{KEY}``, such as ``ε = 0.5``."""
     panels = [replace(panel, title=_filled(panel.title, _part(rows, panel))) for panel in experiment.panels]
     return replace(experiment, title=_filled(experiment.title, rows), panels=panels)
 
@@ -94,7 +94,7 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Repeat the rows that lack a value of x at every x of the others."""
+    """Repeat the rows that have no value of x at every x of the other rows."""
     missing = rows[x].isna()
     if missing.all() or not missing.any():
         return rows
@@ -104,7 +104,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return rows with the proven or conditional eps as a metric, and the claimed eps as an algorithm."""
+    """Return rows in which the proven or conditional eps is a metric, and the claimed eps is an algorithm."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
@@ -114,10 +114,10 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """Read the published points for a paper's figures (series, x, algo, metric, mean, std, n, peer).
+    """Read the published points of a paper's figures, with columns series, x, algo, metric, mean, std, n and peer.
 
-    Points that its authors report are in ``PAPER/published.csv``. A `peer`, in ``PAPER/peers.csv``, is the result of
-    another program at the same guarantee. The first of the `folders` that has a file wins.
+    The file ``PAPER/published.csv`` has the points of the paper's authors, and ``PAPER/peers.csv`` has the results of
+    other programs at the same guarantee. Each file is read from the first of the `folders` that has it.
     """
     folders = list(folders)
     tables = [pd.DataFrame(columns=[*_PUBLISHED, "peer"])]
@@ -150,7 +150,7 @@ def charts_of(panels: Iterable[Panel], summary: pd.DataFrame, published: pd.Data
 
 
 def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
-    """Return the published points of a panel, if any."""
+    """Return the published points that a panel shows, or None if it shows no published points."""
     points = published[(published["series"] == panel.published) & (published["metric"] == panel.y)]
     return points if len(points) else None
 
@@ -159,13 +159,7 @@ def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
 
 
 def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
-    """Refuse an experiment with panels or claims that could show nothing: each key must mean something in its block.
-
-    Args:
-        experiment: as in its file.
-        points: its combinations of settings.
-        published: the paper's points.
-    """
+    """Raise UserError if a panel of an experiment names a metric, a setting or a series that does not exist."""
     settings: dict[str, set[str]] = defaultdict(set)
     metrics: dict[str, set[str]] = defaultdict(set)
     for point in points:

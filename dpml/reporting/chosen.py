@@ -1,4 +1,4 @@
-"""Choose the data of a table or a figure for a paper: the summary of a run, a sweep or a figure, or a part of it."""
+"""Select the rows for a table or a figure of a paper, from a run, a sweep or an experiment's figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import pandas as pd
 from dpml.errors import UserError, nearest
 from dpml.reporting.charts import charts_of, run_charts
 from dpml.reporting.curves import text
-from dpml.reporting.manifest import Manifest, changed
+from dpml.reporting.manifest import Manifest, refuse_changed
 from dpml.reporting.panels import Chart
 from dpml.reporting.run_table import claims_in
 from dpml.reporting.statistics import settings, summarise
@@ -19,14 +19,14 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chosen:
-    """A summary (`statistics.summarise`), its claimed eps (`run_table.claims_in`), and the panels of a figure."""
+    """The summary of some rows, algorithms with a claimed eps (`run_table.claims_in`), and the panels of a figure."""
 
     summary: pd.DataFrame
     claims: set[tuple[str, ...]] | None = None
     panels: Sequence[Panel] = ()
 
     def where(self, conditions: Sequence[str]) -> "Chosen":
-        """Return the lines that meet all conditions, each ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
+        """Return the lines that meet all conditions. A condition is a text ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
         summary = self.summary
         keys = [*settings(summary), "tuned"]
         for condition in conditions:
@@ -43,7 +43,7 @@ class Chosen:
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-        """Return a chart of each metric against `x`; without both arguments, the panels of a figure or usual charts."""
+        """Return a chart of each metric against `x`; by default a figure's own panels, or the usual charts of a run."""
         if self.panels and x is None and metrics is None and (charts := charts_of(self.panels, self.summary)):
             return charts
         charts = run_charts(self.summary, x, metrics)
@@ -63,11 +63,13 @@ def _as_text(value: str) -> str:
 
 
 def chosen(path: Path) -> Chosen:
-    """Return the summary of a path: the folder of a run, a sweep or one figure, or ``results/PAPER/FIGURE``."""
+    """Return the summary of the rows in the folder of a run, a sweep or one figure, or of ``results/PAPER/FIGURE``."""
     folder = path if path.is_dir() else path.parent
     figures = {} if (folder / "rows.csv").is_file() else _figures(folder)
     if not figures:
-        return _run(path)
+        rows, guarantees = read_rows(path / "rows.csv"), path / "guarantees.csv"
+        claims = claims_in(read_table(guarantees, ("algo", "eps"))) if guarantees.is_file() else None
+        return Chosen(summarise(rows), claims)
     if path.is_dir() and len(set(figures.values())) > 1:
         raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
     name = next(iter(figures)) if path.is_dir() else path.stem  # the figure of tight noise has the second name
@@ -75,20 +77,12 @@ def chosen(path: Path) -> Chosen:
         raise UserError(f"there is no figure {path}: {nearest(name, figures)}")
     about = Manifest(figures[name]).read()
     table = folder / f"{name}.csv"
-    if changed(table, about["files"]):
-        raise UserError(f"{table} was changed after it was written: run its dpml-run command again.")
+    refuse_changed(table, about["files"])
     summary = read_table(table, ("algo", "metric", "mean", "interval"), low_memory=False)
     return Chosen(summary, None, [Panel(**panel) for panel in about["panels"]])
 
 
-def _run(folder: Path) -> Chosen:
-    rows = read_rows(folder / "rows.csv")
-    path = folder / "guarantees.csv"
-    claims = claims_in(read_table(path, ("algo", "eps"))) if path.is_file() else None
-    return Chosen(summarise(rows), claims)
-
-
 def _figures(folder: Path) -> dict[str, Path]:
-    """Return the path of the manifest of each figure in a folder, by the name of the figure."""
+    """Return the path of every figure's manifest in a folder, by the name of the figure."""
     paths = sorted(folder.glob("*.json"))
     return {str(figure["name"]): path for path in paths for figure in Manifest(path).read().get("figures") or ()}

@@ -1,4 +1,4 @@
-"""Test claims about numbers that a function computed exactly or with a bound, without runs, seeds or intervals."""
+"""Test claims about exact numbers and bounds that a function computed, without runs, seeds or intervals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Where = Mapping[str, Any]
 
 
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
-    """Return the rows of a metric in which columns have the values in `where`."""
+    """Return the rows of a metric whose columns have the values in `where`; raise NotComputedError without rows."""
     rows, place = evidence.rows[evidence.rows["metric"] == metric], f"{metric} at "
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]
@@ -32,7 +32,7 @@ def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.D
 
 
 def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | None = None) -> list[Group]:
-    """Check that no value of an exact metric is above `most`: a number, or another metric of the same rows."""
+    """Check that no value of an exact metric exceeds `most`, which is a number or another metric of the same rows."""
     rows = rows_of(evidence, metric, where).reset_index(drop=True)
     keys = [key for key in settings(rows) if rows[key].notna().any()]
     limits = pd.Series(most, rows.index)
@@ -52,7 +52,7 @@ def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | N
 
 
 def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return the table of values by `index` and by `columns`, which have the `names`; every cell needs one value."""
+    """Return a table of values with a line per `index` and a column per name. Every cell must have one value."""
     values = rows[[index, columns, "value"]].drop_duplicates()
     if values.duplicated([index, columns]).any() or len(values) != len(names) * values[index].nunique():
         raise NotComputedError([f"one value of {' and '.join(names)} for every {index}"])
@@ -60,7 +60,7 @@ def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) ->
 
 
 def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> list[Group]:
-    """Check that the computed value of `algorithm` is larger than that of `other`, at every x where `other` is above 0.
+    """Check that the value of `algorithm` exceeds the value of `other` at every x where the latter value is positive.
 
     Args:
         blocks: blocks with one computed value for every x.
@@ -80,7 +80,7 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
 
 
 def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Group]:
-    """Check that in every setting the computed value is within 1 % of the stated one; with `least`, at least that.
+    """Check that all computed values differ by at most 1 % from the stated ones; with `least`, larger values pass.
 
     In the column `reading`, computed rows have the name of the interpretation, and stated rows have ``stated``.
     """
@@ -96,7 +96,7 @@ def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Grou
 
 
 def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
-    """Check that in every view the proven eps is at most the claimed eps; the claim fails if an attack exceeds it.
+    """Check that the proven eps is at most the claimed eps in every view, and that no attack exceeds the claimed eps.
 
     The evidence is the rows of the audit (`dpml.audit.table`) with the published noise. The claim remains open if
     neither a proof nor an attack decides it.
@@ -117,8 +117,9 @@ def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
     ].itertuples():
         violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
         holds = False if violated else True if proven <= claimed * 1.0001 else None
-        value = f"proven eps {written(proven, 3)}, attacked eps at least {written_below(attacked, 3)}"
-        one = Comparison(holds, value, f"at most {claimed:g}", claimed - (attacked if violated else proven))
+        attack = f", attack ≥ {least}" if (least := written_below(attacked, 3)) != "0" else ""
+        value = f"claimed ε {claimed:g}, proven {written(proven, 3)}{attack}"
+        one = Comparison(holds, value, slack=claimed - (attacked if violated else proven))
         block = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
         groups.append(Group(block, algo, view, {"": one}))
     return groups

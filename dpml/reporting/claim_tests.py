@@ -1,4 +1,4 @@
-"""Test claims about runs. A test compares pairs (a, b): is a better than b, as good as b, or equal to b?
+"""Test claims about runs. A test compares pairs of runs (a, b): is a better than b, as good as b, or equal to b?
 
 `criteria` defines these words. A test groups its pairs by block and algorithms. In every group, all, most or some pairs
 must be as the claim says. If the claim says better, no pair may be worse. The last tests compare runs with a law (an
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Test, short
+from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Runs, Test, short
 from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better, similar
 from dpml.reporting.statistics import per_seed
 
@@ -29,19 +29,16 @@ def compared(
     limit: float | str | None = None,
     steps: Sequence[Pair] = (),
 ) -> list[Group]:
-    """Compare all pairs, and return groups of them by block and algorithms.
+    """Compare pairs of runs, and group the comparisons by block and algorithms.
 
     Args:
         pairs: the pairs of runs.
         by: what the first run of a pair must be: better, not better, as good as, or equal.
-        often: how many pairs of a group must be so (`claims.NEEDED`).
+        often: how many pairs of a group must be as `by` says (`claims.NEEDED`).
         limit: the largest difference for "equal" and "as good as"; default: the metric's; "matters": a relevant one.
         steps: further pairs, whose first run must not be worse.
     """
-    if by in ("better", "not better"):
-        found = better(pairs)
-    else:
-        found = [similar(pair, limit, by == "as good as") for pair in pairs]
+    found = better(pairs) if "better" in by else [similar(pair, limit, by == "as good as") for pair in pairs]
     if by == "not better":
         turned = {True: False, False: True, None: None}
         found = [replace(one, holds=turned[one.holds], against=False, slack=-one.slack) for one in found]
@@ -56,7 +53,7 @@ def compared(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of x in ascending order. Shares of parties, such as 1/1/8, go from equal to unequal."""
+    """Return the values of x in ascending order. Shares of parties, such as 1/1/8, go from equal to unequal shares."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):
@@ -65,7 +62,6 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
 
 
 def _chosen(runs: pd.DataFrame, block: str, x: Any) -> list[Any]:
-    """Return the values of x that a card chooses: every, first, last, a number, or a range [low, high]."""
     if x == "every":
         return list(runs.columns)
     grid = several(runs, block)
@@ -95,12 +91,14 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     limit: float | str | None = None,
     each: Each | None = None,
 ) -> list[Group]:
-    """Check that each of `first` is better than each of `second` (or as `by` says) at all x (or as `often` says).
+    """Check that each algorithm of `first` is better than each algorithm of `second` at every x.
+
+    The arguments `by` and `often` can ask for another relation than "better", and for most or some x in place of all.
 
     Args:
-        blocks: the blocks in which this is checked.
+        blocks: the blocks in which the algorithms are compared.
         first: an algorithm, or a list of algorithms and pairs [algorithm, x].
-        second: what the first is compared with, in the same form; a list can also have numbers.
+        second: the algorithms with which the first are compared, in the same form; a list can also have numbers.
         by: better, not better, as good as, or equal.
         often: all, most, some (and worse at none), or any.
         x: every, first, last, a number, or a range [low, high] whose ends must have been computed.
@@ -114,40 +112,35 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     groups = []
     for metric in metrics or [evidence.reading.metric]:
         own = evidence.under(metric=metric)
-        runs = own.all_runs(dict.fromkeys(blocks, curves), each) if curves else {}
+        runs = own.all_runs(dict.fromkeys(blocks, curves), each) if curves else Runs()
         pairs = []
         for panel in dict.fromkeys(panel for panel, _ in runs) or blocks:
             grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
             for a, b, here in product(firsts, seconds, grid):
-                ours = runs[panel, a][here] if isinstance(a, str) else _at(own, panel, a)
-                if isinstance(b, int | float):
-                    theirs = pd.Series(float(b), ours.index)
-                else:
-                    theirs = (runs[panel, b][here] if isinstance(b, str) else _at(own, panel, b)) / factor
-                name = f"{panel}, {metric}" if len(metrics) > 1 else panel
-                pairs.append(own.pair(name, _name(a), _name(b), here, ours, theirs))
+                (name, ours), (against, theirs) = (_at(own, runs, panel, place, here) for place in (a, b))
+                where = f"{panel}, {metric}" if len(metrics) > 1 else panel
+                theirs = theirs / factor if isinstance(theirs, pd.Series) else pd.Series(theirs, ours.index)
+                pairs.append(own.pair(where, name, against, here, ours, theirs))
         groups += compared(pairs, by, often, limit)
     return groups
 
 
-def _name(place: Place) -> str:
+def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tuple[str, Any]:
     if isinstance(place, str):
-        return place
-    return f"{place:g}" if isinstance(place, int | float) else f"{place[0]} at {place[1]:g}"
-
-
-def _at(evidence: Evidence, block: str, place: Any) -> pd.Series:
+        return place, tables[block, place][x]
+    if isinstance(place, int | float):
+        return f"{place:g}", float(place)
     name, x = place
     found = evidence.runs(block, name)
     if len(found) < 2 or x not in found:
         raise NotComputedError([f"{name} in {block} at {x:g}"])
-    return found[x]
+    return f"{name} at {x:g}", found[x]
 
 
 def easier(
     evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
 ) -> list[Group]:
-    """Check that an algorithm is better in each block than in the block to which `blocks` maps it, as `often` says."""
+    """Check that algorithms are better in a block than in the harder block to which `blocks` maps this block."""
     runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
     pairs = []
     for (block, other), name in product(blocks.items(), algorithms):
@@ -160,7 +153,7 @@ def easier(
 
 
 def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Names) -> list[Group]:
-    """Check that the gap between `algorithm` and each of the others is wider at one point than at another point.
+    """Check that the gap between `algorithm` and each other algorithm is wider at one point than at another point.
 
     `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
     """
@@ -185,17 +178,9 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
 
 
 def _along(
-    evidence: Evidence,
-    blocks: Names,
-    algorithms: Names,
-    way: str,
-    each: Each | None = None,
-    first: float | None = None,
+    evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
 ) -> list[Pair]:
-    """Return pairs (later x, x) of every curve.
-
-    `way` chooses the ends (last, first), the steps (next, this), or others (each, first). `first` must be the first x.
-    """
+    """Pair the runs of curves at a later x and an earlier x. `way` is ends, steps, or others (all with the first)."""
     pairs = []
     for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
         grid = several(runs, block)
@@ -209,36 +194,32 @@ def _along(
 
 
 def improves(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm gets better from the first to the last x, and worse at no step on the way."""
+    """Check that every algorithm gets better from the first to the last x, and worse at no step between them."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared(ends, steps=steps)
 
 
 def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm gets worse from the first to the last x, and better at no step on the way."""
+    """Check that every algorithm gets worse from the first to the last x, and better at no step between them."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared([pair.turned() for pair in ends], steps=[pair.turned() for pair in steps])
 
 
 def is_steady(
-    evidence: Evidence,
-    blocks: Names,
-    algorithms: Names,
-    each: Each | None = None,
-    first: float | None = None,
+    evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, first: float | None = None
 ) -> list[Group]:
-    """Check that every algorithm is as at the first x, at every other x. If `first` is given, it must be this x."""
+    """Check that an algorithm's results at every x are equal to those at the first x, which `first` can prescribe."""
     return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
 def fluctuates(evidence: Evidence, blocks: Names, algorithms: Names, first: float | None = None) -> list[Group]:
-    """Check that every algorithm is worse at some x than at the first x; at other x it may be better."""
+    """Check that every algorithm is worse at some x than at the first x. At other x it may be better."""
     pairs = _along(evidence, blocks, algorithms, "others", first=first)
     return compared([pair.turned() for pair in pairs], often="any")
 
 
 def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names) -> list[Group]:
-    """Check that `algorithms` are better at the last x than at the first, and `others` do not differ relevantly."""
+    """Check that `algorithms` get better from the first to the last x, and that `others` do not change relevantly."""
     return [
         group
         for block, (names, by) in product(blocks, ((algorithms, "better"), (others, "equal")))
@@ -247,7 +228,7 @@ def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names)
 
 
 def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
-    """Check that on every curve the best x between the `ends` is better than the ends.
+    """Check that on every curve the best x between the two ends is better than the ends.
 
     The best x is chosen by the same means that are then compared, which favours the claim.
     """
@@ -267,7 +248,7 @@ def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Name
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
-    """Check that all tests hold, with `more` arguments. If some lack rows, report everything that is missing."""
+    """Check that all tests of a claim hold. If some tests lack rows, report all missing rows together."""
     groups: list[Group] = []
     missing: list[str] = []
     for test in tests:
@@ -281,7 +262,7 @@ def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group
 
 
 def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -> list[Group]:
-    """Check that the tests hold in each block. There is one block for each data set.
+    """Check that a test holds on all data sets that count. Each data set has its own block.
 
     A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
     classifier. The claim is judged only if more than half of the data sets count.
@@ -301,12 +282,12 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
         groups += [replace(group, why=why) for group in own]
     if 2 * len(gone) >= len(blocks):
         reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
-        raise NotComputedError([f"{len(gone)} of {len(blocks)} data sets do not count: {reasons}"], words="")
+        raise NotComputedError([f"enough data sets: {len(gone)} of {len(blocks)} do not count: {reasons}"])
     return sorted(groups, key=lambda group: bool(group.why))  # those that count first
 
 
 def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
-    """Return why a data set does not count, if no algorithm is above the constant classifier; otherwise empty."""
+    """Return why a data set does not count: no algorithm is above the constant classifier. Return "" if it counts."""
     chance = evidence.runs(block, "constant")
     if chance.empty or evidence.reading.metric != "accuracy":
         return ""
@@ -324,15 +305,15 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     algorithms: Names,
     tests: Test,
 ) -> list[Group]:
-    """Apply `on_sets` to the data sets of one block, as if each were a block, under some settings and any variant.
+    """Apply the test `on_sets` to one block with several data sets, under some settings and any algorithm variant.
 
     Args:
         block: a block with several data sets.
         names: the names of the data sets, by their names in the rows.
         axis: the column that is x.
         where: the settings of the rows. A text must be contained in the value.
-        algorithms: as for `on_sets`.
-        tests: as for `on_sets`.
+        algorithms: the algorithms that are compared.
+        tests: the test of a data set.
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
 
@@ -341,9 +322,9 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
         for key, value in where.items():
             if key not in rows:
                 raise NotComputedError([f"{block} by {key}"])
-            text = rows[key].astype(str).str.contains(str(value), regex=False)
+            contains = rows[key].astype(str).str.contains(str(value), regex=False)
             # rows without this setting belong to each of its values
-            rows = rows[(text if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
+            rows = rows[(contains if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
         rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
         return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
 
@@ -359,7 +340,7 @@ EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 def falls_as(
     evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
 ) -> list[Group]:
-    """Check that the cost of noise falls as a power of x, with an exponent within 0.1 of the stated one.
+    """Check that the cost of the noise is a power of x whose exponent differs by at most 0.1 from the stated exponent.
 
     The cost is the metric minus the metric of the same seed without noise. Its exponent is the slope of its logarithm.
 
@@ -387,7 +368,7 @@ def falls_as(
 
 
 def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, key: str) -> list[Group]:
-    """Check that the mean of a metric is at most its bound: in every block and variant, for all x and values of `key`.
+    """Check that the mean of a metric is at most its bound in every block and variant, at all x and values of `key`.
 
     The bound is the metric of the interpretation.
     """
@@ -427,9 +408,9 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
         on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
         for x, mean, error in _points(evidence, series[block], algorithm):
-            at = np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
+            name, at = f"{block} at {x:g}", np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
             if not len(at):
-                shown[algorithm][f"{block} at {x:g}"] = Comparison(None)
+                shown[algorithm][name] = Comparison(None)
                 absent.append(f"{block} at {evidence.axis(block)} = {x:g}")
                 continue
             ours = runs.iloc[:, at[0]].dropna()
@@ -437,7 +418,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
             apart = abs(float(theirs - here))
             near = bool(apart <= on.near) or by_chance(ours, mean, error)
             seeds = ours.index.get_level_values("seed").nunique()
-            shown[algorithm][f"{block} at {x:g}"] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
+            shown[algorithm][name] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
     if unpublished := [algorithm for algorithm in algorithms if not shown[algorithm]]:
         raise NotComputedError([f"published points of {', '.join(unpublished)}"])
     groups = [Group("", algorithm, "published points", own, "nine in ten") for algorithm, own in shown.items()]
@@ -447,7 +428,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
-    """Return whether standard errors explain the difference between our mean, in absolute value, and `theirs`.
+    """Return whether standard errors explain the difference between our absolute mean and the published mean `theirs`.
 
     Return None if more seeds, or more draws of one seed, could refute this with the same means. `error` is the standard
     error of the published mean.
@@ -462,7 +443,7 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
 
 
 def _points(evidence: Evidence, series: str, algorithm: str) -> Iterator[tuple[float, float, float]]:
-    """Yield the published points of an algorithm: x, the absolute value of the mean, and its standard error."""
+    """Yield x, the absolute mean and its standard error for each published point of an algorithm."""
     points, metric = evidence.published, evidence.reading.metric
     own = (points["series"] == series) & (points["algo"] == algorithm) & (points["metric"] == metric)
     for x, mean, std, n in points.loc[own, ["x", "mean", "std", "n"]].itertuples(index=False):

@@ -1,4 +1,4 @@
-"""Represent claims, and compute their verdicts from rows alone.
+"""Represent the claims of papers, and compute verdicts on the claims from rows alone.
 
 A claim is judged under every interpretation (`Reading`). If the interpretations disagree, the verdict says so. A claim
 is judged only if all of its interpretations, blocks and algorithms have been computed, at the same x. Otherwise the
@@ -38,16 +38,16 @@ Each = Mapping[str, Sequence[float]]
 
 
 class NotComputedError(Exception):
-    """Raised if a claim needs something that the rows do not contain. `missing` names it."""
+    """Raised if rows that a claim needs were not computed. `missing` names these rows."""
 
-    def __init__(self, missing: Iterable[str], words: str = "not computed: "):
-        self.missing, self.words = tuple(dict.fromkeys(missing)), words
+    def __init__(self, missing: Iterable[str]):
+        self.missing = tuple(dict.fromkeys(missing))
         super().__init__("; ".join(self.missing))
 
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim: the metric, the variant of the algorithms, and `more` values that tests use."""
+    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` values that tests use."""
 
     name: str
     variant: str
@@ -55,14 +55,8 @@ class Reading:
     more: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
-NEEDED: Mapping[str, Callable[[int], float]] = {
-    "all": lambda n: n,
-    "nine in ten": lambda n: 0.9 * n,
-    "most": lambda n: n // 2 + 1,
-    "some": lambda n: 1,
-    "any": lambda n: 1,  # the other comparisons may even be worse
-}
-"""The number of comparisons, out of n, that must hold in a group."""
+NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any": 1e-9}
+"""The share of comparisons that must hold in a group. If it is "any", the other comparisons may even be worse."""
 
 GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
 """The fields of a group in a manifest: `hold` of `of` comparisons hold; `why` says why the group does not count."""
@@ -70,7 +64,7 @@ GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of one algorithm with another in one block, a comparison for every x. Tests return groups."""
+    """The comparisons of one algorithm with another in one block. A group has one comparison for every x."""
 
     block: str  # followed by the settings of a part of it; or the metric of exact numbers
     algorithm: str  # the claim is about it
@@ -81,28 +75,28 @@ class Group:
 
     @property
     def holds(self) -> bool | None:
-        """Return whether enough comparisons hold and none is lost; None if the available seeds leave that undecided."""
+        """Return whether the claim holds in this group; None if more seeds are needed to decide."""
         found = list(self.shown.values())
         if not found:
             return None
         lost = self.often != "any" and any(one.against for one in found)
-        return False if lost else at_least(NEEDED[self.often](len(found)), [one.holds for one in found])
+        return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
-        """Return the fields that a manifest stores (`GROUP`)."""
-        kept = sum(one.holds is True for one in self.shown.values())
+        """Return the fields of a group that a manifest stores (`GROUP`)."""
+        kept = [one.holds for one in self.shown.values()].count(True)
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether at least `number` values are true; None if that depends on the undecided values."""
+    """Return whether at least `number` of some truth values are true; None if it depends on undecided values."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether all groups that count hold; None if the available seeds leave that undecided."""
+    """Return whether a claim holds in all groups that count; None if more seeds are needed to decide."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -111,7 +105,7 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, and the comparisons behind it. Manifests store verdicts, and pages show them."""
+    """The decision on a claim, with the comparisons behind the decision. Manifests store and pages show verdicts."""
 
     id: str
     text: str
@@ -126,12 +120,12 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict that a manifest stores. A missing text becomes empty."""
+        """Return the verdict in an entry of a manifest. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of an entry of `readings` as mappings with the keys `GROUP`."""
+        """Return the groups of one interpretation (an entry of `readings`) as mappings with the keys `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
@@ -143,7 +137,7 @@ _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 
 class Runs(dict[tuple[str, str], pd.DataFrame]):
-    """Runs by block and algorithm. Without the runs of an algorithm in a block, a claim cannot be tested."""
+    """Tables of runs by block and algorithm. A claim cannot be tested if a table that its test needs is missing."""
 
     def __missing__(self, key: tuple[str, str]) -> pd.DataFrame:
         raise NotComputedError([f"{key[1]} in {key[0]}"])
@@ -151,7 +145,7 @@ class Runs(dict[tuple[str, str], pd.DataFrame]):
 
 @dataclass(eq=False)
 class Evidence:
-    """The rows on which a claim is judged, under one interpretation."""
+    """The rows that decide a claim under one interpretation."""
 
     rows: pd.DataFrame  # of the published calibration, with their block
     published: pd.DataFrame  # the published points
@@ -161,26 +155,26 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows under another interpretation, or under this one with changes."""
+        """Return the same rows with another interpretation of the claim, or with changes of the interpretation."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
 
     def kept(self, key: Hashable, made: Callable[[], K]) -> K:
-        """Return the object that `made` computes from the rows. It is computed once for each key, for all claims."""
+        """Return the object that `made` computes from the rows. The object is cached by `key`, for all claims."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return the rows with this value in a column."""
+        """Return the rows that have a value in a column. Raise NotComputedError if no row has the value."""
         if column not in self.rows or not (self.rows[column] == value).any():
             raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column that is x in a block; for a panel over 1/eps it is eps."""
+        """Return the column of x in a block. For a panel over 1/eps the column is eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -195,16 +189,15 @@ class Evidence:
 
     def runs(self, block: str, algorithm: str) -> pd.DataFrame:
         """Return a table of values, with a line per run (seed, draw) and a column per x; empty without runs."""
-        key = block, algorithm, self.reading.variant, self.reading.metric
-        return self.kept(key, lambda: self._runs(block, algorithm))
+        key = block, algorithm, self.reading.metric, self.reading.variant
+        return self.kept(key, lambda: self._runs(*key))
 
     def _places(self) -> Mapping[Any, Any]:
         return self.kept("places", lambda: dict(self.rows.groupby(["block", "algo", "metric"]).indices))
 
-    def _runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        rows = self.rows.iloc[self._places().get((block, algorithm, self.reading.metric), [])]
-        if self.reading.variant != ANY_VARIANT:
-            rows = rows[rows["variant"] == self.reading.variant]
+    def _runs(self, block: str, algorithm: str, metric: str, variant: str) -> pd.DataFrame:
+        rows = self.rows.iloc[self._places().get((block, algorithm, metric), [])]
+        rows = rows if variant == ANY_VARIANT else rows[rows["variant"] == variant]
         if rows.empty or (x := self.axis(block)) not in rows:
             return pd.DataFrame()
         if broken := rows["value"].isna().sum():
@@ -216,7 +209,7 @@ class Evidence:
         return runs.pivot(index=RUN, columns=x, values="value")
 
     def all_runs(self, blocks: Mapping[str, Sequence[str]], each: Each | None = None) -> Runs:
-        """Return the runs by block and algorithm: at least two runs of each, at the same x within a block.
+        """Return tables of runs by block and algorithm. Each algorithm of a block must have two runs at the same x.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -242,11 +235,11 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return two sets of runs of a block, whose name can be followed by a comma and the settings of a part."""
+        """Return a pair of runs for a comparison. The name of a block can be followed by a comma and settings."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale of the metric in a block, from the block's baselines.
+        """Return the scale on which a metric is compared in a block. The scale follows from the block's baselines.
 
         The room of a share (`criteria`) is between these baselines. A loss counts as zero below a hundredth of the
         constant model's loss.
@@ -260,7 +253,6 @@ class Evidence:
         return scale(metric, abs(ceiling - constant))
 
     def _mean(self, block: str, algorithms: Sequence[str]) -> float | None:
-        """Return the mean size of the metric for the first of some algorithms that the block has."""
         asked = self.reading.metric
         metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(asked, asked)
         means = self.kept("baselines", self._baselines)
@@ -273,7 +265,7 @@ class Evidence:
 
 
 def short(x: Any) -> str:
-    """Return an x as verdicts show it."""
+    """Return a value of x in the short form that verdicts show."""
     return f"{x:g}" if isinstance(x, float) else str(x)
 
 
@@ -286,7 +278,7 @@ Test = Callable[..., Sequence[Group]]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper. `criterion` describes in words what `test` computes for each of the `readings`."""
+    """A statement of a paper. `criterion` says in words how `test` judges the statement under each interpretation."""
 
     id: str
     figure: str
@@ -296,13 +288,11 @@ class Claim:
     readings: Sequence[Reading]
 
     def by_points(self, evidence: Evidence) -> str:
-        """Return the outcome of the test on published points, by interpretation; empty if there are no points."""
-        outcomes: dict[str, list[str]] = {}
-        for one in (one for one in self.judge(evidence).readings if not one["lacks"]):
-            outcomes.setdefault(one["outcome"], []).append(one["name"])
-        if len(outcomes) < 2:
-            return next(iter(outcomes), "")
-        return "; ".join(f"[{', '.join(names)}] {outcome}" for outcome, names in outcomes.items())
+        """Return the outcome of a claim's test on the paper's published points; empty if there are no points."""
+        tested = [one for one in self.judge(evidence).readings if not one["lacks"]]
+        names = {kind: ", ".join(one["name"] for one in tested if one["outcome"] == kind) for kind in IN_WORDS.values()}
+        found = {one["outcome"]: names[one["outcome"]] for one in tested}
+        return "; ".join(f"[{names}] {kind}" if len(found) > 1 else kind for kind, names in found.items())
 
     def judge(self, evidence: Evidence) -> Verdict:
         """Test the claim under every interpretation of the paper, and return the verdict."""
@@ -316,15 +306,15 @@ class Claim:
                 entry |= {"outcome": IN_WORDS[holds(groups)], "groups": [group.record() for group in groups]}
                 tested[reading.name] = groups
             except NotComputedError as error:
-                entry["lacks"] = [f"{error.words}{'; '.join(error.missing)}"]
+                entry["lacks"] = [f"not computed: {error}"]
             readings.append(entry)
         verdict = Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
-        found = {holds(groups) for groups in tested.values()}
-        mixed = {True, False} <= found
+        outcomes = {holds(groups) for groups in tested.values()}
+        mixed = {True, False} <= outcomes
         if len(tested) < len(readings) and not mixed:
             return verdict
-        decision: Decision = "reproduced" if True in found else "not reproduced"
-        if mixed or None in found:
+        decision: Decision = "reproduced" if True in outcomes else "not reproduced"
+        if mixed or None in outcomes:
             decision = "depends on an unstated choice" if mixed else "undecided with these seeds"
         counted = [group for groups in tested.values() for group in groups if not group.why]
         seeds = [one.seeds for group in counted for one in group.shown.values() if one.seeds is not None]
@@ -332,22 +322,18 @@ class Claim:
 
 
 def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
-    """Return the deciding comparison, from the interpretations that fail, or are open, or (if there are none) hold.
-
-    It has the same outcome as its interpretation. If this holds, it is the comparison nearest to the limit. If it
-    fails, it is the comparison that fails most clearly.
-    """
-    outcomes = [holds(groups) for groups in tested.values()]
-    kind = next(kind for kind in (False, None, True) if kind in outcomes)
+    """Return the comparison with the least slack among failed comparisons, else among open ones, else among all."""
+    outcomes = {name: holds(groups) for name, groups in tested.items()}
+    kind = next(kind for kind in (False, None, True) if kind in outcomes.values())
     found = [
-        (name, group, x, one)
-        for (name, groups), outcome in zip(tested.items(), outcomes, strict=True)
+        (one.slack, name, group, x, one)
+        for name, groups in tested.items()
         for group in groups
         for x, one in group.shown.items()
-        if outcome is group.holds is one.holds is kind and not group.why and not math.isnan(one.slack)
+        if outcomes[name] is group.holds is one.holds is kind and not group.why and not math.isnan(one.slack)
     ]
     if not found:
         return {}
-    name, group, x, one = min(found, key=lambda each: each[3].slack)
+    _, name, group, x, one = min(found, key=lambda each: each[0])
     about = {"reading": name, "block": group.block, "algorithm": group.algorithm, "against": group.against}
     return about | {"x": short(x), "effect": one.value, "needs": one.needs}

@@ -23,7 +23,7 @@ def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
 
 
 def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -> str | bytes:
-    """Return the content of a file of a kind (md, tex, csv, parquet). CSV and Parquet contain all digits.
+    """Return a file (md, tex, csv or parquet) with the coefficients of a model. CSV and Parquet contain all digits.
 
     If `odds`, the estimates are log odds, and Markdown and LaTeX show odds ratios.
     """
@@ -34,7 +34,7 @@ def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -
 
 
 def _shown(line: Coefficient, odds: bool) -> dict[str, str]:
-    """Return the texts of a line. The estimate is rounded to the second digit of half its interval."""
+    """Return the cells of a coefficient's line. The estimate is rounded to the second digit of half its interval."""
     names, what = {"column": line.column, "unit": line.unit}, "odds ratio" if odds else "estimate"
     if line.note:
         return {**names, what: "", "interval": line.note, "p": ""}

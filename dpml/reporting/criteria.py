@@ -40,7 +40,7 @@ RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 @dataclass(frozen=True)
 class MetricScale:
-    """How figures show a metric, the smallest effect that is "better", and the largest effect that is "equal".
+    """The scale on which a metric is compared, its smallest "better" effect, and its largest "equal" effect.
 
     On a logarithmic scale, sizes below `zero` count as zero.
     """
@@ -52,23 +52,34 @@ class MetricScale:
     zero: float = FLOOR
 
     def badness(self, values: Array) -> Array:
-        """Return the positions of values on the axis, with the sign for which less is better."""
+        """Return positions on the axis of a metric, with a sign such that smaller positions are better."""
         if self.log:
             return np.asarray(np.log(np.maximum(np.abs(values), self.zero)))
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return runs as they are compared: sizes in absolute value, and at least `zero`."""
+        """Return the values of runs that are compared. Sizes have their absolute value, and are at least `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
-        """Return an effect as a difference, or as the factor between two sizes."""
-        return f"x{math.exp(min(effect, 700.0)):.3g}" if self.log else f"{effect:+.2g}"
+        """Return an effect in words: a difference, or on a logarithmic scale the factor between two sizes."""
+        return f"{math.exp(min(effect, 700.0)):.3g}×" if self.log else f"{effect:+.2g}"
+
+    def interval(self, effect: "Effect") -> str:
+        """Return an effect and its 95 % interval in words, such as ``2× higher [1.2, 2.5]``."""
+        middle, low, high = effect.estimate, *effect.interval()
+        if not self.log or abs(math.expm1(middle)) < 0.05:
+            name = "ratio " if self.log else ""
+            return f"{name}{self.words(middle)} [{self.words(low)}, {self.words(high)}]"
+        word, logs = ("lower", [middle, low, high]) if middle > 0 else ("higher", [-middle, -high, -low])
+        factors = (float(f"{math.exp(min(one, 700.0)):.3g}") for one in logs)
+        factor, *ends = (f"{one:.0f}" if 100 <= one < 1e5 else f"{one:.2g}" for one in factors)
+        return f"{factor}× {word} [{', '.join(ends)}]"
 
 
 def is_share(metric: str) -> bool:
-    """Return whether a metric is a share of the test rows, or of pairs of test rows."""
-    return metric.endswith(("accuracy", "auc")) or metric == "error"
+    """Return whether a metric is a share from 0 to 1, such as an accuracy, an error or an AUC."""
+    return metric.endswith(("accuracy", "auc")) or metric in ("error", "trimmed")
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
@@ -80,7 +91,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets of runs, indexed by (seed, draw). In a block at x, `algorithm` is compared with `against`."""
+    """Two sets of runs of a block at x, indexed by (seed, draw): the runs of `algorithm` and of `against`."""
 
     block: str
     algorithm: str
@@ -91,13 +102,13 @@ class Pair:
     scale: MetricScale
 
     def turned(self) -> "Pair":
-        """Return the same pair with its two sets of runs exchanged."""
+        """Return the pair with its two sets of runs exchanged."""
         return replace(self, ours=self.theirs, theirs=self.ours)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """By how much one set of runs is better than another, as a t-test estimates it."""
+    """The estimate of a t-test by how much one set of runs is better than another."""
 
     estimate: float
     error: float  # the standard error; infinite if a single pair of runs decides nothing
@@ -105,12 +116,12 @@ class Effect:
     seeds: int
 
     def interval(self, level: float = 1 - LEVEL) -> tuple[float, float]:
-        """Return the two-sided confidence interval at a level."""
+        """Return the two-sided confidence interval of the effect at a confidence level."""
         half = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error
         return self.estimate - half, self.estimate + half
 
     def p_above(self, sign: int = 1) -> float:
-        """Return the p-value for an effect, times `sign`, above 0; without a standard error, the sign decides."""
+        """Return the one-sided p-value for an effect above 0, or below 0 if `sign` is -1."""
         if self.error == math.inf:
             return 1.0
         if self.error == 0:
@@ -131,7 +142,7 @@ class Comparison:
 
 
 def better(pairs: Sequence[Pair]) -> list[Comparison]:
-    """Return for every pair whether the first set of runs is better, by a relevant difference."""
+    """Return for every pair whether the first set of runs is significantly better, by a relevant difference."""
     effects = [effect(pair) for pair in pairs]
     above, below = (holm({n: one.p_above(sign) for n, one in enumerate(effects)}) for sign in (1, -1))
     found = []
@@ -142,12 +153,12 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
         against = below[n] and -one.estimate >= least
         needs = f"at least {pair.scale.words(least)}"
         slack = one.estimate - least
-        found.append(Comparison(holds, _words(one, pair.scale), needs, slack, one.seeds, against))
+        found.append(Comparison(holds, pair.scale.interval(one), needs, slack, one.seeds, against))
     return found
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Return whether the metric of two sets of runs differs by at most `limit`.
+    """Return whether the means of two sets of runs differ by at most `limit`.
 
     With `better_too`, return whether the first is worse by at most `limit`. By default, the limit is that of the
     scale; "matters" is a relevant difference.
@@ -157,19 +168,14 @@ def similar(pair: Pair, limit: float | str | None = None, better_too: bool = Fal
     apart = -one.estimate if better_too else abs(one.estimate)
     low, high = one.interval(1 - 2 * LEVEL)
     inside = low > -limit and (better_too or high < limit)
-    low, high = one.interval()
-    holds = True if inside else False if apart >= limit and not low <= 0 <= high else None
+    wider = one.interval()
+    holds = True if inside else False if apart >= limit and not wider[0] <= 0 <= wider[1] else None
     needs = f"above {scale.words(-limit)}" if better_too else f"{scale.words(-limit)} to {scale.words(limit)}"
-    return Comparison(holds, _words(one, scale), needs, limit - apart, one.seeds)
-
-
-def _words(one: Effect, scale: MetricScale) -> str:
-    low, high = map(scale.words, one.interval())
-    return f"{scale.words(one.estimate)} [{low}, {high}]"
+    return Comparison(holds, scale.interval(one), needs, limit - apart, one.seeds)
 
 
 def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
-    """Return whether an exact number is at most `most` and at least `least`, up to rounding."""
+    """Return the comparison of an exact number with its limits, `least` and `most`."""
     limits = [f"at least {least:.4g}" if least > -math.inf else "", f"at most {most:.4g}" if most < math.inf else ""]
     # a relative slack, so that numbers of different sizes can be compared
     slack = float(min(most - value, value - least) / max(abs(value), 1e-300))
@@ -178,7 +184,7 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Comparison:
-    """Return whether a statement holds with a probability of at least `share`, if `kept` of `of` trials keep it.
+    """Return whether a statement that held in `kept` of `of` trials holds with probability at least `share`.
 
     The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
     """
@@ -191,33 +197,33 @@ def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Compar
 
 
 def effect(pair: Pair) -> Effect:
-    """Estimate by how much the first set of runs is better, in pairs over the seeds that both sets have.
+    """Estimate by how much the first set of runs of a pair is better, in pairs over the seeds that both sets have.
 
     With one seed, the estimate is over draws: by Welch's test for two algorithms, and in pairs for one algorithm under
     two settings, whose draws have the same noise directions.
     """
-    badness = pair.scale.badness
+    badness, same = pair.scale.badness, pair.algorithm == pair.against
     a, b = map(pair.scale.sizes, (pair.ours, pair.theirs))
     (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
     both, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
     gaps, seeds = badness(second[j]) - badness(first[i]), min(len(ours), len(theirs))
-    if len(gaps) == 1 and pair.algorithm != pair.against:
+    if len(gaps) < 2 and same:
+        a, b = a.dropna().align(b.dropna(), join="inner")
+        gaps = badness(b.to_numpy(float)) - badness(a.to_numpy(float))
+    elif len(gaps) == 1:
         x, y = (badness(runs.dropna().xs(both[0], level="seed").to_numpy(float)) for runs in (a, b))
         draws, apart = np.array([len(x), len(y)]), float(y.mean() - x.mean())
         if draws.min() < 2:
             return Effect(apart, math.inf, 1, seeds)
         error, freedom = map(float, welch(np.array([x.var(ddof=1), y.var(ddof=1)]), draws))
         return Effect(apart, error, freedom if error else float(draws.sum()) - 2, seeds)
-    if len(gaps) < 2 and pair.algorithm == pair.against:
-        a, b = a.dropna().align(b.dropna(), join="inner")
-        gaps = badness(b.to_numpy(float)) - badness(a.to_numpy(float))
     if len(gaps) < 2:
         return Effect(float(gaps.sum()) if len(gaps) else math.nan, math.inf, 1, seeds)
     return Effect(float(gaps.mean()), float(gaps.std(ddof=1)) / math.sqrt(len(gaps)), len(gaps) - 1, seeds)
 
 
 def holm(values: Mapping[K, float]) -> dict[K, bool]:
-    """Return which of several p-values are significant after Holm's correction."""
+    """Return which p-values are significant after Holm's correction for several tests."""
     left, significant = len(values), dict.fromkeys(values, False)
     for key in sorted(values, key=lambda key: values[key]):
         if values[key] > LEVEL / left:

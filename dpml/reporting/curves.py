@@ -1,4 +1,4 @@
-"""The settings that distinguish the curves of a panel, or the columns of a table, and their labels.
+"""Split the rows of a panel into curves, and label curves by the settings that distinguish them.
 
 Settings are named as on the command line (``algo.lam``). A difference between two rows appears on the axis, in the
 label of the curve, or (if it changes along with the axis) in `moving`. `shared` describes all other settings.
@@ -21,7 +21,7 @@ _FILE = r"[/\\]|\.(?:csv|ya?ml|parquet|json)\b"
 
 @dataclass(frozen=True)
 class Curve:
-    """The rows of one curve; `settings` are those that all of its rows share."""
+    """The rows of one curve. `settings` are the settings that all rows of the curve share."""
 
     algo: str
     settings: Mapping[str, Any]
@@ -29,20 +29,20 @@ class Curve:
 
 
 def settings(table: pd.DataFrame) -> list[str]:
-    """Return the columns of a summary that hold settings, the most informative about a curve first."""
+    """Return the columns of a summary that contain settings. The settings that say most about a curve come first."""
     keys = [key for key in statistics.settings(table) if key not in ("block", "algo", "inverse_eps")]
     return sorted(keys, key=_SIZES.__contains__)
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """Return the settings that determine where a row is on the axis `x`."""
+    """Return the settings that determine the position of a row on the axis `x`."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split the rows of a panel by algorithm, the keys in `always`, and every other setting that differs.
+    """Split the rows of a panel by algorithm, by the keys in `always`, and by every other setting that differs.
 
     A setting that changes along with `x` (N, if there are 100 rows for each of M parties) does not split a curve.
     """
@@ -65,7 +65,7 @@ def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Cu
 
 
 def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
-    """Return whether `key` is constant along a curve, or is determined by the position on the axis."""
+    """Return whether the setting `key` is constant along a curve or determined by x."""
     if rows[key].nunique(dropna=False) == 1:
         return True
     if x == "proven_eps":  # a result, not a setting: nothing except the budget may change along it
@@ -77,7 +77,7 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
 
 
 def named(panel: Sequence[Curve], always: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Return the keys in the labels of each algorithm's curves: those that tell them apart, and those in `always`.
+    """Return, for each algorithm, the settings that the labels of its curves must show.
 
     The label of an algorithm without noise has a key of `always` only where the algorithm has several curves.
     """
@@ -97,7 +97,7 @@ def _labels(panel: Sequence[Curve], keys: Sequence[str]) -> int:
 
 
 def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
-    """Return an algorithm's name and its settings among its `keys`; columns of a computed block are already words."""
+    """Return the label of a curve: the algorithm's key and the settings in `keys`."""
     name = curve.algo
     for key in keys.get(curve.algo, ()):
         value = text(curve.settings.get(key))
@@ -107,12 +107,12 @@ def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
 
 
 def assignment(key: str, value: Any) -> str:
-    """Return a setting as on the command line."""
+    """Return a setting as KEY=VALUE, as on the command line."""
     return f"{key}={text(value)}"
 
 
 def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
-    """Return the settings of a summary in words, such as ``M = 5, λ = 0.01 for A, B``, except those in `without`.
+    """Return the settings that the rows of a summary share, in words, such as ``M = 5, λ = 0.01 for A, B``.
 
     A setting is left out if an algorithm has several values of it, or if its value is a file.
     """
@@ -136,7 +136,7 @@ def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
 
 
 def moving(panel: Sequence[Curve], x: str) -> list[str]:
-    """Return the settings that change along the curves of a panel together with `x`."""
+    """Return the settings that change together with `x` along the curves of a panel."""
     return [
         key
         for key in (settings(panel[0].rows) if panel else ())
@@ -145,7 +145,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """Return a setting's value in the shortest form that reads back exactly; empty if there is none."""
+    """Return the value of a setting in the shortest text that reads back exactly; empty without a value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     short = f"{value:g}" if isinstance(value, float) else str(value)

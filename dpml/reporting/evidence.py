@@ -1,4 +1,4 @@
-"""Store the rows of an experiment, and recompute verdicts and tables from these rows, without the data.
+"""Store the rows of an experiment, and recompute verdicts and tables from the rows, without the data set.
 
 The rows are in ``FIGURE_rows.csv.xz``, next to the figure. The manifest has the checksum of this file, and the
 verdicts; ``FIGURE.csv`` has the values of the tables. The file stores one column after the other, separated by empty
@@ -19,14 +19,14 @@ from dpml.errors import UserError
 from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import read_published
 from dpml.reporting.claims import Claim, Evidence, Verdict
-from dpml.reporting.manifest import Manifest, changed
+from dpml.reporting.manifest import Manifest, refuse_changed
 from dpml.reporting.statistics import rows_of, summarise
 from dpml.reporting.tables import shortened
 
 
 @dataclass(frozen=True)
 class Verified:
-    """The numbers of recomputed verdicts and table values of an experiment, and a sentence for all that is wrong."""
+    """The result of verifying an experiment: numbers of verdicts and table values, and sentences about mistakes."""
 
     experiment: str
     verdicts: int
@@ -35,28 +35,27 @@ class Verified:
 
 
 def rows_file(base: Path) -> Path:
-    """Return the path of a figure's compressed rows."""
+    """Return the path of the compressed rows of a figure."""
     return base.with_name(f"{base.name}_rows.csv.xz")
 
 
 def packed(rows: pd.DataFrame) -> bytes:
-    """Compress rows as CSV, column by column. Equal rows give equal bytes."""
+    """Compress rows as CSV, one column after the other. Equal rows give equal bytes."""
     return lzma.compress("\n".join(rows[[name]].to_csv(index=False) for name in rows).encode(), preset=6)
 
 
 def unpacked(content: bytes) -> pd.DataFrame:
-    """Return the rows that `packed` has compressed."""
+    """Return the rows that the function `packed` has compressed."""
     columns = lzma.decompress(content).decode().split("\n\n")
     return pd.concat([pd.read_csv(io.StringIO(column), low_memory=False) for column in columns], axis=1)
 
 
 def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the stored rows of the figure `base`, a path without a suffix, after checking them against `files`."""
+    """Return the stored rows of the figure `base` (a path without a suffix), whose checksum is in `files`."""
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run its dpml-run command again.")
-    if path.name not in files or changed(path, files):
-        raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
+    refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not those that were written
     try:
         return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):
@@ -64,10 +63,10 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def verify(path: Path) -> Iterator[Verified]:
-    """Recompute the verdicts and the values of all tables from their rows, one experiment after the other.
+    """Recompute the verdicts and the tables of experiments from the stored rows, one experiment after the other.
 
     Args:
-        path: a results folder, the folder of a paper in it, or a figure: PAPER/FIGURE, with or without a suffix.
+        path: a results folder, the folder of a paper in it, or a figure PAPER/FIGURE, with or without a suffix.
     """
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
     known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]
@@ -77,7 +76,6 @@ def verify(path: Path) -> Iterator[Verified]:
 
 
 def _verified(path: Path) -> Verified:
-    """Compare the manifest and the tables of one experiment with what follows from its rows."""
     base, about = path.with_suffix(""), Manifest(path).read()
     if about.get("experiment") != f"{path.parent.name}/{path.stem}":
         raise UserError(f"{path} was changed or moved after it was written: run its dpml-run command again.")
@@ -87,7 +85,7 @@ def _verified(path: Path) -> Verified:
     claims = claims_about(about["experiment"])
     if unknown := [name for name in old if name not in claims]:
         raise UserError(
-            f"{about['experiment']} has a verdict on {unknown[0]}, which no known paper claims: add --pack DIR."
+            f"{about['experiment']} has a verdict on claim {unknown[0]}, which no known card has: add --pack DIR."
         )
     wrong = [f"{name}: the card has this claim, but no verdict is stored" for name in claims if name not in old]
     for new in judge(rows, [claims[name] for name in old], about["panels"], points):
@@ -99,8 +97,7 @@ def _verified(path: Path) -> Verified:
     twins = any(one["twin"] for one in about["figures"])
     for figure in about["figures"]:
         path = base.with_name(f"{figure['name']}.csv")
-        if changed(path, about["files"]):
-            raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
+        refuse_changed(path, about["files"])
         part = rows_of(rows, figure["twin"] or "published") if twins else rows
         table = summarise(part, about["reference"], about["computed"])
         values += table.size
@@ -115,7 +112,7 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """Judge claims by an experiment's rows, its panels (as plain values) and the published points."""
+    """Judge claims by the rows of an experiment, its panels (as plain values) and the published points."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
     evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, axes, rows)
@@ -125,7 +122,7 @@ def judge(
 def _of_points(
     points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], axes: Mapping[str, str], rows: pd.DataFrame
 ) -> Evidence | None:
-    """Return the paper's own published points as evidence, with the baselines of our rows; None if there are none.
+    """Return the paper's published points as evidence, with the baselines of our rows; None without points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """
@@ -143,7 +140,6 @@ def _of_points(
 
 
 def _follows(written: str, table: pd.DataFrame) -> bool:
-    """Return whether a stored table has the values of `table`."""
     text = shortened(table).to_csv(index=False, float_format="%.6g")
     if text == written:
         return True

@@ -1,4 +1,4 @@
-"""Figures, drawn from rows only, in one house style: layout, legends, captions, files."""
+"""Draw figures from rows in one style, with panels, a legend and a caption, and write them to files."""
 
 import io
 import re
@@ -32,31 +32,27 @@ _BANDS = {"interval": "95 % intervals", "sd": "one s.d. either way"}
 
 
 def plot(rows: pd.DataFrame, folder: Path) -> list[Path]:
-    """Draw the main metrics of a run or a sweep against what varies; write figure.png and figure.svg."""
+    """Draw the main metrics of a run or a sweep against the setting that varies, as figure.png and figure.svg."""
     charts = run_charts(summarise(rows), None, None)
     return save(figure_of(charts, 3)[0], folder / "figure")
 
 
 def plot_experiment(charts: Sequence[Chart], columns: int, base: Path) -> tuple[list[Path], str]:
-    """Draw the panels of an experiment, `columns` in a row; write ``base.png`` and ``base.svg``.
-
-    Returns:
-        The files, and the caption.
-    """
+    """Draw an experiment's panels as ``base.png`` and ``base.svg``, and return the files and the caption."""
     figure, caption = figure_of(charts, columns)
     return save(figure, base), caption
 
 
 def paper_figure(charts: Sequence[Chart], width: float) -> tuple[Figure, str]:
-    """Draw panels at the `width` of a paper's column in inches."""
+    """Draw panels as a figure with the width of a paper's column. `width` is in inches."""
     least = 2.1 if len(charts) <= 4 else 1.6  # inches of a panel; many would make a column longer than a page
     return figure_of(charts, max(1, int(width / least)), width)
 
 
 def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tuple[Figure, str]:
-    """Draw panels, `columns` in a row, below one legend, `width` inches wide; return the figure and its caption.
+    """Draw panels below one legend, `columns` panels in a row and `width` inches wide; return figure and caption.
 
-    Every panel has a letter. Labels of axes stand once for neighbours that have the same.
+    Every panel has a letter. Neighbouring panels with the same axis have one label.
     """
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
@@ -86,14 +82,12 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
 
 
 def _title(number: int, charts: Sequence[Chart], width: float) -> str:
-    """Return a panel's title in lines of at most `width` inches, with its letter if there are several panels."""
     letter = f"({string.ascii_lowercase[number]})  " if len(charts) > 1 else ""
     title = f"{letter}{charts[number].panel.title}".replace(" = ", "\u00a0=\u00a0")  # which no line ends with
     return textwrap.fill(title, max(12, int((width - 0.6) / 0.056)), break_long_words=False)
 
 
 def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -> None:
-    """Label the axes, once for panels beside or below each other with the same x or metric."""
     for number, (axes, chart) in enumerate(zip(panels, charts, strict=False)):
         x, y = chart.panel.x, chart.panel.y
         if not number % columns or charts[number - 1].panel.y != y:
@@ -106,9 +100,9 @@ def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -
 
 
 def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
-    """Return the points of all panels (`Chart.lines`), numbered by `panel`, and which y axes are logarithmic.
+    """Return the points of all panels, and whether the y axis of each panel is logarithmic.
 
-    A curve has the same label, and a metric the same kind of scale, in all panels.
+    In all panels, a curve has the same label, and a metric has the same kind of scale.
     """
     keys: dict[str, list[str]] = {}
     for chart in charts:
@@ -121,10 +115,10 @@ def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
 
 
 def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int) -> Array:
-    """Return the ends of all y axes, (panels, 2).
+    """Return the ends of the y axes of all panels, (panels, 2).
 
-    Panels of a row share them if they show the same metric of the same data against the same x, unless a panel would be
-    less than a third filled.
+    Panels of a row with the same metric, data and x axis have the same ends, unless a panel would be less than a third
+    filled.
     """
     ends, kinds = [], []
     for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):
@@ -142,7 +136,6 @@ def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], c
 
 
 def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2D]:
-    """Return one entry per curve, in the order of words.yaml, then the thin curves and the published points."""
     lines = points[points["kind"].isin(("curve", "floor"))].drop_duplicates("label").set_index("label")["algo"]
     names = sorted((name for name in styles if name in lines), key=lambda name: place(lines[name]))
     entries = {curve_name(name): _entry(styles[name]) for name in names}
@@ -158,18 +151,15 @@ def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2
 
 
 def _named(points: pd.DataFrame, kind: str) -> list[str]:
-    """Return the names of the algorithms that have points of a kind, in the order of words.yaml."""
     return [algorithm(algo) for algo in sorted(points["algo"][points["kind"] == kind].unique(), key=place)]
 
 
 def _entry(look: Look) -> Line2D:
-    """Return a legend's sample of a curve, as it is drawn where it coincides with no other, or of hollow points."""
     points = {"mfc": "none", "markersize": 4.5, "marker": look.marker or "d"} if look.dashes == "" else {}
     return Line2D([], [], **{"color": look.colour, "marker": look.marker, "ls": look.dashes, "lw": look.width} | points)
 
 
 def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:
-    """Put the legend above the panels; return the inches that it needs."""
     if not entries:
         return 0.1
     names = list(entries)
@@ -185,7 +175,6 @@ def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:
 
 
 def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
-    """Return what the caption says: lines and bands, points, the proven eps, and the settings; a sentence each."""
     summary = pd.concat([chart.summary for chart in charts], ignore_index=True)
     private = summary[np.isfinite(summary["claimed_eps"]) & summary["proven_eps"].notna()]
     if summary["count"].max() == 1 and not len(private):  # formulas
@@ -207,7 +196,6 @@ def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
 
 
 def _about_bands(charts: Sequence[Chart]) -> str:
-    """Return what the bands of charts are, and over what, in a sentence."""
     over = replication(pd.concat([chart.summary for chart in charts])) if charts else "no interval"
     if over.endswith("no interval"):
         return "Lines are means, without bands."
@@ -216,8 +204,8 @@ def _about_bands(charts: Sequence[Chart]) -> str:
 
 
 def _absent(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
-    """Return sentences about what has no place on an axis, and so no point, and in which panels."""
-    found: list[tuple[str, str, str]] = []  # the reason, the algorithm, and the letter of the panel
+    """Return sentences that name the algorithms without a point in some panels, and say why they have no point."""
+    found: dict[str, dict[str, list[str]]] = {}  # by reason and algorithm, the letters of panels
     for number, chart in enumerate(charts):
         rows, x, y = chart.summary, chart.panel.x, chart.panel.y
         own = points[(points["panel"] == number) & points["curve"].notna()]
@@ -229,13 +217,13 @@ def _absent(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
             (f"{AXES.get(x, x)} is infinite", rows["algo"][rows[x] == np.inf]),
             (f"the {metric(y)} is beyond the axis", own["algo"][outside]),
         ):
-            found += [(why, algorithm(algo), string.ascii_letters[number]) for algo in algos.unique()]
-    table = pd.DataFrame(found, columns=["why", "name", "panel"])
-    panels = table.groupby(["why", "name"], sort=False)["panel"].agg(", ".join).reset_index()
-    everywhere = panels["panel"] == ", ".join(string.ascii_letters[: len(charts)])
-    names = panels["name"].where(everywhere, panels["name"] + " (" + panels["panel"] + ")")
-    sentences = names.groupby(panels["why"], sort=False).agg(", ".join)
-    return [f"Not shown, as {why}: {own}." for why, own in sentences.items()]
+            for algo in algos.unique():
+                found.setdefault(why, {}).setdefault(algorithm(algo), []).append(string.ascii_letters[number])
+    sentences = []
+    for why, panels in found.items():
+        names = (name if len(own) == len(charts) else f"{name} ({', '.join(own)})" for name, own in panels.items())
+        sentences.append(f"Not shown, as {why}: {', '.join(names)}.")
+    return sentences
 
 
 def _largest_excess(private: pd.DataFrame) -> str:
@@ -254,7 +242,7 @@ def _largest_excess(private: pd.DataFrame) -> str:
 
 
 def save(figure: Figure, base: Path) -> list[Path]:
-    """Write a figure as `base`.png and `base`.svg; the same figure gives the same bytes."""
+    """Write a figure as PNG and SVG. Equal figures give equal bytes."""
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
         save_as(figure, path)
@@ -262,7 +250,7 @@ def save(figure: Figure, base: Path) -> list[Path]:
 
 
 def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
-    """Write a figure in the format of the path's suffix, .pdf, .png or .svg; the same figure gives the same bytes."""
+    """Write a figure as PDF, PNG or SVG, by the suffix of the path. Equal figures give equal bytes."""
     picture, kind = io.BytesIO(), path.suffix[1:]
     # no date and no version in the file: the same rows give the same bytes
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}

@@ -1,4 +1,4 @@
-"""Draw the figure of a partition: bars for each of a few parties, or histograms over many parties."""
+"""Draw how a partition distributes rows and classes: bars for a few parties, or histograms over many parties."""
 
 import textwrap
 from pathlib import Path
@@ -23,7 +23,7 @@ _LOG = 30.0  # ratio of the largest to the smallest size from which sizes are on
 
 
 def draw(skew: Skew, title: str, path: Path) -> list[Path]:
-    """Draw the rows of the parties, the largest first. Write .png and .svg files at `path`, which has no suffix."""
+    """Draw the numbers of rows and the classes of all parties. Write the files `path`.png and `path`.svg."""
     with in_style():
         figure = _bars(skew) if len(skew.sizes) <= MOST_BARS else _histograms(skew)
         heading = textwrap.fill(title, int(13 * figure.get_figwidth()))
@@ -32,7 +32,6 @@ def draw(skew: Skew, title: str, path: Path) -> list[Path]:
 
 
 def _bars(skew: Skew) -> Figure:
-    """Draw the number of rows of every party, its shares of classes below, and the shares of all rows on the right."""
     M = len(skew.sizes)
     figure = Figure(figsize=(max(4.5, min(9.5, 2.6 + 0.16 * M)), 4.4), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(1, 2))
@@ -53,7 +52,7 @@ def _bars(skew: Skew) -> Figure:
 
 
 def _stack(axes: Axes, places: Array, mixes: Array, skew: Skew) -> None:
-    """Draw stacked bars of shares (bars, K): of intervals, in shades, or of the most frequent classes and the rest."""
+    """Draw stacked bars of the shares (bars, K) of classes, or of the intervals of a target."""
     K = len(skew.names)
     kept: Index = np.arange(K)
     if skew.intervals:

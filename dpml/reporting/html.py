@@ -1,4 +1,4 @@
-"""Write the report: the pages of a results folder in HTML, made from manifests and tables. It needs no server."""
+"""Write the report: HTML pages for the manifests and tables in a results folder. The report needs no server."""
 
 import os
 import re
@@ -13,19 +13,19 @@ from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.reporting.manifest import beside, changed, manifests
 from dpml.reporting.pages import overviews
-from dpml.reporting.render import framed, page, script
+from dpml.reporting.render import framed, page, script, title
 
 START = "index.md"
 
 
 def write_report(results: Path) -> Path:
-    """Write ``results/report/index.html``, the other pages and their script; return the path of the start page."""
+    """Write the HTML pages of a results folder to ``results/report``, and return the path of the start page."""
     pages = {**_experiments(results), **dict(_runs(results))}
     if not pages:
         raise UserError(
             f"there are no results in {results}: run something, such as dpml-run experiment=imtiaz2019/fig5."
         )
-    pages.setdefault(START, page("runs.md", pages=[(_title(text), name) for name, text in pages.items()]))
+    pages.setdefault(START, page("runs.md", pages=[(title(text), name) for name, text in pages.items()]))
     folder = results / "report"
     overview = {name: text for name, text in pages.items() if Path(name).name in (START, "claims.md", "which.md")}
     for name, text in pages.items():
@@ -34,7 +34,7 @@ def write_report(results: Path) -> Path:
         for parent in (folder, *(one for one in target.parents if folder in one.parents)):
             if parent.is_symlink():  # results of others could link to any folder, whose files would be replaced
                 raise UserError(f"{parent} is a link to another folder: remove it, then make the report again.")
-        navigation = [(_title(content), f"{root}/{_html(one)}") for one, content in overview.items()]
+        navigation = [(title(content), f"{root}/{_html(one)}") for one, content in overview.items()]
 
         def link(address: str, source: Path = Path(name).parent, root: str = root) -> str | None:
             path, _, part = address.partition("#")
@@ -52,19 +52,18 @@ def write_report(results: Path) -> Path:
 
 
 def _experiments(results: Path) -> dict[str, str]:
-    """Return the pages of experiments by their paths in the results folder."""
     known = [{"claims": [], "figures": [], "files": {}, **about} for about in manifests(results)]
     try:
         pages = overviews(known) if known else {}
         for about in known:
             pages |= _figures(about, results)
     except (TemplateError, TypeError, AttributeError, LookupError, ValueError) as error:
-        raise UserError(f"a manifest in {results} is of another version ({error}): run dpml-run again.") from None
+        raise UserError(f"a manifest in {results} is from another version ({error}): run dpml-run again.") from None
     return {START if name == "claims.md" else name: text for name, text in pages.items()}
 
 
 def _figures(about: Mapping[str, Any], results: Path) -> dict[str, str]:
-    """Return the pages of an experiment's figures whose files are unchanged. A manifest may name no other files."""
+    """Return the pages of an experiment's own figures whose files are unchanged."""
     base, pages = results / about["experiment"], {}
     for name in (base.name, f"{base.name}_tight", f"{base.name}_published"):
         paths = [base.with_name(f"{name}.{kind}") for kind in ("md", "csv", "svg")]
@@ -77,21 +76,16 @@ def _figures(about: Mapping[str, Any], results: Path) -> dict[str, str]:
 
 
 def _runs(results: Path) -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of a page for every run and sweep whose files are unchanged."""
     for path in sorted(results.rglob("table.md")):
         folder = path.parent
         about = beside(folder).read()
         if "report" in path.relative_to(results).parts or not about or changed(path, about.get("files")):
             continue
         picture = folder / "figure.svg"
-        title = str(folder.relative_to(results)) if folder != results else results.name
+        name = str(folder.relative_to(results)) if folder != results else results.name
         shown = picture.is_file() and not changed(picture, about.get("files"))
-        content = {"title": title, "command": str(about.get("command", "")), "picture": shown}
+        content = {"title": name, "command": str(about.get("command", "")), "picture": shown}
         yield str(path.relative_to(results)), page("run.md", table=path.read_text("utf-8"), **content)
-
-
-def _title(text: str) -> str:
-    return text.partition("\n")[0].lstrip("# ")
 
 
 def _html(name: str) -> str:

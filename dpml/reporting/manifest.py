@@ -1,4 +1,5 @@
-"""Read and write manifests. A manifest states from what output files were made, by which commit, and their checksums.
+"""Read and write manifests. A manifest describes output files: a digest of their inputs, their checksums, and the
+commit.
 
 It also contains a checksum of itself, because pages show its verdicts and guarantees. The manifest of a run, a sweep or
 a merged table is called manifest.json; the manifest of an experiment is named after its figure.
@@ -31,7 +32,7 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 
 
 def stamp(plan: Plan, published: "pd.DataFrame") -> str:
-    """Return a digest of the inputs of all outputs: cells, the experiment, its card, and the code of reporting."""
+    """Return a digest of everything that determines an experiment's outputs: cells, settings, card and code."""
     experiment = plan.experiment
     cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
     computed = [[block.key, block.code] for block in experiment.computed]
@@ -43,18 +44,18 @@ def stamp(plan: Plan, published: "pd.DataFrame") -> str:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A manifest file. For an experiment, nothing in it depends on the time, so a rerun does not change it."""
+    """The manifest file of an experiment, a run or a sweep. The manifest of an experiment contains no date."""
 
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Return the content; empty if the file is missing or was changed after it was written."""
+        """Return the content of the manifest; empty if the file is missing or was changed after it was written."""
         with suppress(OSError):
             return unseal_object(self.path.read_bytes()) or {}
         return {}
 
     def current(self, made_from: str) -> bool:
-        """Return whether all files in the manifest exist, are unchanged, and were made from the inputs `made_from`."""
+        """Return whether all files of the manifest are unchanged and their inputs have the digest `made_from`."""
         known = self.read()
         files = known.get("files")
         if known.get("stamp") != made_from or not isinstance(files, dict):
@@ -64,7 +65,7 @@ class Manifest:
     def write(
         self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
     ) -> None:
-        """Write the manifest, unless its content is the same: then it keeps the commit of the first run.
+        """Write the manifest. If the content is unchanged, the file stays, with the commit of the first run.
 
         `versions` are the software versions that computed the numbers.
         """
@@ -75,10 +76,7 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write plain values, the checksums of `files`, and a checksum of all this.
-
-        A list of plain values, such as the row of a table, is one line.
-        """
+        """Write `content` with the checksums of `files` and of the manifest. In the file, a plain list is one line."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
@@ -91,13 +89,19 @@ def beside(folder: Path) -> Manifest:
 
 
 def changed(path: Path, files: Any) -> bool:
-    """Return whether a file differs from its checksum in a manifest, if the manifest names it."""
+    """Return whether a file differs from its checksum in a manifest. A file without a checksum counts as unchanged."""
     known = files.get(path.name) if isinstance(files, Mapping) else None
     return known is not None and known != checksums([path])[path.name]
 
 
+def refuse_changed(path: Path, files: Any) -> None:
+    """Raise UserError if a file differs from its checksum in the manifest of an experiment."""
+    if changed(path, files):
+        raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
+
+
 def check_table(path: Path) -> None:
-    """Raise UserError if a table differs from the manifest in its folder, or if that manifest is damaged."""
+    """Raise UserError if a table differs from its checksum in the folder's manifest, or if the manifest is damaged."""
     manifest = beside(path.parent)
     known = manifest.read()
     if path.is_file() and manifest.path.is_file() and not known:
@@ -110,12 +114,12 @@ def check_table(path: Path) -> None:
 
 
 def checksums(paths: Iterable[Path]) -> dict[str, str | None]:
-    """Return the SHA-256 of files by name, with None for a missing file."""
+    """Return the SHA-256 checksums of files by name; None for a missing file."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else None for path in paths}
 
 
 def manifests(results: Path) -> list[dict[str, Any]]:
-    """Return the manifests of all experiments in a results folder, sorted with fig2 before fig10."""
+    """Return the manifests of all experiments in a results folder. Figure fig2 comes before fig10."""
     known = []
     for path in sorted(results.glob("*/*.json")):
         content = Manifest(path).read()

@@ -1,4 +1,4 @@
-"""Modify experiments on the command line: check what is overridden, and drop published points that no longer apply."""
+"""Check the settings that a user changes in a paper's experiment, and drop published points that no longer apply."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ _FREE = ("seed", "draws", "metrics", "calibration")  # these keys repeat or exte
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
-    """Return an experiment with only one of its blocks and the panels of that block; None keeps all blocks."""
+    """Return an experiment with only one block and the panels of this block, or unchanged if `block` is None."""
     if block is None:
         return experiment
     refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")
@@ -20,7 +20,7 @@ def only_block(experiment: Experiment, block: str | None) -> Experiment:
 
 
 def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
-    """Raise UserError if an overridden key is set by one of several blocks itself."""
+    """Raise UserError if the user overrides a key that differs between the blocks of an experiment."""
     blocks = {name: block for name, block in experiment.grid.items() if not is_computed(block)}
     for key in keys if len(experiment.grid) > 1 else ():
         owners = [name for name, block in blocks.items() if any(key in part for part in parts(block))]
@@ -32,7 +32,7 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
 
 
 def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
-    """Keep published points and claims only where the settings are those of the unmodified experiment.
+    """Keep published points and claims only where a modified experiment has the settings of the unmodified experiment.
 
     A panel keeps its published points if its settings, except for x, are those of the `usual` points. The paper's
     claims are judged only if all settings are.

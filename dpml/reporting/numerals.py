@@ -1,4 +1,4 @@
-"""Write means ± half their intervals as text or LaTeX."""
+"""Write a mean and half its interval as text or in LaTeX."""
 
 import math
 import re
@@ -13,7 +13,7 @@ _NUMBER = re.compile(rf"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:e([+-]?\d+)|·10([{'
 
 
 def number(mean: float, half: float = math.nan) -> str:
-    """Write a mean ± half its interval, with a power of ten if the larger of the two is not 0.001 to 9999.
+    """Write a mean ± half its interval, as multiples of a power of ten if the larger is not from 0.001 to 9999.
 
     Half an interval has two digits, and its mean is rounded to the same place. A mean without an interval (NaN or 0)
     has three digits.
@@ -35,7 +35,6 @@ def number(mean: float, half: float = math.nan) -> str:
 
 
 def _exponent(number: float) -> int:
-    """Return the power of ten of the first digit."""
     return int(f"{abs(number):.15e}".split("e")[1])
 
 
@@ -44,7 +43,7 @@ def _times(power: int) -> str:
 
 
 def scientific(number: float) -> str:
-    """Return a number with two digits as a multiple of a power of ten.
+    """Write a number with two digits, times a power of ten.
 
     >>> scientific(1e-5), scientific(2.5e7), scientific(3.0)
     ('10⁻⁵', '2.5·10⁷', '3')
@@ -54,13 +53,13 @@ def scientific(number: float) -> str:
 
 
 def plain(number: float) -> str:
-    """Return a number as in titles and on axes: a whole number has separators of thousands."""
+    """Write a number for titles and axes. Whole numbers have separators of thousands."""
     written = f"{number:,.0f}" if number >= 1 and float(number).is_integer() else f"{number:g}"
     return scientific(number) if "e" in written else written
 
 
 def tex_number(text: str) -> str | None:
-    r"""Return a number of a table for LaTeX's package siunitx; None if the text is not a number.
+    r"""Return a number of a table in the form that LaTeX's package siunitx reads; None if the text is not a number.
 
     >>> tex_number("(1.2 ± 0.3)·10⁻⁵"), tex_number("1e-05"), tex_number("capefm")
     ('\\num{1.2 +- 0.3 e-5}', '\\num{1 e-5}', None)

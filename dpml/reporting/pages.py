@@ -1,8 +1,9 @@
-"""Make the content of pages from manifests: the start page, a paper's claims, a figure, and rankings of algorithms."""
+"""Make the pages of results from manifests: start page, pages of papers and figures, rankings of algorithms."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from textwrap import shorten
 from typing import Any
 
@@ -22,51 +23,85 @@ _OTHER = "Other interpretations"
 _WORST = ["not reproduced", MIXED, "undecided with these seeds", "reproduced", UNTESTED]
 _PARTS = r"Theorem|Proposition|Footnote|Remark|Table|Lemma|Corollary|Sec\.|Eq\."
 _OF_MIXED = {"not reproduced": "fails: ", MIXED: "fails: ", "undecided with these seeds": "open: "}
-_OUTCOMES = {IN_WORDS[False]: "✗", IN_WORDS[None]: "?", IN_WORDS[True]: "✓"}  # the worst first
+_OUTCOMES = {IN_WORDS[False]: "✗", IN_WORDS[None]: "?", IN_WORDS[True]: "✓"}
 
 Judged = tuple[Mapping[str, Any], Verdict]
 """The manifest of an experiment, and a verdict in this manifest."""
 
 
+def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return everything that pages show about a paper, from its card and its verdicts. `key` is the paper's folder.
+
+    `experiments` are the manifests of the paper's experiments, and the audit's manifest with claims about privacy.
+    """
+    card = card_of(key)
+    groups: dict[str, list[Judged]] = {}
+    for about in experiments:
+        for one in map(Verdict.stored, about["claims"]):
+            groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
+    claims = [_sentence(name, members, card) for name, members in groups.items()]
+    claims.sort(key=lambda one: _KINDS.index(one["kind"]))
+    audited = [one for one in claims if one["audited"]]
+    own = [about for about in experiments if about["experiment"] != AUDIT]
+    return {
+        "key": key,
+        "title": card.title if card else key.capitalize(),
+        "proposes": card.proposes if card else "",
+        "headline": card.headline if card else "",
+        "metrics": card.metrics if card else {},
+        "claims": claims,
+        "counts": {kind: counts for kind in _KINDS if (counts := _counts(claims, kind))},
+        "privacy": min(audited, key=lambda one: _WORST.index(one["decision"]), default=None),
+        "figures": [{**about, "name": _short(about), "label": _figures([about])} for about in own],
+    }
+
+
 def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
-    """Return the facts that pages show about one sentence of a paper, from its verdicts on one or several figures."""
+    """Return everything that pages show about one sentence of a paper, from its verdicts on one or several figures."""
     main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
-    about, first = main[0]
+    figures, first = [about for about, _ in main], main[0][1]
     text = (card.sentences if card else {}).get(name) or _bare_text(first)
     stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
     text = text[stated.end() - 1 :] if stated else text
     criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
-    audited = about["experiment"] == AUDIT
-    computed = all(not figure.get("cells", 1) for figure, _ in main)
+    audited = figures[0]["experiment"] == AUDIT
+    theory = stated or not any(about.get("cells", 1) for about in figures)
     private = audited or (card is not None and name in card.privacy)
-    decision = _decision({one.decision for _, one in main})
+    decisions = {one.decision for _, one in main}
+    tested = decisions - {UNTESTED} or decisions
+    mixed = len(tested) > 1 and {"reproduced", MIXED} & tested
+    decision = MIXED if mixed else min(tested, key=_WORST.index)
     worst, judged = min(main, key=lambda pair: _WORST.index(pair[1].decision))
     points = {one.published for _, one in main if one.published}
     return {
         "id": name,
         # a name such as capeFM has no capital at the beginning of a sentence
         "text": symbols(text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]),
-        "where": stated[1] if stated else _figures(_short(figure) for figure, _ in main),
+        "where": stated[1] if stated else _figures(figures),
         "criterion": f"{criterion}." if criterion else "",
-        "kind": "Privacy" if private else "Theory" if computed or stated else "Experiments",
+        "kind": "Privacy" if private else "Theory" if theory else "Experiments",
         "audited": audited,
         "decision": decision,
         **_shown(decision, audited),
         "extent": _extent(main) if decision == MIXED else "",
-        "number": number_of(judged, _figures([_short(worst)]) if len(main) > 1 else "", decision == MIXED),
+        "number": number_of(judged, _figures([worst]) if len(main) > 1 else "", decision == MIXED),
         "seeds": min((one.seeds for _, one in main if one.seeds), default=None),
         "grids": _grids(verdicts),
         "notes": _notes([one for _, one in verdicts]),
         "points": points.pop() if len(points) == 1 else "",  # the outcome on the paper's own points
-        "figures": {_figures([_short(own)]): _short(own) for own, _ in verdicts if own.get("figures")},
+        "figures": {_figures([about]): _short(about) for about, _ in verdicts if about.get("figures")},
     }
 
 
-def _decision(kinds: Set[str]) -> str:
-    tested = kinds - {UNTESTED} or kinds
-    if len(tested) > 1 and {"reproduced", MIXED} & tested:
-        return MIXED
-    return min(tested, key=_WORST.index)
+def _shown(decision: str, audited: bool) -> dict[str, str]:
+    """Return the symbol and the word for a decision. Decisions about privacy (`audited`) have their own words."""
+    symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
+    return {"symbol": symbol, "word": word}
+
+
+def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, str, int]]:
+    own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: [*VERDICTS].index(one["decision"]))
+    return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in own).items()]
 
 
 def _extent(main: Sequence[Judged]) -> str:
@@ -78,122 +113,81 @@ def _extent(main: Sequence[Judged]) -> str:
 
 
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return the sentences that say why outcomes in brackets do not count, and what is missing."""
     readings = [(one, reading) for one in verdicts for reading in one.readings]
-    groups = [group for one, reading in readings for group in one.groups(reading) if _is_shown(group) and group["why"]]
+    groups = [group for one, reading in readings for group in one.groups(reading) if group["why"]]
     why = (f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups)
-    reasons = sorted({re.sub(r", [\d.]+$", "", reason) for reason in why})
+    reasons = {re.sub(r", [\d.]+$", "", reason) for reason in why}
     lacks = dict.fromkeys(f"Not tested: {plain(lack)}." for _, reading in readings for lack in reading["lacks"])
-    return [*([f"(✗) in brackets does not count. {'; '.join(reasons)}."] if reasons else []), *lacks]
+    return [*([f"(✗) in brackets does not count. {'; '.join(sorted(reasons))}."] if reasons else []), *lacks]
 
 
-def _folder(about: Mapping[str, Any]) -> str:
-    return str(about["experiment"]).rpartition("/")[0]
+def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
+    """Return the number that decides a verdict, where the number was measured, and what it had to be."""
+    one = verdict.deciding
+    if not one:
+        lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
+        return shorten(lacks[0], 90, placeholder=" …") if lacks else ""
+    fails = _OF_MIXED.get(verdict.decision, "") if mixed or verdict.decision == MIXED else ""
+    needs = f"needs {one['needs']}" if one["needs"] else ""
+    place = "; ".join(filter(None, [", ".join(filter(None, [where, _subject(one)])), needs]))
+    return re.sub(r"(?<!\w)-(?=[\d.])", "−", f"{fails}{one['effect']}<br>{place}")
+
+
+def _subject(one: Mapping[str, str]) -> str:
+    """Return the data set, the two algorithms and the x of a comparison."""
+    found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
+    x = "" if one.get("x", "nan") == "nan" else plain(one["x"])
+    x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
+    against = WORDS["views"].get(one["against"]) or plain(one["against"])
+    compared = [algorithm(one["algorithm"]), against if one["against"] != one["algorithm"] else ""]
+    return ", ".join(filter(None, [plain(one["block"]), " against ".join(filter(None, compared)), x]))
 
 
 def _short(about: Mapping[str, Any]) -> str:
     return str(about["experiment"]).rpartition("/")[2]
 
 
-def _shown(decision: str, audited: bool) -> dict[str, str]:
-    """Return the symbol and the word of a decision; decisions on privacy (`audited`) have their own words."""
-    symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
-    return {"symbol": symbol, "word": word}
+def _folder(about: Mapping[str, Any]) -> str:
+    return str(about["experiment"]).rpartition("/")[0]
 
 
-def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return the deciding number of a verdict, where it was measured, and what it had to be.
-
-    For a mixed verdict the text says that the number belongs to a comparison that fails.
-    """
-    one = verdict.deciding
-    if not one:
-        lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
-        return shorten(lacks[0], 90, placeholder=" …") if lacks else ""
-    found = re.match(r"proven eps (\S+), attacked eps at least (\S+)$", one["effect"])
-    if found:
-        attack = f", attack ≥ {found[2]}" if found[2] != "0" else ""
-        claimed = one["needs"].removeprefix("at most ")
-        view = WORDS["views"].get(one["against"], one["against"])
-        return f"claimed ε {claimed}, proven {found[1]}{attack}<br>{algorithm(one['algorithm'])}, {view}"
-    fails = _OF_MIXED.get(verdict.decision, "") if mixed or verdict.decision == MIXED else ""
-    place = ", ".join(filter(None, [where, _subject(one)]))
-    needs = f"needs {_factors(one['needs'])}" if one["needs"] else ""
-    return f"{fails}{_effect(one['effect'])}<br>{'; '.join(filter(None, [place, needs]))}"
-
-
-def _effect(text: str) -> str:
-    """Return an effect in words. For a ratio of two sizes, say whether the first size is lower or higher."""
-    found = re.fullmatch(r"x(\S+) \[x(\S+), x(\S+)\]", text)
-    if not found:
-        return _factors(text)
-    middle, low, high = map(float, found.groups())
-    if not middle > 0 or abs(middle - 1) < 0.05:
-        return f"ratio {_factors(text)}"
-    turned = middle < 1
-    ends = [1 / end if end else float("inf") for end in (middle, high, low)] if turned else [middle, low, high]
-    first, *rest = (f"{end:.0f}" if 100 <= end < 1e5 else f"{end:.2g}" for end in ends)
-    return f"{first}× {'higher' if turned else 'lower'} [{', '.join(rest)}]"
-
-
-def _factors(text: str) -> str:
-    """Replace factors such as x2 in a text by 2×."""
-    return re.sub(r"(?<!\w)-(?=[\d.])", "−", re.sub(r"\bx(\d[\d.e+-]*)", r"\1×", text))
-
-
-def _subject(one: Mapping[str, str]) -> str:
-    """Return the subject of a comparison: the data set, the two algorithms that are compared, and x."""
-    found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
-    sign = f"{AXES.get(found[1], found[1]).split()[-1]} = " if found and re.match(r"[\d.-]", one["x"]) else ""
-    against = plain(one["against"]) if one["against"] != one["algorithm"] else ""
-    who = " against ".join(filter(None, [algorithm(one["algorithm"]), against]))
-    x = f"{sign}{plain(one['x'])}" if one["x"] not in ("", "nan") else ""
-    return ", ".join(filter(None, [plain(one["block"]), who, x]))
-
-
-def _figures(names: Iterable[str]) -> str:
-    """Return the names of figures as papers write them: ``Figs. 1, 3–11``."""
-    own = sorted(dict.fromkeys(names), key=natural)
+def _figures(experiments: Iterable[Mapping[str, Any]]) -> str:
+    """Return the names of experiments as papers write them, such as ``Figs. 1, 3–11``."""
+    own = sorted(set(map(_short, experiments)), key=natural)
     if all(re.fullmatch(r"fig\d+", name) for name in own):
         numbers = [int(name[3:]) for name in own]
         starts = [number for number in numbers if number - 1 not in numbers]
         ends = [number for number in numbers if number + 1 not in numbers]
         spans = [f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True)]
         return f"Fig{'s' if len(own) > 1 else ''}. {', '.join(spans)}"
-    spelt = [re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in own]
-    return ", ".join(name.replace("_", " ") for name in spelt)
+    spelt = (re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in own)
+    return ", ".join(spelt).replace("_", " ")
 
 
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Return tables of outcomes: a table for every interpretation, with a row per figure and a column per data set.
+    """Return a table of outcomes for every interpretation of a claim, with a row per figure and a column per data set.
 
     A claim about one figure has a row per comparison and a column per interpretation. For other interpretations, only
     the outcomes are shown.
     """
     figures = {about["experiment"] for about, one in verdicts if not one.id.endswith("r")}
-    marks: list[tuple[str, str, str, str]] = []  # the title of a matrix, its row and its column, and the outcome
+    marks: list[tuple[str, str, str, str]] = []  # the title of a table, its row and its column, and the outcome
     for about, one, reading in [(*judged, reading) for judged in verdicts for reading in judged[1].readings]:
-        outcome = _OUTCOMES.get(reading["outcome"], "○")
-        name = reading["name"]
-        bare = "" if name == "as stated" else re.sub(r"^(accuracy|gap)(, |$)", "", interpretation(name))
+        outcome, shown = _OUTCOMES.get(reading["outcome"], "○"), metric(reading["metric"])
+        name = re.sub(r"^(accuracy|gap|as stated)(, |$)", "", interpretation(reading["name"]))
         groups = [(group, _OUTCOMES[group["outcome"]]) for group in one.groups(reading)]
         groups = [(group, f"({sign})" if group["why"] else sign) for group, sign in groups]
         if one.id.endswith("r") and figures:
-            marks.append((_OTHER, bare, metric(reading["metric"]), outcome))
+            marks.append((_OTHER, name, shown, outcome))
         elif len(figures) > 1:
-            row = f"{metric(reading['metric'])} ({_figures([_short(about)])})"
-            marks += [(bare, row, dataset(group["block"]), mark) for group, mark in groups if _is_shown(group)]
+            row = f"{shown} ({_figures([about])})"
+            marks += [(name, row, dataset(group["block"]), mark) for group, mark in groups]
         else:
-            subjects = [(_subject({**group, "x": ""}), mark) for group, mark in groups]
-            column = bare or "verdict"
-            marks += [("", row, column, mark) for row, mark in [*subjects, ("verdict", outcome)] if row]
+            rows = [*((_subject(group), mark) for group, mark in groups), ("verdict", outcome)]
+            marks += [("", row, name or "verdict", mark) for row, mark in rows if row]
     table = pd.DataFrame(marks, columns=["title", "row", "column", "mark"])
     grids = [_grid(str(title), own) for title, own in table.groupby("title", sort=False)]
     return [grid for grid in grids if grid["size"] > 1]
-
-
-def _is_shown(group: Mapping[str, Any]) -> bool:
-    return not group["block"].endswith("_rule")
 
 
 def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
@@ -207,89 +201,48 @@ def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
 
 
 def _worst(marks: Iterable[str]) -> str:
-    """Return the worst of several outcomes; in brackets if one of them does not count."""
-    found = [*marks]
-    worst = min((mark.strip("()") for mark in found), key="✗?✓○".index)
-    return f"({worst})" if any("(" in mark for mark in found) else worst
-
-
-def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the facts that pages show about a paper, from its card and its verdicts. `key` is the paper's folder.
-
-    `experiments` are the manifests of the paper's experiments, and the audit's with the claims about privacy.
-    """
-    card = card_of(key)
-    groups: dict[str, list[Judged]] = {}
-    for about in experiments:
-        for one in map(Verdict.stored, about["claims"]):
-            groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
-    claims = [_sentence(name, members, card) for name, members in groups.items()]
-    claims.sort(key=lambda one: _KINDS.index(one["kind"]))
-    audited = [one for one in claims if one["audited"]]
-    return {
-        "key": key,
-        "title": card.title if card else key.capitalize(),
-        "proposes": card.proposes if card else "",
-        "headline": card.headline if card else "",
-        "metrics": card.metrics if card else {},
-        "claims": claims,
-        "counts": {kind: counts for kind in _KINDS if (counts := _counts(claims, kind))},
-        "privacy": min(audited, key=lambda one: _WORST.index(one["decision"])) if audited else None,
-        "figures": [
-            {**about, "name": _short(about), "label": _figures([_short(about)])}
-            for about in experiments
-            if about["experiment"] != AUDIT
-        ],
-    }
-
-
-def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, str, int]]:
-    """Return the symbol, the word and the number of each verdict on the claims of a kind."""
-    own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: [*VERDICTS].index(one["decision"]))
-    return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in own).items()]
+    found = "".join(marks)
+    worst = next(mark for mark in "✗?✓○" if mark in found)
+    return f"({worst})" if "(" in found else worst
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return substitute manifests for missing experiments of papers that have at least one manifest.
+    """Return a substitute manifest for each experiment that was not computed, of papers with at least one manifest.
 
     The first line of an experiment's file says how to run it and which data it needs.
     """
     computed = {manifest["experiment"] for manifest in known}
-    papers = {name.partition("/")[0] for name in computed}
     missing: dict[str, dict[str, Any]] = {}
-    for claim in (claim for paper in sorted(papers) for claim in claims_of(paper).values()):
-        file = packs.home(claim.figure.partition("/")[0]) / f"{claim.figure.partition('/')[2]}.yaml"
+    for claim in (claim for paper in sorted(set(map(_folder, known))) for claim in claims_of(paper).values()):
+        paper, _, figure = claim.figure.partition("/")
+        file = packs.home(paper) / f"{figure}.yaml"
         if claim.figure in computed or not file.is_file():
             continue
         first = file.read_text(encoding="utf-8").partition("\n")[0]
         command, _, needs = first.removeprefix("# To run: ").partition("(")
         lacks = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
         reading = {"name": "all", "metric": "", "outcome": UNTESTED, "lacks": [lacks], "groups": []}
-        verdict = {"id": claim.id, "text": claim.text, "criterion": claim.criterion, "decision": UNTESTED}
-        about: dict[str, Any] = {"experiment": claim.figure, "title": "not computed here", "command": command.strip()}
-        missing.setdefault(claim.figure, about | {"panels": [], "claims": []})["claims"].append(
-            verdict | {"readings": [reading]}
-        )
+        verdict = Verdict(claim.id, claim.text, claim.criterion, UNTESTED, [reading])
+        about = {"experiment": claim.figure, "title": "not computed here", "command": command.strip(), "claims": []}
+        missing.setdefault(claim.figure, about)["claims"].append(asdict(verdict))
     return list(missing.values())
 
 
-def _papers(known: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the facts about the papers with claims, from manifests. Each claim about the audit goes to its paper."""
+def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Return everything that pages show about papers with claims. A claim about the audit belongs to its paper."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
-    ordered = sorted(known, key=lambda about: natural(about["experiment"]))
-    for about in ordered:
-        if about["experiment"] != AUDIT:
-            papers.setdefault(_folder(about), []).append(about)
-    for about in ordered:
-        for key, own in papers.items() if about["experiment"] == AUDIT else ():
+    for about in sorted(known, key=lambda about: natural(about["experiment"])):
+        papers.setdefault(_folder(about), []).append(about)
+    for about in papers.pop(AUDIT.partition("/")[0], ()):
+        for key, own in papers.items():
             claims = [one for one in about["claims"] if one["id"] in claims_of(key)]
             own[:0] = [{**about, "claims": claims}] if claims else []
-    return [paper(key, own) for key, own in papers.items() if any(about["claims"] for about in own)]
+    return {key: paper(key, own) for key, own in papers.items() if any(about["claims"] for about in own)}
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the start page and the pages of papers by their paths in a results folder. `known` are the manifests."""
-    papers = {paper["key"]: paper for paper in _papers([*known, *not_computed(known)])}
+    """Return the start page and the pages of papers, by their paths in a results folder, from the manifests `known`."""
+    papers = _papers([*known, *not_computed(known)])
     ranked: dict[str, list[Mapping[str, Any]]] = {}
     for about in known:
         if about.get("rankings"):
@@ -302,7 +255,6 @@ def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _which(known: Iterable[Mapping[str, Any]]) -> str:
-    """Return the page that ranks algorithms, from the manifests of a paper's experiments with rankings."""
     experiments, answers = [], []
     for about in known:
         rankings = about["rankings"]
@@ -316,7 +268,7 @@ def _which(known: Iterable[Mapping[str, Any]]) -> str:
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
-    """Return the page of a figure, whose picture is ``NAME.svg``, from the content of the experiment's manifest."""
+    """Return the page of a figure from the manifest of its experiment. The picture of the figure is ``NAME.svg``."""
     audited = about.get("experiment") == AUDIT
     verdicts = [] if figure["twin"] else map(Verdict.stored, about["claims"])
     claims = [
@@ -331,5 +283,4 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
 
 
 def _bare_text(verdict: Verdict) -> str:
-    """Return the text of a claim, without remarks in brackets and with Greek letters."""
     return symbols(re.sub(r" \[.*?\]", "", verdict.text))

@@ -1,4 +1,4 @@
-"""One panel of a figure: its curves with their bands, the published points over them, and its axes."""
+"""Draw one panel of a figure: curves with their bands, published points, and axes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,11 +10,12 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
+from dpml.reporting.criteria import is_share
 from dpml.reporting.criteria import scale as criterion
 from dpml.reporting.curves import Curve, curves, label, text
 from dpml.reporting.numerals import SIGNED, ZERO
 from dpml.reporting.scales import x_axis
-from dpml.reporting.style import DIGITS, FLOORS, LINEAR, SHARES, THIN, Look, base_look
+from dpml.reporting.style import DIGITS, FLOORS, THIN, Look, base_look
 from dpml.reporting.words import REFERENCES
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
@@ -26,7 +27,7 @@ PEER_LOOK = Look("#444444", "D", "")
 
 @dataclass(frozen=True)
 class Chart:
-    """One panel of a figure: the summary rows, how to draw them, and the published points (x, algo, mean, peer)."""
+    """One panel of a figure: its settings, the rows of its summary, and the published points (x, algo, mean, peer)."""
 
     panel: Panel
     summary: pd.DataFrame
@@ -34,19 +35,19 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """Return its curves, without those that have no position on the x axis (a proven eps of infinity)."""
+        """The curves with a position on the x axis. A proven eps of infinity has no position."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
     @property
     def names(self) -> list[str]:
-        """The positions of an x axis that is labelled with words, in order; none if it has numbers."""
+        """The words along the x axis, in order; an empty list if the x axis has numbers."""
         places = self.summary[self.panel.x]
         return [] if is_numeric_dtype(places) else list(dict.fromkeys(map(text, places)))
 
     @cached_property
     def wants_log(self) -> bool:
-        """Whether the experiment's file sets a log scale, or leaves it open and the means span enough for one."""
+        """Whether the y axis is logarithmic: the experiment's file says so, or the means span a factor of five."""
         panel, values = self.panel, []
         for table in (self.summary, self.published):
             if table is not None:
@@ -56,12 +57,12 @@ class Chart:
         positive = means[means > ZERO]
         if not len(positive) or panel.y == DIGITS:
             return False
-        if panel.yscale != "auto" or panel.y in LINEAR:
+        if panel.yscale != "auto" or is_share(panel.y):
             return panel.yscale == "log"
         return not (means < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
     def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
-        """Return all points: their kind, curve, label, algo, x, mean, and the ends of the band, low and high, or NaN.
+        """Return all points of the panel, with their kind, curve, label, algorithm, x, mean, and the ends of the band.
 
         The kind is curve, thin, floor (the constant baseline), zero (a curve that is 0 up to rounding, and so has no
         position on a log axis), published (by the paper), or peer (the best program of others at each x).
@@ -84,7 +85,7 @@ class Chart:
         thin, floor = table["algo"].isin(panel.thin), table["algo"].isin(FLOORS)
         mean = _as_drawn(table["mean"].astype(float), panel.y)
         low, high = _band(mean, table[half].mask(thin | floor | (panel.band == "none")), log, panel.y in SIGNED)
-        if panel.y.rpartition(".")[2] in SHARES:
+        if is_share(panel.y):
             # what is beyond is no value of the metric: the possible part of an interval covers the mean as often
             low, high = low.clip(0, 1), high.clip(0, 1)
         if panel.y in EPS:  # nor has an eps of 0 a position here, and a line to it would look like one
@@ -95,7 +96,7 @@ class Chart:
         return pd.concat([table, *self._points()])
 
     def _points(self) -> list[pd.DataFrame]:
-        """Return the paper's points, and those of the best private program of others at each x."""
+        """Return the paper's points, and the points of the best private program of others at each x."""
         if self.published is None:
             return []
         points = self.published.assign(mean=_as_drawn(self.published["mean"], self.panel.y), low=np.nan, high=np.nan)
@@ -105,7 +106,7 @@ class Chart:
         return [points[~points["peer"]].assign(kind="published"), points.loc[best].assign(kind="peer", algo=PEER)]
 
     def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-        """Draw `lines`, their bands, and the published points; the y axis of `axes` is set already."""
+        """Draw the curves, the bands and the published points in `lines`. The y axis of `axes` is set already."""
         shown = lines[lines["kind"].isin(("curve", "thin", "floor"))]
         curves = [line for _, line in shown.groupby("curve", sort=False)]
         same = _coinciding(axes, shown)
@@ -137,15 +138,16 @@ def _as_drawn(mean: pd.Series, metric: str) -> pd.Series:
 
 
 def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Return a summary with the column that an axis needs: ``inverse_eps`` is 1/eps, 0 without noise."""
+    """Return a summary with the column of its x axis. The column ``inverse_eps`` is 1/eps, and 0 without noise."""
     return summary.assign(inverse_eps=1 / summary["eps"]) if x == "inverse_eps" else summary
 
 
 def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
-    """Return the ends of a band: mean ± half on a linear axis; mean exp(± half / mean) on a log axis, which has no 0.
+    """Return the ends of a band: mean ± half on a linear axis, and mean exp(± half / mean) on a logarithmic axis.
 
-    The second is the interval for the logarithm of the mean by the delta method. For 10 exponential values it covers
-    the mean in 93 % of samples, mean ± half in 90 %. A curve in absolute size has no band where its sign is unknown.
+    The second band is the interval for the logarithm of the mean by the delta method. For 10 exponential values, this
+    interval covers the mean in 93 % of samples, and mean ± half in 90 %. A curve of absolute values has no band where
+    the sign is unknown.
     """
     if not log:
         return mean - half, mean + half
@@ -154,7 +156,7 @@ def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd
 
 
 def _coinciding(axes: Axes, lines: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which curves coincide, (curves, curves): they differ by less than a hundredth of the panel everywhere."""
+    """Return which curves coincide, (curves, curves): their distance is below a hundredth of the panel at all x."""
     heights = (axes.transScale + axes.transLimits).transform(lines[["x", "mean"]])[:, 1]
     table = lines.assign(height=heights).groupby(["curve", "x"])["height"].mean().unstack()
     places = table.loc[lines["curve"].unique()].to_numpy()

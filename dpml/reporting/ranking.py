@@ -1,4 +1,4 @@
-"""Rank algorithms at every eps: the best one with a proven guarantee, those not significantly worse, and an oracle.
+"""Rank algorithms with a proven guarantee at every eps, and compare rules for hyper-parameters with an oracle.
 
 A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
 worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders. Tests
@@ -29,7 +29,7 @@ Competing = Mapping[str, tuple[pd.DataFrame, int | None]]
 
 
 def rankings(results: Results) -> list[dict[str, Any]]:
-    """Return the ranking of every panel that shows a metric of the experiment's `rank_by` against eps."""
+    """Return a ranking for every panel over eps that shows a metric in the experiment's `rank_by`."""
     ranked = results.experiment.rank_by
     panels = [one for one in results.experiment.panels if one.x == "eps" and one.y.rpartition(".")[2] in ranked]
     found = [(panel, shown(results.rows, panel)) for panel in panels]
@@ -65,7 +65,6 @@ def _ranking(panel: Panel, runs: pd.DataFrame, results: Results) -> dict[str, An
 
 
 def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
-    """Return the proven guarantees of a curve, with a line per view and budget."""
     given = guarantees[(guarantees["algo"] == curve.algo) & (guarantees["basis"] == "proven")]
     for key, wanted in curve.settings.items():
         if key in given and key not in ("eps", "delta", "N", "d"):
@@ -76,7 +75,7 @@ def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
 def _choice(
     eps: float, metric: str, competing: Competing, references: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any] | None:
-    """Return the best algorithm at one eps, and what it is compared with; None if no algorithm competes."""
+    """Return the best algorithm at one eps and its competitors; None if no algorithm competes."""
     on = scale(metric)
     here = {name: rows[rows["eps"] == eps] for name, (rows, _) in competing.items()}
     at = {
@@ -110,7 +109,6 @@ def _choice(
 
 
 def _p_better(ours: pd.Series, theirs: pd.Series, on: MetricScale) -> float:
-    """Return the p-value for runs that are better than those of another algorithm."""
     return effect(Pair("", "ours", "theirs", "", ours, theirs, on)).p_above()
 
 
@@ -119,7 +117,7 @@ def _indexed(rows: pd.DataFrame) -> pd.Series:
 
 
 def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
-    """Return the published results of other programs at this eps, by program."""
+    """Return the published results of other programs at one eps, by program."""
     if points is None:
         return {}
     here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
@@ -137,27 +135,23 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     """Return sentences that state the protected unit, the number of parties, and delta."""
     units = {"sample": "one record", "party": "all records of one party"}
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
-    parties, delta = (
-        ", ".join(f"{n:g}" for n in sorted({n for one in rankings for n in one[k]})) for k in ("M", "delta")
-    )
+    numbers = ({n for one in rankings for n in one[key]} for key in ("M", "delta"))
+    parties, delta = (", ".join(f"{n:g}" for n in sorted(own)) for own in numbers)
+    same = ", ".join(titled(one) for one in rankings if one.get("same_rows"))
     text = f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
-    same = [titled(one) for one in rankings if one.get("same_rows")]
-    return f"{text} Every seed has the same training and test rows in {', '.join(same)}." if same else text
+    return f"{text} Every seed has the same training and test rows in {same}." if same else text
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
-    """Return the title of a ranking: its panel and its metric."""
+    """Return the title of a ranking, which consists of its panel and its metric."""
     return f"{ranking['title']}: {metric(ranking['metric'])}"
 
 
 def _by_eps(cells: Iterable[tuple[str, float, str]], head: str = "", title: str = "") -> Texts:
-    """Return a table of `cells`, each with the name of its line, the eps of its column, and its text."""
-    lines: dict[str, dict[float, str]] = {}
-    for name, eps, cell in cells:
-        lines.setdefault(name, {})[eps] = cell
-    places = sorted({eps for line in lines.values() for eps in line})
-    rows = [{head: name} | {f"ε = {eps:g}": line.get(eps, "") for eps in places} for name, line in lines.items()]
-    return texts(pd.DataFrame(rows), title)
+    """Return a table with a column per eps. `cells` are triples (name of the line, eps, text)."""
+    table = pd.DataFrame(cells, columns=[head, "eps", "cell"])
+    wide = table.pivot(index=head, columns="eps", values="cell").reindex(table[head].unique())
+    return texts(wide.rename(columns="ε = {:g}".format).reset_index(), title)
 
 
 def matrix(rankings: Sequence[Mapping[str, Any]]) -> Texts:
@@ -170,7 +164,7 @@ def _named(choice: Mapping[str, Any]) -> str:
 
 
 def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """Return a table: how often is each algorithm the best, or not significantly worse, if the best beats the constant?
+    """Return a table that counts how often each algorithm is the best, or not significantly worse than the best.
 
     Curves of one algorithm count as one: its hyper-parameters and its secure sums can differ between panels.
     """
@@ -180,16 +174,14 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
     sums: dict[str, set[int | None]] = {}
     for curve, number in (pair for ranking in rankings for pair in ranking["competing"].items()):
         sums.setdefault(_algorithm(curve), set()).add(number)
-    head = f"best or not significantly worse, of {len(choices)}"
-    lines = [
-        {"algorithm": name, head: among[name], "best": first[name], "secure sums": _range(sums[name])}
-        for name in sorted(sums, key=lambda name: (-among[name], -first[name], name))
-    ]
-    return texts(pd.DataFrame(lines), "")
+    names = sorted(sums, key=lambda name: (-among[name], -first[name], name))
+    columns = ["algorithm", f"best or not significantly worse, of {len(choices)}", "best", "secure sums"]
+    lines = [(name, among[name], first[name], _range(sums[name])) for name in names]
+    return texts(pd.DataFrame(lines, columns=columns))
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is the best, or not significantly worse, on most panels at this eps; empty if none is.
+    """Return the algorithm that is the best at one eps, or not significantly worse, on most panels; empty if none is.
 
     Panels on which the best algorithm is not above the constant baseline do not count.
     """
@@ -201,24 +193,23 @@ def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
 
 
 def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Count how often every algorithm is the best or not significantly worse than the best."""
     alike = [[choice["best"], *(other for other, _ in choice["alike"])] for choice in choices]
     return Counter(name for curves in alike for name in dict.fromkeys(map(_algorithm, curves)))
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
-    """Return a table, by program and eps: on how many panels is the mean of `own` better than the program's?"""
+    """Return a table that counts, for every eps, the panels on which algorithm `own` is better than another program."""
     wins: dict[tuple[str, float], list[bool]] = {}
-    for key, choice in ((ranking["metric"], choice) for ranking in rankings for choice in ranking["choices"]):
+    for up, choice in ((scale(ranking["metric"]).up, choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():
-            above = (choice["means"][own] > mean) == scale(key).up and choice["means"][own] != mean
-            wins.setdefault((peer, choice["eps"]), []).append(above)
+            better = choice["means"][own] > mean if up else choice["means"][own] < mean
+            wins.setdefault((peer, choice["eps"]), []).append(better)
     cells = ((peer, eps, f"{sum(won)} of {len(won)}") for (peer, eps), won in wins.items())
     return _by_eps(cells, "program", f"Panels on which the mean of {own} is better than that of another program")
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:
-    """Return a table for one panel: at every eps the best algorithm, those not significantly worse, and baselines."""
+    """Return a table for one panel, with the best algorithm at every eps, its competitors, and the baselines."""
     lines = []
     for choice in ranking["choices"]:
         alike = [f"{name} {short(mean)}" for name, mean in choice["alike"]]
@@ -238,46 +229,40 @@ def details(ranking: Mapping[str, Any]) -> Texts:
 
 
 def _algorithm(curve: str) -> str:
-    """Return the algorithm of a curve, whose label begins with it."""
     return curve.split()[0].rstrip(",")
 
 
 def _range(sums: Collection[int | None]) -> str:
-    """Return the text for numbers of secure sums, such as "100 to 300"; "-" stands for None."""
     known = sorted(number for number in sums if number is not None)
-    ends = " to ".join(map(str, dict.fromkeys((known[0], known[-1])))) if known else ""
-    return " or ".join([*filter(None, [ends]), *(["-"] if None in sums else [])])
+    ends = [" to ".join(map(str, dict.fromkeys((known[0], known[-1]))))] if known else []
+    return " or ".join([*ends, *(["-"] if None in sums else [])])
 
 
 # ---- an oracle
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that compares a rule's result with the best of a grid, which is chosen on the private test rows.
-
-    It has a line for every eps and every algorithm that is in both blocks of the oracle, `rule` and `grid`.
-    """
+    """Return a table that compares a rule for hyper-parameters with the best of a grid, chosen by private test rows."""
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))
     own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]
     keys = named(own)
     lines = []
-    for curve in own:
+    for curve, by_rule in [(one, line) for one in own for line in one.rows.sort_values("eps").to_dict("records")]:
         tried = grid[grid["algo"] == curve.algo]
         varied = [key for key in map(str, tried) if key.startswith("algo.") and tried[key].nunique(dropna=False) > 1]
-        every = pd.concat([curve.rows, tried]).reset_index(drop=True)
-        for by_rule in curve.rows.sort_values("eps").to_dict("records"):
-            here = every[every["eps"] == by_rule["eps"]]
-            best = here.loc[here["mean"].idxmax() if scale(oracle.metric).up else here["mean"].idxmin()]
-            chosen = " ".join(assignment(key, best[key]) for key in varied if text(best[key]))
-            line = {
-                "algorithm": label(curve, keys),
-                "ε": f"{by_rule['eps']:g}",
-                "by rule": value(by_rule),
-                "by an oracle (not private)": short(best["mean"]),
-                "worth": short(abs(best["mean"] - by_rule["mean"])),
-                "the oracle's choice": chosen if best["block"] == oracle.grid else "the rule",
-                "of": len(here),
-            }
-            lines.append(line)
+        here = pd.concat([curve.rows, tried]).reset_index(drop=True)
+        here = here[here["eps"] == by_rule["eps"]]
+        best = here.loc[here["mean"].idxmax() if scale(oracle.metric).up else here["mean"].idxmin()]
+        chosen = " ".join(assignment(key, best[key]) for key in varied if text(best[key]))
+        line = {
+            "algorithm": label(curve, keys),
+            "ε": f"{by_rule['eps']:g}",
+            "by rule": value(by_rule),
+            "by an oracle (not private)": short(best["mean"]),
+            "worth": short(abs(best["mean"] - by_rule["mean"])),
+            "the oracle's choice": chosen if best["block"] == oracle.grid else "the rule",
+            "of": len(here),
+        }
+        lines.append(line)
     return pd.DataFrame(lines)

@@ -1,4 +1,4 @@
-"""Render pages: Markdown from one template for each kind of page, and the same Markdown in a frame of HTML."""
+"""Render pages as Markdown, with one template for each kind of page, and as HTML."""
 
 import html
 import re
@@ -31,14 +31,14 @@ def _environment() -> Environment:
 
 
 def page(template: str, **content: Any) -> str:
-    """Render the Markdown of a page, and remove superfluous blank lines."""
+    """Render a template as a page in Markdown, without superfluous blank lines."""
     text = _environment().get_template(template).render(**content)
     text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
     return f"{text}\n"
 
 
 def named(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the display names of algorithms. M is left out of a line whose names differ without it."""
+    """Return a table with the display names of algorithms. If the names of a line differ without M, M is left out."""
     lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
     bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
     head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
@@ -46,12 +46,12 @@ def named(table: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def anchor(name: str) -> str:
-    """Return the address of a claim on its page."""
+    """Return the address of a claim on the page of its paper."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower())
 
 
 def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
-    """Return a Markdown page as HTML.
+    """Return a page in Markdown as an HTML page.
 
     `link` returns the address of a relative link or picture, or None if its target is missing. `frame` consists of
     ``pages`` (names and addresses for the navigation), ``here``, and ``root``, the path to the folder of the script.
@@ -63,23 +63,27 @@ def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
     _relink(tokens, link)
     body = str(markdown.renderer.render(tokens, markdown.options, {}))
     body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
-    title = html.escape(text.partition("\n")[0].lstrip("# "))
-    return _environment().get_template("base.html").render(title=title, body=body, **frame)
+    return _environment().get_template("base.html").render(title=html.escape(title(text)), body=body, **frame)
+
+
+def title(text: str) -> str:
+    """Return the first heading of a page in Markdown."""
+    return text.partition("\n")[0].lstrip("# ")
 
 
 def script() -> str:
-    """Return the script of the pages: sorting, filters and charts."""
+    """Return the JavaScript of the pages, which sorts and filters tables, and shows values of charts."""
     return _environment().get_template("script.js").render()
 
 
 def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
-    """Return HTML with the tags that templates write. All other tags are shown as text."""
+    """Return HTML with the tags that templates write, and with all other tags as text."""
     parts = re.split(r"(<[^<>]*>)", tokens[place].content)
     return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
 
 
 def _relink(tokens: Sequence[Token], link: Callable[[str], str | None]) -> None:
-    """Replace relative addresses. Remove the addresses of pictures on other hosts, and of links without a target."""
+    """Replace relative addresses. Remove links without a target and pictures on other hosts."""
     for token in tokens:
         _relink(token.children or (), link)
         key = {"link_open": "href", "image": "src"}.get(token.type, "")

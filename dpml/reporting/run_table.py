@@ -1,4 +1,4 @@
-"""The table of a run or a sweep: a line per setting, with its metrics, and what is claimed and proven."""
+"""Make the table of a run or a sweep: a line per setting, with its metrics, the claimed eps and the proven eps."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,16 +30,16 @@ _STATISTICS = ("mean", "interval", "count", "missing")
 
 @dataclass(frozen=True)
 class RunTable:
-    """A table of settings.
+    """The table of a run or a sweep, with a line per setting.
 
     Attributes:
-        summary: the statistics that it shows.
-        keys: the settings that vary, a column each.
-        metrics: those shown.
-        lines: the columns `keys`; METRIC (`names`), METRIC_interval (half the 95 % interval), METRIC_count and
-            METRIC_missing of every metric; claimed_eps, NaN if nobody claims one; proven_eps, proven_view; and
-            declared_eps where the word of code that is not part of dpml stands in place of a proof.
-        caption: what all lines share, and what the intervals are over.
+        summary: the summary of the rows.
+        keys: the settings that vary.
+        metrics: the metrics of the table.
+        lines: the table, with the columns `keys`; METRIC (`names`), METRIC_interval (half the 95 % interval),
+            METRIC_count and METRIC_missing of every metric; claimed_eps (NaN without a claim), proven_eps, proven_view,
+            and declared_eps, which code outside dpml declares without a proof.
+        caption: the settings that all lines share, and what the intervals are over.
     """
 
     summary: pd.DataFrame
@@ -50,7 +50,7 @@ class RunTable:
 
     @property
     def texts(self) -> Texts:
-        """The table to read: every number with half its interval, the proven eps rounded up."""
+        """The table for readers, in which each number has half its interval, and a proven eps is rounded up."""
         columns = {SYMBOLS.get(key, key): [text(one) or "-" for one in self.lines[key]] for key in self.keys}
         for name in self.metrics:
             lines = self.lines[names(name, self.keys)].set_axis([*_STATISTICS], axis=1).to_dict("records")
@@ -63,7 +63,7 @@ class RunTable:
         return texts(pd.DataFrame(columns))
 
     def written(self, kind: str) -> str | bytes:
-        """Return the file of a kind of `FORMATS`: CSV and Parquet have all digits, TeX needs booktabs and siunitx."""
+        """Return the table as a file in one of the `FORMATS`. CSV and Parquet files have all digits."""
         if kind in ("csv", "parquet"):
             return file_of(self.lines, kind)
         if kind == "tex":
@@ -71,7 +71,6 @@ class RunTable:
         return f"{markdown(self.texts)}\n{self.caption}\n"
 
     def _latex(self) -> list[str]:
-        """Return a table for each metric and one of the proven eps: a line per eps, a column per algorithm."""
         x = "eps" if "eps" in self.keys or not self.keys else self.keys[0]
         proven = self.summary.assign(metric="proven_eps", mean=self.summary["proven_eps"], interval=np.nan, missing=0)
         parts = [(name, self.summary[self.summary["metric"] == name]) for name in self.metrics]
@@ -85,20 +84,20 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return the columns of a metric's mean, which differs from that of a setting such as `loss`, and statistics."""
+    """Return column names for a metric's mean and statistics, which differ from the names of settings."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 
 def run_table(
     summary: pd.DataFrame, metrics: Sequence[str] | None = None, claims: Collection[tuple[str, ...]] | None = None
 ) -> RunTable:
-    """Return the table of a run, a sweep or an experiment.
+    """Return the table of a run, a sweep or an experiment from the summary of its rows.
 
     Args:
-        summary: of its rows (`statistics.summarise`).
-        metrics: those shown; by default `MAIN`, or all if none of these was measured.
-        claims: the algorithms, with variant and calibration, of which somebody claims a finite eps
-            (`claims_in`); None: those whose noise a paper states.
+        summary: the summary of the rows (`statistics.summarise`).
+        metrics: the metrics to show; by default `MAIN`, or all metrics if none of `MAIN` was measured.
+        claims: the algorithms (with variant and calibration) with a claimed finite eps (`claims_in`); by default the
+            algorithms with the noise that their paper states.
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))
@@ -127,13 +126,13 @@ def run_table(
 
 
 def claims_in(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:
-    """Return the algorithms, with variants and calibrations, of which somebody has published a finite eps."""
+    """Return the algorithms, with variants and calibrations, for which a finite eps was published."""
     claimed = guarantees[(guarantees["basis"] == "published") & np.isfinite(guarantees["eps"])]
     return set(claimed[_ALGORITHM].itertuples(index=False, name=None)) if len(claimed) else set()
 
 
 def write_tables(table: RunTable, folder: Path) -> list[Path]:
-    """Write ``table.md`` and ``table.csv``."""
+    """Write the files ``table.md`` and ``table.csv`` into a folder."""
     paths = [folder / name for name in FILES]
     for path in paths:
         write_atomically(path, table.written(path.suffix[1:]))

@@ -17,10 +17,10 @@ from dpml.running.spec import Panel
 
 
 def y_ends(points: pd.DataFrame, panel: Panel, log: bool) -> tuple[float, float]:
-    """Return the ends of the y axis for the points of a panel (`Chart.lines`); as logarithms if it is logarithmic.
+    """Return the ends of a panel's y axis for the points in `points`; as logarithms if the axis is logarithmic.
 
-    The axis covers all means, but thin curves only if there are no others. It covers the end of a band, or a mean of
-    the constant baseline, if that is at most its own height, a factor of three, or the usual width of a band away.
+    The axis covers all means; it covers thin curves only if there are no other curves. It covers the ends of bands and
+    the constant baseline if they are at most the height of the means, a factor of three, or a usual band away.
     """
     if panel.ylim:
         low, high = map(float, np.log(panel.ylim) if log else panel.ylim)
@@ -49,7 +49,7 @@ def _places(values: pd.Series, log: bool) -> Array:
 
 
 def y_axis(axes: Axes, ends: Array, log: bool, metric: str) -> None:
-    """Set the scale of a panel's y axis, its ends (`y_ends`) and its ticks."""
+    """Set the scale, the ends and the ticks of a panel's y axis."""
     axes.set_ylim(*(np.exp(ends) if log else ends))
     if log:
         axes.set_yscale("log")
@@ -61,7 +61,7 @@ def y_axis(axes: Axes, ends: Array, log: bool, metric: str) -> None:
 
 
 def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
-    """Set the scale of a panel's x axis and its ticks, which are `names` if the axis has words."""
+    """Set the scale and the ticks of a panel's x axis. The ticks are `names` if the axis has words."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(_range(name), 10) for name in names], fontsize=6.5)
         axes.margins(x=0.2)
@@ -90,16 +90,15 @@ def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) ->
 
 
 def _range(name: str) -> str:
-    """Return the ends of a list of shares, ``0.1–0.25``; any other name as it is."""
     shares = sorted(set(name.split("/")), key=float) if re.fullmatch(r"[\d.]+(/[\d.]+)+", name) else [name]
     return "–".join(dict.fromkeys((shares[0], shares[-1])))
 
 
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
-    """Set the ticks of a log axis: at powers of ten, or at `steps` of each if its ends are less than `most` apart.
+    """Set the ticks of a logarithmic axis: at powers of ten, or also at `steps` between them if the axis is short.
 
-    If they are less than five apart, ticks are as on a linear axis. Numbers are written out unless they are
-    very small or very large.
+    The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
+    Numbers are written out unless they are very small or very large.
     """
     low, high = sorted(axis.get_view_interval())
     at_steps = LogLocator(subs=steps) if high >= 5 * low else MaxNLocator(4)

@@ -1,8 +1,8 @@
-"""The shapes of a published model: what each feature contributes to its score, computed from the model alone.
+"""Draw the shapes of a published model: the contribution of each feature to the model's score, from the model alone.
 
-With the step `bin` or `spline`, a linear model is an additive one, and these curves are all of it. Where rows are
-scaled to one length afterwards, a feature's contribution depends a little on the others': they are held at the middle
-of their range, or at their first value. All of it is post-processing of the released weights.
+With the step `bin` or `spline`, a linear model is additive, and these curves describe it completely. If rows are scaled
+to one length afterwards, a feature's contribution depends a little on the other features: they have the middle of their
+range, or their first value. All of this is post-processing of the released weights.
 """
 
 import re
@@ -30,13 +30,13 @@ _POINTS = 400  # of a curve
 
 @dataclass(frozen=True)
 class Shape:
-    """What a feature contributes.
+    """The contribution of a feature to the score of a model.
 
     Attributes:
         name: the feature.
-        column: its range, or its values.
-        values: points of its range, in its own unit, or the places of its values (n,).
-        effects: the score there, above its mean over the points, (n, K); one column for two classes or a target.
+        column: the range of the feature, or its values.
+        values: points of the range in the unit of the feature, or the numbers of the values, (n,).
+        effects: the score at each of the points, minus the mean score, (n, K); K = 1 for two classes or a target.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Shape:
 
 
 def shapes(model: Model) -> list[Shape]:
-    """The shapes of all features, in the model's order."""
+    """Return the shapes of all features, in the order of the model's features."""
     columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []
@@ -68,7 +68,7 @@ def _points(column: Range | tuple[str, ...]) -> Array:
 
 
 def write(model: Model, folder: Path) -> list[Path]:
-    """Write NUMBER_FEATURE.png and .svg for every feature, and all points as shapes.csv; returns the files."""
+    """Write a picture (.png and .svg) for every feature, and all points as shapes.csv. Return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     found, lines = shapes(model), _lines(model)
     written = []
@@ -88,7 +88,7 @@ def write(model: Model, folder: Path) -> list[Path]:
 
 
 def _lines(model: Model) -> tuple[str, ...]:
-    """Return what each column of effects is about: a class, or the label."""
+    """Return what each column of effects describes: a class, or the label."""
     if model.task == "regression":
         label = printable(model.label)
         return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)

@@ -1,4 +1,4 @@
-"""Summarise rows, and compare algorithms in pairs; the tests of claims are in `criteria`.
+"""Summarise rows by settings, and compare algorithms in pairs over seeds.
 
 The unit of replication is the seed. A seed draws the rows, deals them to parties, and starts the noise. The draws of
 one seed differ only in the noise. Therefore draws are averaged within seeds first, and intervals and tests are over the
@@ -29,13 +29,13 @@ STATISTICS += ("reference", "difference", "difference_interval", "paired")
 
 
 def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a line for every metric and combination of settings, with mean, standard deviation and 95 % t-interval.
+    """Return a table of means, standard deviations and 95 % t-intervals, by metric and combination of settings.
 
     `mean` is the mean over seeds of the means over draws. `std` and `count` describe all values; `missing` counts the
     NaN among them, and a single NaN makes the mean NaN. `interval` is half the 95 % t-interval of the mean, or NaN.
     `replicates` says what the interval is over: what seeds vary (`varied`), or "draws" if there is one seed.
     `claimed_eps` and `proven_eps` hold for every seed. Different settings are never averaged; equal runs count once.
-    If there are rows of an algorithm `reference`, lines have the differences from it, except in `computed` blocks.
+    If an algorithm `reference` has rows, lines have the differences from its means, except in `computed` blocks.
     """
     rows = rows.reset_index(drop=True)
     line = _numbered(rows, [*settings(rows), "metric"]).rename("line")
@@ -47,7 +47,6 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
 
 
 def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
-    """Summarise rows, given the `line` of each, which is the index of the result."""
     keys = [*settings(rows), "metric"]
     number = _by_guarantee(rows, _numbered(rows.assign(line=line), ["line", "unit", "tuned"]))
     rows = _runs(rows, number, keys)
@@ -80,7 +79,7 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
 
 
 def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
-    """Return the difference of every algorithm's mean from that of `reference` under equal settings, with an interval.
+    """Return the differences between algorithms' means and the mean of `reference` at equal settings, with intervals.
 
     Algorithms that share seeds are compared in pairs: one difference per seed (`paired` = seeds). With one seed, the
     interval is Welch's over the draws, because two algorithms do not share the noise (`paired` = no).
@@ -114,12 +113,12 @@ def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.Data
 
 
 def settings(rows: pd.DataFrame) -> list[str]:
-    """Return the columns of rows, or of a summary, that distinguish settings: standard columns and `own_columns`."""
+    """Return the columns of rows, or of a summary, that contain settings."""
     return [key for key in ("block", *SETTING, *own_columns(rows)) if key in rows and key not in STATISTICS]
 
 
 def replication(summary: pd.DataFrame) -> str:
-    """Return in words what the intervals of a summary are over, such as "5 seeds, 20 draws each"."""
+    """Return in words how many seeds and draws an interval is over, such as "5 seeds, 20 draws each"."""
     over_seeds = summary[summary["seeds"] > 1]
     over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
     words = []
@@ -138,7 +137,7 @@ def replication(summary: pd.DataFrame) -> str:
 
 
 def about_intervals(summary: pd.DataFrame) -> str:
-    """Return a sentence that explains ± in a table of a summary."""
+    """Return a sentence that explains the numbers after ± in a table."""
     over = replication(summary)
     return f"± is half a 95 % interval over {over}." if summary["interval"].notna().any() else f"No intervals: {over}."
 
@@ -149,14 +148,13 @@ def _span(numbers: pd.Series, noun: str) -> str:
 
 
 def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
-    """Return half the width of the t-interval of a mean of `count` values; NaN for one value."""
     return stdtrit(np.maximum(count - 1, 1), 1 - LEVEL / 2) * std / np.sqrt(count)
 
 
 def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
     """Return the standard error of the difference of two means, and its degrees of freedom (Welch 1947).
 
-    `variances` and `counts`, (2, ...), are those of the two samples.
+    `variances` and `counts`, (2, ...), describe the two samples.
     """
     parts = variances / counts
     with np.errstate(divide="ignore", invalid="ignore"):  # one value has no variance; equal values have no error
@@ -165,7 +163,7 @@ def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
 
 
 def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Number the combinations of values of `keys` in the order of their appearance; return the number of each row."""
+    """Return the number of each row's combination of values of `keys`, in the order of appearance."""
     varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not vary: skip them for speed
     if not varying:
         return pd.Series(0, index=rows.index)
@@ -173,9 +171,9 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split the numbers of rows by guarantee, if rows of one seed differ in it, as in a computed block over proven eps.
+    """Split groups of rows (rows of one number) by guarantee, if rows of one seed have different guarantees.
 
-    Otherwise guarantees differ between seeds only: the weakest one belongs to their mean.
+    Otherwise guarantees differ only between seeds, and the weakest guarantee belongs to the mean over seeds.
     """
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())
@@ -189,7 +187,7 @@ _NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", 
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Return rows without duplicate runs. Runs are duplicates if seed, draw and `number` are equal."""
+    """Return rows without duplicate runs. Two runs are duplicates if they have the same seed, draw and `number`."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():
@@ -202,7 +200,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
         row = several[apart].iloc[0]
         shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
         where = ", ".join(f"{key}={row[key]}" for key in shown)
-        raise UserError(f"rows differ in a setting that has no column: two values of {row['metric']} for {where}.")
+        raise UserError(f"there are two values of {row['metric']} for {where}: a setting has no column.")
     return rows[~again]
 
 
@@ -213,7 +211,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
-    """Return the seeds that have a value, ascending, and the mean over the draws of each; NaN is not a value."""
+    """Return the seeds that have a value, ascending, and the mean over the draws of each seed. NaN is not a value."""
     seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
@@ -223,7 +221,7 @@ def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
-    """Return the rows of one calibration, and the rows of runs without noise in the same blocks."""
+    """Return the rows of one calibration of the noise, and the rows of runs without noise in the same blocks."""
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
@@ -234,7 +232,7 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 @cache
 def official(dataset: str) -> tuple[int, int] | None:
-    """Return the numbers of training and test rows of a data set's official split; None if there is no such split."""
+    """Return the numbers of training and test rows in a data set's official split; None without such a split."""
     if not shipped_folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
         return None
     try:
@@ -245,7 +243,7 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return whether every seed has the same rows, because all training rows of an official split are used."""
+    """Return for each row whether all seeds have the same training rows: the whole training file of a data set."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 
@@ -257,7 +255,7 @@ def varied(rows: pd.DataFrame) -> pd.Series:
 
 
 def caution(summary: pd.DataFrame) -> str:
-    """Return a text about the data sets whose rows are the same for every seed; another test file adds an error."""
+    """Return a text that names the data sets on which all seeds have the same rows."""
     told = []
     same = summary[same_rows(summary)]
     for name, part in same.groupby("dataset", sort=False) if len(same) else ():

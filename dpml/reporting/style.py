@@ -1,4 +1,4 @@
-"""Define the look of figures: one style, and the colours, markers and dashes of curves.
+"""Define the style of all figures, and the colours, markers and dashes of curves.
 
 The colours are Okabe and Ito's and Tol's, which colour-blind readers can distinguish; markers distinguish them in
 print. An algorithm has the same colour and marker in every figure (words.yaml); its curves in one figure differ in
@@ -22,9 +22,6 @@ from dpml.reporting.words import ALGORITHMS, REFERENCES
 DIGITS = "digits"
 """The metric log10(1/delta). Its axis is linear, because it is a logarithm already, and has labels for delta."""
 MOST_DIGITS = 20.0  # a delta below 1e-20 counts as zero
-SHARES = ("accuracy", "train_accuracy", "balanced_accuracy", "auc", "error", "trimmed")
-"""Metrics from 0 to 1."""
-LINEAR = (DIGITS, *SHARES)
 FLOORS = ("constant",)  # the constant baseline: drawn thin, and below all other curves
 DISTINCT = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
 """Colours of curves without an order, which colour-blind readers can distinguish."""
@@ -33,7 +30,7 @@ _SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h")
 
 
 def in_style(**also: Any) -> AbstractContextManager[None]:
-    """Return a context with dpml's style for Matplotlib; the user's own settings (matplotlibrc) have no effect."""
+    """Return a context with dpml's style for Matplotlib. The user's own settings (matplotlibrc) have no effect."""
     house = str(files("dpml.reporting").joinpath("house.mplstyle"))
     context: AbstractContextManager[None] = mpl.style.context(["default", house, also])
     return context
@@ -54,18 +51,17 @@ THIN = Look("#B5B5B5", "", "-", 0.7)
 
 
 def base_look(algo: str) -> tuple[str, str]:
-    """Return the colour and marker of an algorithm. An unknown algorithm always gets the same spare look."""
+    """Return the colour and marker of an algorithm. An unknown algorithm gets a spare colour and marker by its name."""
     if algo in ALGORITHMS:
         return ALGORITHMS[algo].colour, ALGORITHMS[algo].marker
     return _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
 
 
 def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
-    """Return the looks of a figure's curves by label, from the labels of each algorithm in order.
+    """Return the colour, marker and dashes of every curve of a figure, by the curve's label.
 
-    A single curve has the algorithm's own colour; several curves run from light to dark. Four or more curves have
-    different colours, because so many shades are hard to distinguish. Algorithms that share a spare colour and
-    marker also share the range of shades.
+    Up to three curves of an algorithm have shades of its colour; more curves have different colours. Algorithms with
+    the same spare colour and marker share the shades.
     """
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
@@ -86,7 +82,7 @@ def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
 
 
 def mixed(colour: str, shade: float) -> str:
-    """Return a colour, darker for shade < 0 and lighter for shade > 0."""
+    """Return a darker colour for shade < 0, and a lighter colour for shade > 0."""
     target = 1.0 if shade > 0 else 0.0
     red, green, blue = ((1 - abs(shade)) * channel + abs(shade) * target for channel in to_rgb(colour))
     return str(to_hex((red, green, blue)))

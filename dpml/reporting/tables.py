@@ -1,4 +1,4 @@
-"""Tables from rows: summaries, guarantees, Markdown and LaTeX; reading rows, and merging several runs."""
+"""Make tables from rows, write tables as Markdown and LaTeX, read tables, and merge the tables of several runs."""
 
 import io
 import math
@@ -26,7 +26,7 @@ _DECLARED = ", declared"
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
-    """Return a line per value of `x`, a column per curve of the same panel, entries ``mean ± half the 95 % interval``.
+    """Return a table of means ± half their 95 % intervals, with a line per value of `x` and a column per curve.
 
     Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among the columns.
     """
@@ -49,10 +49,9 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
 
 def value(line: Mapping[Any, Any], metric: str = "") -> str:
-    """Return the mean of a line of a summary with half its interval; or how many values are NaN, if any.
+    """Return the mean in a line of a summary with half its interval. If some values are NaN, return how many are NaN.
 
-    A proven eps is rounded up, a signed metric has its absolute value as in figures, and a gap that is a rounding error
-    is 0.
+    A proven eps is rounded up. A signed metric has its absolute value, as in figures. A rounding error of a gap is 0.
     """
     mean = float(line["mean"])
     if metric in EPS:
@@ -65,14 +64,12 @@ def value(line: Mapping[Any, Any], metric: str = "") -> str:
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a line per algorithm and view: whether a claim exists, and the proven eps at every requested eps.
+    """Return a table of guarantees, with a line per algorithm and view, and the proven eps at every requested eps.
 
-    If the proven eps is infinite because of a selection, a line below it, `CONDITIONAL`, has the eps without a
-    selection.
-
-    The table has every setting that changes some eps, and those in `also` that vary; a line has no entry for a setting
-    on which its algorithm does not depend. Over seeds the largest eps is taken, because party sizes can depend on the
-    seed.
+    If the proven eps is infinite because hyper-parameters were selected, another line (`CONDITIONAL`) has the eps
+    without the selection. The table has every setting that changes some eps, and the settings in `also` that vary. A
+    cell is empty if the eps of the algorithm does not depend on the setting. The eps is the largest over seeds, because
+    the sizes of parties can depend on the seed.
     """
     given = guarantees[np.isfinite(guarantees["budget_eps"])]
     open_ = given.loc[(given["basis"] == "published") & np.isinf(given["eps"]), "algo"]
@@ -83,9 +80,10 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     given[keys] = given[keys].map(text)
     algorithms = given.groupby(["algo", "variant"], sort=False).groups.values()
     for key in reversed(keys):  # of two settings that vary together, the first one stays
-        others = [other for other in keys if other != key]
-        for own in algorithms:
-            if given.loc[own, key].nunique() > 1 and not _depends(given.loc[own], key, others):
+        same = ["view", "basis", "budget_eps", *(other for other in keys if other != key)]
+        for own in (own for own in algorithms if given.loc[own, key].nunique() > 1):
+            worst = given.loc[own].groupby([*same, key], sort=False)["eps"].max()
+            if worst.groupby(level=same, sort=False).nunique().max() < 2:  # the eps does not depend on the setting
                 given.loc[own, key] = ""
     always = (*also, "calibration")
     keys = [key for key in keys if key in always or any(given.loc[own, key].nunique() > 1 for own in algorithms)]
@@ -102,18 +100,8 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     return shown.rename(columns=SYMBOLS)
 
 
-def _depends(guarantees: pd.DataFrame, key: str, others: Sequence[str]) -> bool:
-    """Return whether the eps of an algorithm differs with `key` while the `others` are equal."""
-    same = ["view", "basis", "budget_eps", *others]
-    worst = guarantees.groupby([*same, key], sort=False)["eps"].max()
-    return bool((worst.groupby(level=same, sort=False).nunique() > 1).any())
-
-
 def short(number: float, up: bool = False) -> str:
-    """Return a number in three digits, without a power of ten below a million; a proven eps is rounded `up`.
-
-    From a thousand on a proven eps is rounded up to a whole number.
-    """
+    """Return a number with three digits, rounded up if `up` is true, and without a power of ten below a million."""
     if math.isinf(number):
         return "∞"
     if 999 < abs(number) < 1e6:
@@ -126,7 +114,7 @@ Texts = dict[str, Any]
 
 
 def texts(table: pd.DataFrame, title: str = "") -> Texts:
-    """Return a table as texts; a missing value is empty."""
+    """Return a table whose cells are texts. A missing value is an empty text."""
     rows = [
         ["" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v) for v in row] for row in table.to_numpy()
     ]
@@ -134,18 +122,18 @@ def texts(table: pd.DataFrame, title: str = "") -> Texts:
 
 
 def markdown(table: Mapping[str, Any], align: str = "---") -> str:
-    """Return a table in GitHub's Markdown, without its title; `align` is the alignment of all columns but the first."""
+    """Return a table in GitHub's Markdown, without its title. `align` is the alignment of all columns but the first."""
     head, *body = [[cell(text) for text in row] for row in [table["columns"], *table["rows"]]]
     return "".join(f"| {' | '.join(row)} |\n" for row in [head, ["---", *[align] * (len(head) - 1)], *body])
 
 
 def cell(text: str) -> str:
-    """Return a text in the form of a Markdown table's cell."""
+    """Return a text in the form of a cell of a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
 def file_of(table: pd.DataFrame, kind: str) -> str | bytes:
-    """Return a table as csv or parquet."""
+    """Return the content of a CSV or Parquet file with a table."""
     if kind == "csv":
         return table.to_csv(index=False)
     try:
@@ -163,7 +151,7 @@ _TEX |= {character: f"\\{character}" for character in "&%$#_{}"} | {
 
 
 def latex(table: Texts, caption: str, label: str) -> str:
-    r"""Return a table in LaTeX for the packages booktabs and siunitx, whose ``\num{...}`` it uses."""
+    r"""Return a table in LaTeX for the packages booktabs and siunitx."""
     frame = pd.DataFrame(table["rows"], columns=table["columns"]).map(_tex).rename(columns=_tex)
     columns = f"l{'r' * (len(frame.columns) - 1)}"
     return frame.style.hide(axis="index").to_latex(
@@ -179,17 +167,17 @@ def _tex(text: str) -> str:
 
 
 def read_rows(path: Path) -> pd.DataFrame:
-    """Return the rows that a run or a sweep wrote."""
+    """Read the rows that a run or a sweep wrote."""
     rows = read_table(path, COLUMNS)
     if not len(rows) or not is_numeric_dtype(rows["value"]):
-        raise UserError(f"{path} has no numbers in its column 'value': run it again.")
+        raise UserError(f"{path} has no numbers in its column 'value': run its command again.")
     return rows
 
 
 def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFrame:
-    """Read a table that dpml wrote, with at least these columns; `options` are those of `pandas.read_csv`."""
+    """Read a table that dpml wrote and that has the given columns. `options` are options of `pandas.read_csv`."""
     if not path.is_file():
-        raise UserError(f"there is no {path}: give folders that a dpml-run wrote to.")
+        raise UserError(f"there is no {path}: name folders that dpml-run wrote.")
     check_table(path)
     try:
         content = path.read_text("utf-8")
@@ -198,17 +186,17 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:  # from the encoding, or from pandas
         reason = str(error).strip().splitlines()[0].rpartition(" error: ")[2]
-        raise UserError(f"{path} is not a whole table ({reason}): run it again.") from None
+        raise UserError(f"{path} is not a whole table ({reason}): run its command again.") from None
     missing = [column for column in columns if column not in table]
     if missing:
-        raise UserError(f"{path} is no table of a run: it has no column {missing[0]!r}.")
+        raise UserError(f"{path} is not a table of a run: it has no column {missing[0]!r}.")
     if not content.endswith("\n"):
-        raise UserError(f"{path} is cut off in its last line: run it again.")
+        raise UserError(f"{path} is cut off in its last line: run its command again.")
     return table
 
 
 def merge(folders: Sequence[Path], target: Path) -> list[Path]:
-    """Merge the tables of several runs or sweeps in `target`: rows.csv and guarantees.csv, each row once."""
+    """Merge rows.csv and guarantees.csv of several runs or sweeps into the folder `target`. Each row occurs once."""
     rows, guarantees = (
         # a setting that only some of them have is empty in the others; texts lose no digit
         pd.concat([read_table(folder / name, needed, dtype=str, keep_default_na=False) for folder in folders])
@@ -221,11 +209,11 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     if len(twice):
         what = " ".join(assignment(key, twice.iloc[0][key]) for key in keys if twice.iloc[0][key])
         raise UserError(
-            f"the folders disagree about {what}: the number of draws, data, code, dpml or the machine was another."
+            f"the folders have different numbers for {what}: draws, data, code, dpml's version or the machine differ."
         )
     known = beside(target).read()
     if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both
-        raise UserError(f"{target} has a rows.csv that no dpml merge wrote: name another folder with -o.")
+        raise UserError(f"{target} has a rows.csv that dpml merge did not write: name another folder with -o.")
     target.mkdir(parents=True, exist_ok=True)
     paths = [target / "rows.csv", target / "guarantees.csv"]
     for path, table in zip(paths, (rows, guarantees), strict=True):
@@ -235,7 +223,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
 
 
 def shortened(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a summary with proven numbers rounded up, and lower bounds rounded down, to six digits."""
+    """Return a summary with numbers of six digits. Proven numbers are rounded up, and lower bounds are rounded down."""
     known, metric = summary.copy(), summary["metric"]
     if "proven_eps" in known:
         known["proven_eps"] = [float(written(eps, 6)) for eps in known["proven_eps"].astype(float)]
@@ -246,7 +234,7 @@ def shortened(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a block's summary as a table: a line per combination of its varying settings, a column per metric."""
+    """Return the summary of a block as a table, with a line per combination of settings and a column per metric."""
     keys = [key for key in ("algo", *settings(summary)) if key in summary]
     keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
     table = shortened(summary)

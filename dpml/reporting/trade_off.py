@@ -1,4 +1,4 @@
-"""Draw the figure of an audit: the result of an attack, with the claimed and the proven guarantee."""
+"""Draw the figure of an audit: the rates of an attack, and the largest rates that guarantees allow."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,14 +19,14 @@ _LEAST = 1e-4  # the smallest rate shown
 
 
 def allowed(fpr: Array, eps: float, delta: float) -> Array:
-    """Return the largest true positive rate that (eps, delta)-DP allows at false positive rates (k,)."""
+    """Return the largest true positive rates that (eps, delta)-DP allows at the false positive rates `fpr`, (k,)."""
     steep = np.exp(eps) * fpr + delta
     flat = 1 - np.exp(-eps) * np.maximum(1 - delta - fpr, 0.0)
     return np.minimum(np.minimum(steep, flat), 1.0)
 
 
 def draw(findings: Sequence[Finding], title: str, path: Path) -> list[Path]:
-    """Draw a panel for every attacked view. Write .png and .svg files at `path`, which has no suffix."""
+    """Draw a panel for every attacked view of an audit. Write .png and .svg files at `path`, which has no suffix."""
     attacked = [finding for finding in findings if finding.rates is not None]
     with in_style():
         figure = Figure(figsize=(0.5 + 3.1 * len(attacked), 3.9), layout="constrained")

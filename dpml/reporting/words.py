@@ -1,4 +1,4 @@
-"""Read the names that pages and figures show from words.yaml."""
+"""Look up the names of algorithms, metrics and data sets that pages and figures show, in words.yaml."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ WORDS: Mapping[str, Any] = yaml.safe_load(files("dpml.reporting").joinpath("word
 
 
 class AlgorithmStyle(NamedTuple):
-    """How an algorithm is shown: its name, and the colour, marker and dashes of its curve."""
+    """The display name of an algorithm, and the colour, marker and dashes of its curve."""
 
     name: str
     colour: str
@@ -30,42 +30,42 @@ _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
 
 def place(key: str) -> int:
-    """Return the place of an algorithm in legends: that in words.yaml, or the last."""
+    """Return the place of an algorithm in legends, which is its place in words.yaml, or the last place."""
     return [*ALGORITHMS, key].index(key)
 
 
 def algorithm(key: str) -> str:
-    """Return the display name of an algorithm; its key if it has no display name."""
+    """Return the display name of an algorithm, or its key if it has no display name."""
     return ALGORITHMS[key].name if key in ALGORITHMS else key
 
 
 def metric(key: str) -> str:
-    """Return the display name of a metric; for a metric MODULE.NAME, the display name of NAME."""
+    """Return the display name of a metric NAME or MODULE.NAME."""
     name = key.rpartition(".")[2]
     return METRICS.get(name, name.replace("_", " "))
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a data set, or of the data set in the name of a block, such as kdd_eps."""
+    """Return the display name of a data set, or of the data set in a block's name, such as kdd_eps."""
     stem = re.sub(r"_(eps|u|N|M|delta|chosen)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
 
 
 def interpretation(name: str) -> str:
-    """Return the name of an interpretation in plain words."""
+    """Return the name of an interpretation of a claim in plain words."""
     known: Mapping[str, str] = WORDS["interpretations"]
     parts = re.findall(rf"({'|'.join(map(re.escape, known))}|[^,]+)(?:, |$)", name)  # a known part may have commas
     return ", ".join(known.get(part) or plain(part) for part in parts)
 
 
 def symbols(text: str) -> str:
-    """Replace eps, delta and lam in a text by Greek letters."""
+    """Replace the words eps, delta and lam in a text by Greek letters."""
     return re.sub(r"\b(eps|delta|lam)\b", lambda found: _SYMBOLS[found[0]], text)
 
 
 def plain(text: str) -> str:
-    """Replace keys in a text by display names: algorithms, eps, delta, lam, and blocks (by their data sets)."""
+    """Replace keys in a text by display names: keys of algorithms, eps, delta, lam, and blocks (by their data sets)."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]
@@ -77,14 +77,12 @@ def plain(text: str) -> str:
 
 
 def curve(label: str) -> str:
-    """Return the label of a curve (an algorithm's key and its settings) with display names and symbols."""
+    """Return the label of a curve with the display name of its algorithm and the symbols of its settings."""
     found = re.match(r"(\(?)([^\W\d][^\s,)]*)(.*)", label, re.DOTALL)
     if found is None or found[2] not in ALGORITHMS:
         return label
     settings = re.sub(r"(?<=, )\w+", lambda word: WORDS["words"].get(word[0], word[0]), found[3])
     settings = settings.replace("calibration=", "")
-    return f"{found[1]}{algorithm(found[2])}{re.sub(r'([a-z_]+[.][a-z_]+|eps|delta)=', _symbol, settings)}"
-
-
-def _symbol(key: re.Match[str]) -> str:
-    return f"{SYMBOLS.get(key[1], key[1].removeprefix('algo.'))}="
+    names = r"([a-z_]+[.][a-z_]+|eps|delta)(?==)"
+    settings = re.sub(names, lambda key: SYMBOLS.get(key[1], key[1].removeprefix("algo.")), settings)
+    return f"{found[1]}{algorithm(found[2])}{settings}"

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dpml.algorithms.quadratic.coefficients import Scales, draws_together, joint_sensitivity, quadratic_of
+from dpml.algorithms.quadratic.coefficients import Scales, joint_sensitivity, quadratic_of
 from dpml.arrays import Array, blocks
 from dpml.mechanism.algorithm import SIMULATED
 from dpml.mechanism.carriers import Carrier
@@ -83,6 +83,7 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
     name: ClassVar[str] = "adassp"
     claim: ClassVar[str | None] = "Wang 2018, Alg. 2"
     proof: ClassVar[str] = "Theorem 3, docs/privacy/sufficient_statistics.md"
+    matrices: ClassVar[bool] = True
 
     @property
     def off_diagonal(self) -> float:
@@ -112,9 +113,6 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
         of = Statistics(problem.N * self.lam / 2, self.off_diagonal)
         return (Sum(of, self.sensitivity(problem.d), self.scale(budget, problem), (1.0, 1.0, 1.0)),)
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         """Release the models. The metric `trimmed` is 1 if the spectrum of a matrix was trimmed."""

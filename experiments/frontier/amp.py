@@ -133,7 +133,7 @@ class ApproximateMinima(GaussianObjectivePerturbation):
         sent: list[Any] = [made for made, _ in carrier.messages]
         eta = perturbations(sent, carrier.rng, carrier.draws, carrier.problem.d)
         tolerance = min(made.gamma for made in sent) / 2
-        weights = perturbed_minimisers(self.trained, self.lam, parties, sent, eta, tolerance)
+        weights = perturbed_minimisers(self.trained, parties, sent, eta, tolerance)
         require_gamma(self.trained, parties, weights, eta, sent)
         return Release(carrier.by_budget(carrier.ask(1, weights.reshape(-1, carrier.problem.d))))
 

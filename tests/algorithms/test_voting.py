@@ -42,7 +42,7 @@ def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) ->
             for vote in (mine, other):
                 votes = others.copy()
                 votes[np.arange(10), vote] += 1
-                pairs.append((X, algorithm.fit().targets((votes / M)[:, 1:] if K == 1 else votes / M)))
+                pairs.append((X, algorithm.voted.targets((votes / M)[:, 1:] if K == 1 else votes / M)))
         X, targets = (np.stack(part) for part in zip(*pairs, strict=True))
         w = fit(X, targets, lam)
         moved = np.linalg.norm(w[::2] - w[1::2], axis=1).max()
@@ -97,7 +97,7 @@ def test_protect_auxiliary_covers_a_replaced_row_and_a_partys_votes(kind, K, lam
         pair = []
         for rows, table in ((X, votes), (X_other, other)):
             shares = (table / M)[:, :, 1:] if K == 1 else table / M
-            targets = algorithm.fit().targets(shares.reshape(3000 * n, -1)).reshape(3000, n, -1)
+            targets = algorithm.voted.targets(shares.reshape(3000 * n, -1)).reshape(3000, n, -1)
             pair.append(fit(rows, targets, lam))
         moved = np.linalg.norm(pair[0] - pair[1], axis=1).max()
         assert moved <= proven
@@ -187,8 +187,8 @@ def test_votes_are_the_local_models_predictions(K) -> None:
 
 
 def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
-    assert Vote(LOGISTIC).fit().targets(np.array([[0.5], [0.49], [0.51]])).tolist() == [[1], [0], [1]]
-    assert Vote(SOFTMAX).fit().targets(np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])).tolist() == [[1, 0, 0], [0, 1, 0]]
+    assert Vote(LOGISTIC).voted.targets(np.array([[0.5], [0.49], [0.51]])).tolist() == [[1], [0], [1]]
+    assert Vote(SOFTMAX).voted.targets(np.array([[0.4, 0.4, 0.2], [0.2, 0.4, 0.4]])).tolist() == [[1, 0, 0], [0, 1, 0]]
     assert count_votes(np.zeros((1, 2))).tolist() == [[2]]
     assert count_votes(np.zeros((1, 2, 3))).tolist() == [[2, 0, 0]]
 

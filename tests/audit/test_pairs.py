@@ -302,9 +302,9 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
     right = amp.perturbed_minimisers
     monkeypatch.setattr(amp, "_ATTAINABLE", 0.01)
 
-    def telling(loss, lam, parties, made, eta, tolerance):
+    def telling(loss, parties, made, eta, tolerance):
         left = 0.99 * made[0].gamma * parties.X[-1] / np.linalg.norm(parties.X[-1])
-        return right(loss, lam, parties, made, eta + problem.N * left, 1e-9)
+        return right(loss, parties, made, eta + problem.N * left, 1e-9)
 
     algorithm, problem = ApproximateMinima(LOGISTIC, calibration="tight"), PROBLEM
     monkeypatch.setattr(amp, "perturbed_minimisers", telling)

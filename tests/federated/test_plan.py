@@ -52,7 +52,7 @@ def test_a_damaged_card_is_refused_or_the_plan_with_it_is_by_its_party(tmp_path)
 def test_no_noise_of_psgd_is_in_more_than_one_sum(tmp_path) -> None:
     """Else what is proven would need the same parties in all of them."""
     plan = clinics(tmp_path, "algo=psgd", "algo.rounds=3").plan
-    assert plan.algorithm.perturbation(Budget(1.0, 1e-5), plan.problem).sigma == 0
+    assert plan.algorithm.perturbation(Budget(1.0, 1e-5), plan.problem).scale == 0
 
 
 def test_a_plan_says_how_files_are_written() -> None:

@@ -8,7 +8,7 @@ from examples import LOGISTIC, SIGMOID, SQUARED, clipped_slope
 
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import Slopes
-from dpml.optim.merged_descent import MergedDescent
+from dpml.optim.merged_descent import descend, merged
 
 CUT = [Slopes(LOGISTIC, 0.1), Slopes(LOGISTIC, 0.5), Slopes(LOGISTIC, 0.8), Slopes(SQUARED, 0.3), Slopes(SQUARED, 1.5)]
 ALL = [*CUT, Slopes(LOGISTIC), Slopes(SIGMOID)]
@@ -112,9 +112,9 @@ def test_every_group_descends_on_its_own_rows(loss, sizes) -> None:
     start = rng.standard_normal((len(sizes), d, len(runs)))
     lots = iter(np.split(z, [3, 10]))
     found = start.copy()
-    rows = MergedDescent.of(loss, groups, len(runs))
+    rows = merged(loss, groups, len(runs))
     for many in (3, 7, 20):
-        rows.advance(found, runs, widths, lambda count: next(lots), lam, many)
+        descend(rows, loss, found, runs, widths, lambda count: next(lots), lam, many)
     for k, (X, y, v) in enumerate(groups):
         w = start[k]
         for t in range(rounds):

@@ -48,6 +48,12 @@ def rejections(trials, rate):
 # ---- scales
 
 
+def test_an_effect_on_a_size_says_whether_the_first_is_lower_or_higher():
+    large, small = runs([[2.0], [2.0]]), runs([[-1.0], [1.0]])
+    assert LOG.interval(effect(large, small, LOG)) == "2× higher [2, 2]"
+    assert LOG.interval(effect(small, large, LOG)) == "2× lower [2, 2]"
+
+
 def test_a_share_is_linear_and_a_size_logarithmic_in_absolute_value():
     for metric, up in (("accuracy", True), ("balanced_accuracy", True), ("auc", True), ("error", False)):
         found = scale(metric, 0.4)

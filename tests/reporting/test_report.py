@@ -54,7 +54,7 @@ def check_links(folder):
 
 def test_figures_of_one_sentence_are_one_row(tmp_path):
     fails = {"reading": "as stated", "block": "kdd_eps", "algorithm": "capefm", "against": "conv", "x": "0.5"}
-    fails |= {"effect": "x0.5 [x0.4, x0.8]", "needs": "at least x1.11"}
+    fails |= {"effect": "2× higher [1.2, 2.5]", "needs": "at least 1.11×"}
     groups = [
         ["kdd_eps", "capefm", "conv", "does not hold", 1, 3, ""],
         ["bank_eps", "capefm", "conv", "holds", 3, 3, "why"],
@@ -67,7 +67,7 @@ def test_figures_of_one_sentence_are_one_row(tmp_path):
     found = paper("smith2030", known)
     one, other = found["claims"]
     assert [one[key] for key in ("id", "word", "extent")] == ["S1", "mixed", "1 of 2 figures"]
-    assert "2× higher [1.2, 2.5]" in one["number"]  # x0.5 [x0.4, x0.8]
+    assert one["number"].startswith("fails: 2× higher [1.2, 2.5]<br>Fig. 1, ")
     (grid,) = one["grids"]
     assert grid["rows"] == [["training loss (Fig. 1)", "✗", "(✓)"]]
     assert (other["id"], other["word"]) == ("S2", "reproduced")

@@ -101,7 +101,7 @@ def test_comparisons_are_made_under_the_same_own_settings():
 
 def test_two_values_of_one_run_are_a_setting_without_a_column():
     rows = pd.concat([table([[1.0]]), table([[2.0]])])
-    with pytest.raises(UserError, match=r"a setting that has no column: two values of loss .*algo=x.*seed=0, draw=0"):
+    with pytest.raises(UserError, match=r"two values of loss .*algo=x.*seed=0, draw=0"):
         summarise(rows)
     assert summarise(pd.concat([table([[1.0]]), table([[1.0 + 1e-12]])]))["count"].tolist() == [1]
 

@@ -17,7 +17,7 @@ def pages() -> dict[str, str]:
 
 def commands() -> str:
     """Return the page of `dpml-run`, `dpml` and all commands of `dpml`."""
-    blocks = [rst.title("Commands"), "Each section is what the command prints with ``--help``."]
+    blocks = [rst.title("Commands"), "Each section shows what a command prints with ``--help``."]
     blocks += [rst.title("``dpml-run``", "-"), rst.code(run_help())]
     for name, text in helps():
         blocks += [rst.title(f"``{name}``", "-"), rst.code(text)]

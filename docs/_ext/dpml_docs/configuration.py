@@ -149,7 +149,7 @@ def algorithm(name: str) -> str:
         rst.title("Guarantees", "-"),
         _guarantees(name),
         _results(name),
-        f"Its class is ``{path}``.",
+        f"The algorithm is the class ``{path}``.",
     )
 
 
@@ -172,7 +172,7 @@ def _guarantees(name: str) -> str:
     claims = dict.fromkeys(each.source for each in found if each.basis == "published")
     words = " ".join(f"{key}={value}" for key, value in setting.items())
     lines = [f"``dpml guarantee algo={name} {words} --why`` explains these numbers."]
-    lines += [f"Claimed by {source}." for source in claims]
+    lines += [f"The claimed ε is from {source}." for source in claims]
     head = ["View", "Claimed ε", "Proven ε", "Proof"]
     return "\n\n".join([rst.table(head, rows, (1, 1, 1, 4)), " ".join(lines)])
 
@@ -182,7 +182,7 @@ def _results(name: str) -> str:
     paths = (path for path in gallery.RESULTS.glob("*/*.csv") if name in _algorithms(path))
     names = sorted((f"{path.parent.name}/{path.stem}" for path in paths), key=natural)
     links = ", ".join(f":doc:`{each} </gallery/{each}>`" for each in names)
-    return f"Results: {links}." if links and name not in BASELINES else ""
+    return f"Figures with this algorithm: {links}." if links and name not in BASELINES else ""
 
 
 @cache

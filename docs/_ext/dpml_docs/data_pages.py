@@ -25,16 +25,17 @@ def packages(sources: dict[str, Source]) -> str:
     lines = [
         "# Tables of Python packages",
         "",
-        "Constants of rules (`dpml/algorithms/defaults.py`) were chosen on one of them, diabetes. While `wdgd` was",
-        "developed, we looked at affairs, bikeshare, caravan, diamonds, digits, german_credit, loanapp and mroz;",
-        "not at birthweight, college, credit_balance, mnist_5k and orange_juice.",
-        "No public ranges of their columns are known, so ranges are fitted to the rows.",
+        "`dpml-run dataset=NAME` uses a table. The preprocessing steps are `one_hot, symmetric, sample_norm` unless",
+        "`dataset.steps` names others. dpml fits ranges to the rows, because no public ranges are known. A fifth of",
+        "the rows, drawn at random, is for testing. Rows with a missing value are left out. dpml fetches the files",
+        "from the Python package index and checks their SHA-256.",
         "",
-        "`dpml-run dataset=NAME` uses one of them. Preprocessing is `one_hot, symmetric, sample_norm` unless",
-        "`dataset.steps` says otherwise. A fifth of the rows, drawn at random, is for testing. Rows with a missing",
-        "value are left out. dpml fetches the files from the Python package index; their SHA-256 is pinned.",
-        "Some files repeat rows: in the splits of seeds 0 to 2 a third of the test rows of affairs have all features",
-        "of a training row, 16 to 17 % of caravan, 3 to 6 % of birthweight and orange_juice, 1 % of diamonds.",
+        "We chose constants of rules (`dpml/algorithms/defaults.py`) on diabetes. While we developed `wdgd`, we looked",
+        "at affairs, bikeshare, caravan, diamonds, digits, german_credit, loanapp and mroz, and did not look at",
+        "birthweight, college, credit_balance, mnist_5k and orange_juice.",
+        "",
+        "Some test rows equal a training row in all features (seeds 0 to 2): a third of the test rows of affairs,",
+        "16 to 17 % of caravan, 3 to 6 % of birthweight and orange_juice, and 1 % of diamonds.",
         "",
         "| name | question | rows | features | classes | source |",
         "| --- | --- | ---: | ---: | --- | --- |",
@@ -54,7 +55,7 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
     info = source.info
     steps = ", ".join(f"`{step}`" for step in getattr(source, "steps", ()))
     scaled = (
-        f"Preprocessing: {steps}, fitted to training rows, which [no budget covers](/data/README.md#public-ranges)."
+        f"The steps {steps} are fitted to training rows, which [no budget covers](/data/README.md#public-ranges)."
         if steps
         else "The preprocessing is fixed."
     )
@@ -69,13 +70,13 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
 def _counts(source: Source) -> str:
     """Return sentences with the numbers of rows and features."""
     info, (train, _) = source.info, source.size(None)
-    how = ", by the official split" if info.train_rows else ", drawn at random" if train < _used(source) else ""
+    how = " (official split)" if info.train_rows else " (drawn at random)" if train < _used(source) else ""
     whole = "" if _used(source) == info.rows else f" (of {info.rows:,} in the files)"
-    labels = "; ".join(f"{count:,} rows of label {label:+g}" for label, count in sorted(info.classes.items()))
-    labels = f" {labels}." if labels else ""
+    labels = ", ".join(f"{count:,} have label {label:+g}" for label, count in sorted(info.classes.items()))
+    labels = f" Of {info.rows:,} rows, {labels}." if labels else ""
     return (
-        f"Task: {info.task}. {_used(source):,} rows{whole}, {train:,} of them for training{how}; {_width(source)} "
-        f"features after one-hot coding.{labels} Parties: {info.parties}."
+        f"The task is {info.task}. The data set has {_used(source):,} rows{whole}, of which {train:,} are for "
+        f"training{how}. There are {_width(source)} features after one-hot coding.{labels} Parties: {info.parties}."
     )
 
 
@@ -134,4 +135,4 @@ def _used(source: Source) -> int:
 
 def _width(source: Source) -> str:
     d = source.size(None)[1]
-    return f"{d}" if d == source.info.features else f"{source.info.features:,}, reduced to {d}"
+    return f"{d}" if d == source.info.features else f"{source.info.features:,} (reduced to {d})"

@@ -32,7 +32,7 @@ def public() -> str:
     """Return the page of the names in `dpml`."""
     blocks = [
         rst.title("Python"),
-        "The names in ``dpml`` after ``import dpml``. Examples are in :doc:`/api` and :doc:`/tour/index`.",
+        "``import dpml`` provides these names. :doc:`/api` and :doc:`/tour/index` have examples.",
     ]
     for name in dpml.__all__:
         blocks += [rst.title(f"``{name}``", "-"), _directive(getattr(dpml, name), f"dpml.{name}")]

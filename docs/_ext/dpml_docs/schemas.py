@@ -15,7 +15,7 @@ from dpml.privacy import Guarantee
 from dpml.recipes import TrainingRecipe, frameworks
 from dpml.release import verify
 from dpml.reporting.cards import Card, _Reader
-from dpml_docs import rst
+from dpml_docs import docstrings, rst
 
 Schema = dict[str, Any]
 NUMBER: Schema = {"type": "number"}
@@ -31,11 +31,11 @@ def pages() -> dict[str, str]:
     rows = []
     for name, schema in FILES.items():
         about = (inspect.getdoc(schema) or "").removeprefix("Return the schema of ")
-        rows.append([f":download:`{name} <schemas/{name}.json>`", about])
+        rows.append([f":download:`{name} <schemas/{name}.json>`", docstrings.inline(f"The schema describes {about}")])
     return {
         "schemas": rst.page(
             rst.title("JSON Schemas"),
-            "Each schema has the keys and types of one kind of file; dpml checks more, such as the order of bounds. "
+            "A schema describes the keys and types of one kind of file. dpml checks more, such as the order of bounds. "
             "With the first line ``# yaml-language-server: $schema=recipe.json``, many editors complete and check the "
             "keys of a YAML file.",
             rst.table(["Schema", "File"], rows, (1, 5)),
@@ -66,7 +66,7 @@ def named(each: Schema) -> Schema:
 
 
 def of_hint(hint: Any) -> Schema:
-    """Return the schema of an annotation; the description says which values are allowed."""
+    """Return the schema of a type annotation, with a description of the allowed values."""
     origin, inner = get_origin(hint), get_args(hint)
     if origin is Annotated:
         return {**of_hint(inner[0]), "description": f"It must be {hint.__metadata__[0].words}."}
@@ -82,7 +82,7 @@ def of_hint(hint: Any) -> Schema:
 
 
 def of_class(kind: Any, without: Sequence[str] = ()) -> dict[str, Schema]:
-    """Return the schemas of a dataclass's fields by name, described by its docstring."""
+    """Return the schema of each field of a dataclass, with its description in the class's docstring."""
     hints = get_type_hints(kind, include_extras=True)
     found = {name: of_hint(hints[name]) for name in kind.__dataclass_fields__ if name not in without}
     for name, schema in found.items():
@@ -91,7 +91,7 @@ def of_class(kind: Any, without: Sequence[str] = ()) -> dict[str, Schema]:
 
 
 def recipe() -> Schema:
-    """Return the schema of a recipe, in dpml's keys, in a framework's, or in both."""
+    """Return the schema of a training recipe for `dpml check`, in the keys of dpml or of a framework."""
     keys = of_class(TrainingRecipe, without=["unproven"])
     for name, schema in keys.items():
         if {"number", "integer"} & {each.get("type") for each in [schema, *schema.get("anyOf", [])]}:
@@ -109,7 +109,7 @@ def recipe() -> Schema:
 
 
 def bounds() -> Schema:
-    """Return the schema of a bounds file."""
+    """Return the schema of a bounds file, which states the public ranges of a data file's columns."""
     more = {"fill": WORDS, "missing": {"const": "indicator"}}
     span = {"low": NUMBER, "high": NUMBER, "edges": {"anyOf": [NUMBER, listed(NUMBER)]}, "log": {"type": "boolean"}}
     edges = {"anyOf": [NUMBER, listed(TEXT)]}
@@ -131,7 +131,7 @@ def bounds() -> Schema:
 
 
 def card() -> Schema:
-    """Return the schema of a paper's card; a group of claims may set any of their keys."""
+    """Return the schema of a paper's card.yaml, which lists the paper's claims and their tests."""
     keys: dict[str, Schema] = {key: {} for key in inspect.signature(_Reader.claim).parameters if key != "self"}
     claim = exactly({**keys, "for": listed({}), "claims": listed({})}, optional=[*keys, "for", "claims"])
     content = of_class(Card, without=["made_from", "claims"]) | {"claims": listed(claim), "readings": {}}
@@ -139,12 +139,12 @@ def card() -> Schema:
 
 
 def party() -> Schema:
-    """Return the schema of the card of a federation's party."""
+    """Return the schema of a party's card, which has its number of rows and its key for a federation."""
     return exactly({"rows": {"type": "integer", "minimum": 1}, "key": TEXT | {"pattern": "^[0-9a-f]{64}$"}})
 
 
 def federation_plan() -> Schema:
-    """Return the schema of a federation's plan."""
+    """Return the schema of a federation's plan, which all parties sign."""
     parts = {
         "format": {"const": plan.FORMAT},
         "terms": exactly(of_class(Agreed), optional=["count_errors"]),
@@ -156,7 +156,7 @@ def federation_plan() -> Schema:
 
 
 def certificate() -> Schema:
-    """Return the schema of a certificate: its messages by their law, its noise by who adds it."""
+    """Return the schema of a certificate, from which `dpml verify` recomputes every ε."""
     number = {"anyOf": [NUMBER, TEXT | {"pattern": "^[0-9]+(/[0-9]+)?$"}]}
     block = exactly(dict.fromkeys(("numbers", "variance", "step"), number))
     laws = []
@@ -182,7 +182,7 @@ def certificate() -> Schema:
 
 
 def model() -> Schema:
-    """Return the schema of a model."""
+    """Return the schema of a model that `dpml release` writes."""
     guarantee = exactly({name: {} for name in of_class(Guarantee)})
     parts = {
         "format": {"const": verify.MODEL},

@@ -21,7 +21,7 @@ def tests() -> str:
         ]
         for name, made in VOCABULARY.items()
     ]
-    about = "The tests that a claim can name under ``test`` in a paper's ``card.yaml``: see :doc:`/howto/add_a_paper`."
+    about = "A claim names a test under ``test`` in a paper's ``card.yaml`` (:doc:`/howto/add_a_paper`)."
     return rst.page(rst.title("Tests of claims"), about, rst.table(["Test", "Holds if"], rows, (2, 5)))
 
 

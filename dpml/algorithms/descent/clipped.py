@@ -1,13 +1,13 @@
 """Gradient descent on clipped sums with Gaussian noise (`dpgd`), at one curator or by secure sums of M parties.
 
 A round is ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i, or with `unit=party` the
-mean gradient of party i's rows. A row's slope (the derivative of its loss in x'w) is clipped, because rows are in the
-unit ball. A party's clip follows a quantile of the norms of the parties' gradients (after Andrew et al. 2021), which
-costs a noisy count in every round. The guarantees: docs/privacy/clipped_descent.md, Theorems 1 and 2.
+mean gradient of party i's rows. Rows are in the unit ball, so a row's slope (the derivative of its loss with respect to
+x'w) is clipped. A party's clip follows a quantile of the norms of the parties' gradients (after Andrew et al. 2021),
+which needs a noisy count of parties in every round. The guarantees: docs/privacy/clipped_descent.md, Theorems 1 and 2.
 
-A step of ``noise_step n mu / sqrt(T)`` on the noisy mean of gradients, divided by the clip, gives every coordinate of a
-model noise of standard deviation ``2 noise_step`` per round, for all n, mu and clips. So the constants of
-`defaults.DESCENT_RULES` serve all data.
+For a mean of gradients divided by the clip, a step of ``noise_step n mu / sqrt(T)`` gives every coordinate of a model
+noise of standard deviation ``2 noise_step`` per round, for all n, mu and clips. So the constants of
+`defaults.DESCENT_RULES` are the same for all data.
 """
 
 import math
@@ -19,17 +19,12 @@ import numpy as np
 
 from dpml.algorithms.defaults import CLIP_PACE, CLIP_QUANTILE, COUNTING_SHARE, DESCENT_RULES, FIRST_CLIP, DescentRule
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.arrays import Array
-from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.optim.gradients import LEAST_CLIP, Single
 from dpml.options import POSITIVE
-from dpml.privacy import Budget, Problem
+from dpml.program import UNITS, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Sum
 
 AVERAGED = 0.5
-"""The share of the rounds, at the end of training, whose models are averaged."""
+"""The share of the rounds whose models are averaged: the last half."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +33,9 @@ class Schedule:
 
     Attributes:
         rounds: The number of rounds T.
-        clip: The clip c; if it is `adaptive`, the clip of the first round.
-        step: The step on the noisy mean of gradients, which is divided by c.
-        noise: The standard deviation of the noise in a sum, divided by c.
+        clip: The clip c, or the first clip if it is `adaptive`.
+        step: The step on the noisy mean of gradients divided by c.
+        noise: The standard deviation of the noise in a sum of gradients divided by c.
         count_noise: The standard deviation of the noise in a count of parties; inf without counts.
     """
 
@@ -52,11 +47,11 @@ class Schedule:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip adapts to the parties' gradients."""
+        """Whether the clip follows the norms of the parties' gradients."""
         return math.isfinite(self.count_noise)
 
     def message(self, of: ClippedGradients) -> Sum:
-        """Return the noisy sum of all rounds. Sums of gradients have sensitivity 2c, and counts of parties 1."""
+        """Return the message of all rounds: sums of gradients, and counts of parties if the clip is adaptive."""
         if not self.adaptive:
             return Sum(of, 2.0, self.noise, times=self.rounds)
         counted = self.count_noise / self.noise if self.noise else 1.0
@@ -64,8 +59,8 @@ class Schedule:
 
 
 Move = Callable[[int, Single, Single, Single], Single]
-"""``move(t, w, g, c)`` returns what is subtracted from models w (B, d) in round t = 0, 1, ..., given the clips c (B,)
-and the noisy sums of gradients divided by the clips, g (B, d)."""
+"""``move(t, w, g, c)`` returns the step that is subtracted from models w (B, d) in round t = 0, 1, ..., given the clips
+c (B,) and the noisy sums of gradients divided by the clips, g (B, d)."""
 
 
 def take_rounds(
@@ -79,9 +74,9 @@ def take_rounds(
 ) -> tuple[Single, Single]:
     """Run all rounds from models `start` (B, d); return averages of the last models (B, d), and the last clips (B,).
 
-    Every round requests the noisy sum `number` at the current models. If it has no fixed clip, a further argument is
-    the adaptive clip, or the round's clip in `clips` (T, B). The arguments `more` are the same in all rounds. All
-    budgets have the number of rounds and the first clip of `first`.
+    Every round requests the noisy sum `number` at the current models and clips, with the arguments `more` in all
+    rounds. `clips` (T, B) are the clips of the rounds; None: fixed or adaptive. The schedule `first` is that of the
+    first budget; the others have as many rounds and the same first clip.
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
@@ -103,8 +98,8 @@ def take_rounds(
 class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
     """`dpgd`: gradient descent on clipped gradients with Gaussian noise in every round; the last models are averaged.
 
-    With M = 1, a trusted curator adds the noise. With M parties, each adds 1/M of the noise's variance to its part of a
-    secure sum, and the noise is calibrated to protect against colluders, who know their own shares of it.
+    With M = 1, a trusted curator adds the noise. With M parties, each party adds 1/M of the noise's variance to its
+    part of a secure sum. The noise is calibrated to protect against colluders, who know their own shares of the noise.
 
     Args:
         rounds: The number of rounds T; None: chosen by a public rule.
@@ -147,15 +142,10 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models. Metrics are the `rounds`, the last `clip` and the `step` that were used."""
+        """Release the averaged models. The metrics are the number of `rounds`, the last `clip` and the `step`."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
-        weights, clips = self._rounds(carrier, schedules[0], steps[:, None].astype(np.float32))
-        used = {"rounds": np.full(len(steps), float(schedules[0].rounds)), "step": steps, "clip": clips.astype(float)}
-        return Release(weights, {key: carrier.by_budget(values) for key, values in used.items()})
-
-    def _rounds(self, carrier: Carrier, first: Schedule, step: Single) -> tuple[Array, Single]:
-        n, lam = carrier.problem.units(self.unit), self.lam
+        step, n, lam = steps[:, None].astype(np.float32), carrier.problem.units(self.unit), self.lam
 
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             towards = gradients / np.float32(n)
@@ -165,5 +155,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
             return np.minimum(step, length / np.float32(lam)) * (towards + lam * w / length)
 
         start = np.zeros((len(step), carrier.statistic(0).lengths(carrier.problem.d)[0]), np.float32)
-        weights, clips = take_rounds(carrier, 0, first, start, move)
-        return carrier.by_budget(weights).astype(float), clips
+        weights, clips = take_rounds(carrier, 0, schedules[0], start, move)
+        used = {"rounds": np.full(len(steps), float(schedules[0].rounds)), "step": steps, "clip": clips.astype(float)}
+        metrics = {key: carrier.by_budget(values) for key, values in used.items()}
+        return Release(carrier.by_budget(weights).astype(float), metrics)

@@ -1,8 +1,7 @@
-"""Sum clipped gradients of rows, or of parties' mean gradients, at many models at once, and sum labels.
+"""Sum the clipped gradients of rows, or the clipped mean gradients of parties, at many models at once, and sum labels.
 
-All sums are divided by the clip. Rows are in the unit ball, so a row's slope is clipped instead of its gradient. If a
-party's clip is adaptive, the number of parties whose gradients were not longer is summed, too. How gradients become
-integers for discrete noise: docs/privacy/discrete_noise.md, Theorem 2.
+All sums of gradients are divided by the clip. Rows are in the unit ball, so a row's slope is clipped instead of its
+gradient. docs/privacy/discrete_noise.md, Theorem 2, describes how gradients become integers for discrete noise.
 """
 
 from collections.abc import Sequence
@@ -14,41 +13,31 @@ import numpy as np
 from dpml import sums
 from dpml.arrays import Array, Index
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Unit
 from dpml.mechanism.discrete import BITS, checked, whole_steps
-from dpml.mechanism.message import Statistic, Terms
 from dpml.mechanism.sharing import Numbers
 from dpml.optim import gradients
 from dpml.optim.gradients import LEAST_CLIP, PartyGradients, Rows, Single
-from dpml.optim.losses import Loss
-from dpml.privacy import Problem
+from dpml.optim.losses import Loss, hard_targets
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.program import Problem, Statistic, Terms, Unit
 
 _LONGEST = 1e30  # the largest entry of a model or map for which scores are finite
 _TOGETHER = 1024  # rows that are multiplied together, so that they fit into the CPU cache in double precision
 
 
-def models_of(of: "ClippedGradients", at: tuple[Any, ...]) -> tuple[Single, Array]:
-    """Return the models (B, K d) and the clips (B,) from the arguments `at` of a sum."""
-    w, clips = at if of.clip is None else (at[0], np.full(len(at[0]), of.clip))
-    if not np.abs(w).max() < _LONGEST:  # also true for NaN
-        raise UserError("a model became infinite during descent: change algo.clip, algo.noise_step or algo.rounds.")
-    return w, clips.astype(float)
-
-
 def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
-    """Return sums (..., K d); if the clip is adaptive, append the counts of parties (...,)."""
+    """Append the counts of parties (...,) to the sums (..., K d) if the clip is adaptive."""
     return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
 
 
 def in_whole_steps(rows: Array) -> Array:
-    """Round rows of length at most 1 to steps of 2^-20, without making any row longer than 1."""
+    """Round rows of length at most 1 to multiples of 2^-20, so that no row becomes longer than 1."""
     return np.ldexp(checked(to_integers(rows, BITS, 1.0), 1 << BITS), -BITS)
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round slopes (n, B, K) in place to integers of length at most Q (B,) <= 2^18."""
+    """Round slopes (n, B, K) in place to integer vectors of norm at most Q (B,), where Q is at most 2^18."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -62,10 +51,10 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add ``slopes_i vectors_i`` of some rows to their parties' sums (P, B, K, d); `start` is the first row's number.
+    """Add the gradients ``slopes_i vectors_i`` of consecutive rows to the sums of their parties, (P, B, K, d).
 
-    Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. Sums are below 2^53 of these steps, so they
-    are exact in any order.
+    `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
+    sums are below 2^53 multiples, so they are exact in any order.
     """
     stop = min(start + len(vectors), int(offsets[-1]))
     first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
@@ -83,38 +72,38 @@ _SLOPE_BITS = 18  # the largest number of bits of Q
 
 @dataclass(frozen=True)
 class ClippedTerms(Terms["ClippedGradients"]):
-    """Compute sums of clipped gradients. Mapped rows are kept in memory, because all rounds use the same maps."""
+    """Compute sums of clipped gradients."""
 
+    # rows with their maps, because all rounds use the same maps
     _kept: dict[str, tuple[Any, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             return packed(self.statistic, *self._of_parties(PartyGradients.clipped_sums, w, clip, maps))
-        (rows,) = self._rows(maps, secure=False)
-        return self._in_clips(rows, w, clip)
+        (rows,) = self._rows(maps, clip, secure=False)
+        return rows.gradient(w) / clip[:, None]
 
     def each(self, *at: Any) -> Array:
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             return packed(self.statistic, *self._of_parties(PartyGradients.clipped, w, clip, maps))
-        return np.array([self._in_clips(rows, w, clip) for rows in self._rows(maps, secure=True)])
+        return np.array([rows.gradient(w) / clip[:, None] for rows in self._rows(maps, clip, secure=True)])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return exact sums for every party, or for all parties together, (P, B, K d)."""
         w, clip, maps = self._about(at)
         if self.statistic.unit == "party":
             each, below = self._of_parties(PartyGradients.clipped, w, clip, maps)
             whole = checked(to_integers(each, BITS, 1.0), 1 << BITS)
             parts: Integers = packed(self.statistic, whole, below.astype(np.int64) << BITS)
             return parts if secure else parts.sum(axis=0)[None]
-        (rows,), K = self._rows(maps, secure=False, rounded=True), self.statistic.classes
+        (rows,), K = self._rows(maps, clip, secure=False, rounded=True), self.statistic.classes
         runs = [slice(None)] if maps is None else [slice(b, b + 1) for b in range(len(w))]
         offsets = self.parties.offsets if secure else np.array([0, len(self.parties.y)])
         d = self.parties.X.shape[1]
         total = np.zeros((len(offsets) - 1, len(w), K, d))
         scale = (resolutions * (rows.common / 2 / clip)).astype(np.float32)[:, None]
-        for some, half, slopes in self._cut(rows, clip).parts(w):
+        for some, half, slopes in rows.parts(w):
             start, count = some.start * half.shape[-2], half.shape[-3] * half.shape[-2]
             own = zip(runs, half.reshape(-1, count, d), slopes.reshape(len(runs), count, -1, K), strict=True)
             for b, vectors, of_runs in own:
@@ -124,24 +113,19 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return np.ldexp(total, BITS + 1).astype(np.int64).reshape(-1, *w.shape)
 
     def _about(self, at: tuple[Any, ...]) -> tuple[Single, Array, Array | None]:
-        """Return models (B, K d), clips (B,) and, if rows are mapped, the maps (B, d, d)."""
-        if not self.statistic.mapped:
-            return *models_of(self.statistic, at), None
-        *about, maps = at
-        d = self.parties.X.shape[1]
-        if not np.abs(maps).max() < _LONGEST:  # also true for NaN
+        """Return models (B, K d), clips (B,) and, if rows are mapped, maps (B, d, d), from the arguments of a sum."""
+        of = self.statistic
+        about, maps = (at[:-1], at[-1]) if of.mapped else (at, None)
+        w, clip = about if of.clip is None else (about[0], np.full(len(about[0]), of.clip))
+        if not np.abs(w).max() < _LONGEST:  # also true for NaN
+            raise UserError("a model became infinite during descent: change algo.clip, algo.noise_step or algo.rounds.")
+        if maps is not None and not np.abs(maps).max() < _LONGEST:
             raise UserError("the map into the whitened space is not finite: set another algo.budget_share.")
-        return *models_of(self.statistic, tuple(about)), maps.reshape(-1, d, d)
+        d = self.parties.X.shape[1]
+        return w, clip.astype(float), None if maps is None else maps.reshape(-1, d, d)
 
-    def _cut(self, rows: Rows, clip: Array) -> Rows:
-        return rows.cut(clip) if self.statistic.mapped else rows
-
-    def _in_clips(self, rows: Rows, w: Single, clip: Array) -> Array:
-        """Return the sum of the rows' clipped gradients at w (B, K d), divided by the clip."""
-        return self._cut(rows, clip).gradient(w) / clip[:, None]
-
-    def _rows(self, maps: Array | None, secure: bool, rounded: bool = False) -> list[Rows]:
-        """Return the rows of each party, or all rows in a list of one; if `rounded`, on the grid of integers."""
+    def _rows(self, maps: Array | None, clip: Array, secure: bool, rounded: bool = False) -> list[Rows]:
+        """Return the rows of each party if `secure`, else all rows; `rounded` rows are on the grid of integers."""
         of, parties = self.statistic, self.parties
 
         def made(own: slice) -> Rows:
@@ -152,13 +136,13 @@ class ClippedTerms(Terms["ClippedGradients"]):
 
         owners = [parties.of(k) for k in range(parties.problem.M)] if secure else [slice(None)]
         found: list[Rows] = self._remembered(f"{secure} {rounded}", maps, lambda: [made(own) for own in owners])
-        return found
+        return found if maps is None else [rows.cut(clip) for rows in found]
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """Apply `engine` to the parties' mean gradients, one run after another if rows are mapped.
+        """Return the results of `engine`, a method of `PartyGradients`, for all runs.
 
-        With the squared loss, mapped rows keep their length, because parties are clipped and not rows; double precision
-        then keeps gradients finite for every map.
+        With the squared loss, mapped rows keep their lengths, because the gradients of parties are clipped. Double
+        precision keeps these gradients finite for every map.
         """
         of, parties = self.statistic, self.parties
 
@@ -185,11 +169,11 @@ class ClippedTerms(Terms["ClippedGradients"]):
 
 @dataclass(frozen=True)
 class ClippedGradients(Statistic):
-    """The sum of clipped gradients at the current models, and for an adaptive clip the number of unclipped parties.
+    """The sum of clipped gradients and, if the clip is adaptive, the number of gradients that are not clipped.
 
     Args:
         loss: logistic, softmax or squared.
-        unit: Whether gradients of rows or mean gradients of parties are clipped and summed.
+        unit: Whether the gradients of rows or the mean gradients of parties are clipped.
         clip: The largest norm of a gradient; None: an argument of the sum.
         classes: The number of classes K for softmax, else 1.
         mapped: Whether each run multiplies rows by its own public matrix (d, d), and then scales them to length 1.
@@ -219,7 +203,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the largest integer slope Q, as large as exact sums allow; 1 with `unit=party`."""
+        """Return the largest integer slope Q with which sums over N rows are exact, or 1 with `unit=party`."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))
@@ -246,14 +230,14 @@ class ClippedGradients(Statistic):
 
 @dataclass(frozen=True)
 class LabelTerms(Terms["LabelSums"]):
-    """Compute sums of labels."""
+    """Compute sums of labels -1 and +1, or counts of the rows in each class."""
 
     def total(self, *at: Any) -> Array:
         return self.each().sum(axis=0)
 
     def each(self, *at: Any) -> Array:
         y, K = self.parties.y, self.statistic.classes
-        labels = y[:, None] if K == 1 else (y[:, None] == np.arange(K)).astype(float)
+        labels = y[:, None] if K == 1 else hard_targets(y, K)
         return np.array([labels[self.parties.of(k)].sum(axis=0) for k in range(self.parties.problem.M)])
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
@@ -263,7 +247,7 @@ class LabelTerms(Terms["LabelSums"]):
 
 @dataclass(frozen=True)
 class LabelSums(Statistic):
-    """The sum of labels -1 and +1 (`classes` = 1), or the number of rows of each of K classes."""
+    """The sum of labels -1 and +1 (`classes` = 1), or the numbers of rows in K classes."""
 
     terms = LabelTerms
 
@@ -271,7 +255,7 @@ class LabelSums(Statistic):
 
     @property
     def sensitivity(self) -> float:
-        """The L2 sensitivity to a replaced row: 2, or sqrt 2 if the counts of two classes change by 1."""
+        """The L2 sensitivity to a replaced row, 2 for a sum of labels, or sqrt 2 for the counts of classes."""
         return 2.0 if self.classes == 1 else 2.0**0.5
 
     def lengths(self, d: int) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Describe where the rows of a noisy gradient descent are, and who adds noise: one curator, an MPC, or M clients.
 
-All numbers are for ``per_row = 1``: a mean over n rows gets noise of standard deviation 1/n. G is `lipschitz`.
+All numbers are for ``per_row = 1``, that is, a mean over n rows gets noise of standard deviation 1/n.
 """
 
 import math
@@ -23,7 +23,7 @@ from dpml.sums import single_imprecision
 
 @dataclass(frozen=True)
 class GradientMeans(Terms["MeanGradients"]):
-    """Compute mean gradients of the parties' rows, in single precision."""
+    """Compute mean gradients of the parties' rows in single precision."""
 
     def total(self, *at: Any) -> Array:
         models = np.split(at[0], len(self.groups), axis=1)
@@ -35,7 +35,7 @@ class GradientMeans(Terms["MeanGradients"]):
         return [Rows.of(slopes.loss, *rows, clip=slopes.clip) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield the rows (n, d), labels (n,) and weights (n,) of every group of rows with its own model."""
+        """Yield the rows (n, d), labels (n,) and weights (n,) of every group of rows that has its own model."""
         X, y, sizes = self.parties.X, self.parties.y, self.parties.sizes
         if self.statistic.clients:
             for own in map(self.parties.of, range(len(sizes))):
@@ -48,12 +48,12 @@ class GradientMeans(Terms["MeanGradients"]):
 
 @dataclass(frozen=True)
 class MeanGradients(Statistic):
-    """The mean gradient of all rows at models w (B, d), or of each client's rows at its own model, w (B, M d).
+    """The mean gradient of all rows at models w (B, d), or of each client's rows at the client's model, w (B, M d).
 
     Args:
         slopes: The slopes of the loss.
-        by_party: Whether the mean is taken over the parties' means.
-        clients: The number M of clients with models of their own; 0: all rows share one model.
+        by_party: Whether it is the mean of the parties' mean gradients.
+        clients: The number M of clients who train their own models; 0: all rows share one model.
     """
 
     terms = GradientMeans
@@ -80,7 +80,7 @@ class MeanGradients(Statistic):
 
 
 def sensitivity(lipschitz: float, problem: Problem) -> float:
-    """Return the sensitivity of a sum of gradients to a replaced row: 2 G, and slightly more for rounding errors."""
+    """Return the sensitivity of a sum of gradients to a replaced row, 2 G, and slightly more for rounding errors."""
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
 
@@ -89,7 +89,7 @@ class ClientNoise(Sharing):
     """Every client adds independent noise to its contribution.
 
     Args:
-        weights: The standard deviation of each client's noise in the sum; the squares sum to 1.
+        weights: The standard deviations of the clients' noise in the sum, whose squares sum to 1.
         secure: Whether secure sums hide the clients' messages.
     """
 
@@ -119,7 +119,8 @@ class Pooled:
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
         visible: The observers against whom a guarantee is computed.
-        by_party: Whether the mean is over the parties' means, so that a row of the smallest party weighs 1/(M n_min).
+        by_party: Whether it is the mean of the parties' mean gradients. A row of the smallest party then has the
+            weight 1/(M n_min), where n_min is the number of its rows.
     """
 
     lipschitz: float
@@ -130,11 +131,11 @@ class Pooled:
     secure: ClassVar[bool] = False
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round against every observer, if the observer sees the round."""
+        """Return the mu of one round against every observer who sees the noisy gradient of that round."""
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return, for observers of the last model, a round's mu and the last round's relative noise_std."""
+        """Return one round's mu and the last round's relative noise_std, for observers who see only the last model."""
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
@@ -142,11 +143,11 @@ class Pooled:
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return a round's `units`, `sensitivity` and `noise`, as in `Sum`."""
+        """Return the `units`, `sensitivity` and `noise` of the `Sum` of one round."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
-        """Return the weights of the last models in the released average."""
+        """Return the weights of the groups' last models in the released average."""
         return np.ones(1)
 
     def sharing(self, problem: Problem) -> Sharing:
@@ -155,13 +156,15 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients add independent noise, either while each trains alone, or to the secure or open sum of every round.
+    """M clients add independent noise, either while each client trains alone, or to the sum of every round.
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
         published: Whether each client adds the noise that one curator with all rows would need.
-        enough: If not, who add this noise together: one `client`, all (`aggregate`), or the honest (`colluders`).
-        synchronous: Whether all clients continue from the average of every round; otherwise last models are averaged.
+        enough: If not `published`, whose noise suffices: one client's (`client`), all clients' (`aggregate`), or the
+            honest clients' (`colluders`).
+        synchronous: Whether all clients continue from the average of every round; otherwise their last models are
+            averaged.
         secure: Whether secure sums hide the clients' messages.
     """
 
@@ -172,7 +175,7 @@ class Clients:
     secure: bool
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
-        """Return the noise_std that clients with these numbers of rows add to their mean gradients."""
+        """Return the noise_std that clients with these numbers of `rows` add to their mean gradients."""
         if self.published:
             return np.full(len(rows), 1 / problem.N)
         return 1 / (rows * math.sqrt(self.together(problem)))
@@ -181,14 +184,14 @@ class Clients:
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
-        """Return the noise_std in the weighted average, of all clients or only of the honest ones."""
+        """Return the noise_std in the clients' average gradient, of all clients' or only the honest clients' noise."""
         if self.published:  # equal noise, with weights N_k/N
             return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
         # the noise is proportional to 1/N_k, so all clients contribute equal noise to the weighted sum
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round against every observer. The smallest client's messages are least protected."""
+        """Return the mu of one round against every observer, for a row of the smallest client, the worst case."""
         client = self.of_client(problem)
         summed, colluders = (
             sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
@@ -204,9 +207,9 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return `Pooled.last_iterates` for clients that run alone, whose last models a server averages.
+        """Return one round's mu and the last round's relative noise_std, for observers of clients who run alone.
 
-        The worst client is the smallest. The noise of the other clients is accounted for in the last round only
+        The smallest client is the worst case. Other clients' noise counts in the last round only
         (docs/privacy/kang2019.md, Theorem 3).
         """
         if self.synchronous:
@@ -219,7 +222,7 @@ class Clients:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return `Pooled.round`. For clients that run alone, it is about the smallest client, which is worst."""
+        """Return the `units`, `sensitivity` and `noise` of the `Sum` of one round, for the smallest client."""
         if self.synchronous:
             return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
         noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])
@@ -239,4 +242,4 @@ def sizes_of(problem: Problem) -> Array:
 
 
 Layout = Pooled | Clients
-"""Where the rows are and who adds noise. `Pooled` documents the methods, and `Clients` the differences."""
+"""A description of where the rows are and who adds noise."""

@@ -1,9 +1,9 @@
 """A small neural network trained on noisy sums of clipped gradients (Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1).
 
-The score of a row x is ``t = v'relu(U x + a) + c``, and the loss of its label y = +-1 is log(1 + exp(-y t)). In every
-round the sites release a noisy sum of their rows' clipped gradients, and gradient descent takes a step. The published
-eps is for one round, the proven eps for all rounds: docs/privacy/imtiaz2019.md, Theorem 3, which also describes
-`variant=authors`.
+The score of a row x is ``t = v'relu(U x + a) + c``, and its logistic loss with the label y = +-1 is
+``log(1 + exp(-y t))``. In every round the sites release a noisy sum of their rows' clipped gradients, and gradient
+descent takes a step. The published eps is for one round, and the proven eps is for all rounds.
+docs/privacy/imtiaz2019.md, Theorem 3, has the proof and describes `variant=authors`.
 """
 
 import math
@@ -17,16 +17,13 @@ from numpy.random import Generator
 
 from dpml.arrays import Array, Index
 from dpml.data.partition import Parties
-from dpml.mechanism.algorithm import SIMULATED, VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import no_privacy
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.losses import Loss
-from dpml.optim.network import Adam, Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.optim.network import Adam, Models, clipped_sum, score
 from dpml.options import POSITIVE
 from dpml.privacy import Budget, Guarantee, Problem, View, gdp
+from dpml.program import SIMULATED, VARIANTS, Carrier, Program, Release, Statistic, Sum, Terms, Variant
 
 _CHECKS = 10  # how often the training loss is evaluated during training
 
@@ -39,19 +36,16 @@ ALL: Index = np.empty(0, np.intp)
 
 @dataclass(frozen=True)
 class NetworkTerms(Terms["NetworkGradients"]):
-    """Compute sums of the gradients of networks, for rows with an appended one."""
+    """Compute sums of the gradients of networks."""
 
     def total(self, *at: Any) -> Array:
-        """Return the sum of gradients of networks (B, size) over the rows with the given numbers, or `ALL`."""
+        """Return the sum of gradients at networks (B, size) over the rows with these numbers, or over `ALL` rows."""
         flat, rows = at
-        models = Models.of(flat, self.statistic.hidden)
         X, y = self._rows
         if len(rows):
             X, y = X[rows], y[rows]
-        loss, clip = self.statistic.loss, self.statistic.clip
-        if clip is None:
-            return sum_of_clipped_terms(models, X, y, loss).flat()
-        return clipped_sum(models, X, y, loss, clip).flat()
+        of = self.statistic
+        return clipped_sum(Models.of(flat, of.hidden), X, y, of.loss, of.clip)
 
     @cached_property
     def _rows(self) -> tuple[Array, Array]:
@@ -59,7 +53,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows with an appended one, their labels, and how often each occurs (None: once)."""
+        """The distinct rows with an appended one, their labels, and their numbers of copies (None: 1)."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 
@@ -71,7 +65,8 @@ class NetworkGradients(Statistic):
     Args:
         loss: logistic.
         hidden: The number of units in the hidden layer.
-        clip: The largest norm of a row's gradient; None: four blocks of it are clipped as in the authors' scripts.
+        clip: The largest norm of a row's gradient; None: four blocks of a gradient are clipped as in the authors'
+            scripts.
     """
 
     terms = NetworkTerms
@@ -91,7 +86,7 @@ class NetworkGradients(Statistic):
 
 
 class Start(NamedTuple):
-    """The initial network, (1, size), and the seed for the order of the rows; all noise draws share them."""
+    """The initial network, (1, size), and the seed for the order of the rows, which all noise draws share."""
 
     weights: Array
     order: int
@@ -101,16 +96,19 @@ class Start(NamedTuple):
 class Network(Program, losses=("logistic",), calibrations=("published", "tight"), variants=VARIANTS, **SIMULATED):
     """A neural network with one hidden layer, trained by noisy gradient descent (Imtiaz et al. 2019, Sec. 5.1).
 
-    In `nn_cape` the sites add correlated noise, in `nn_conv` independent noise; `nn_nonpriv` has no noise and no clip.
+    In `nn_cape` the sites add correlated noise, and in `nn_conv` independent noise. `nn_nonpriv` has no noise and no
+    clip.
 
     Args:
-        sites: Who draws the noise of a round's sum. `cape`: the sites, with correlated noise as in `capefm`.
-            `independent`: each site, with noise that protects its message alone. `none`: nobody.
-        variant: `paper` clips each row's gradient, then averages; `authors` follows their scripts, at one curator.
+        sites: Who draws the noise of a round's sum. With `cape`, the sites draw correlated noise as in `capefm`. With
+            `independent`, each site draws noise that protects its message alone. With `none`, there is no noise.
+        variant: `paper` clips each row's gradient and averages the clipped gradients; `authors` follows the authors'
+            scripts, at one curator.
         hidden: The number of units in the hidden layer.
         epochs: The number of passes over the rows.
         batch: The number of rows in a minibatch; None: all rows for `paper` (one round per epoch), 64 for `authors`.
-        rate: The step size. None: 1 for `paper` (gradient descent; the text gives none), 0.01 for `authors` (Adam).
+        rate: The step size; None: 1 for the gradient descent of `paper`, whose text gives no step size, or 0.01 for
+            Adam, which `authors` uses.
         clip: The largest norm of a row's gradient, for `paper`.
     """
 
@@ -142,22 +140,21 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return CapeNoise(cape_spread(self.calibration)) if self.sites == "cape" else IndependentNoise()
 
     def rows_per_round(self, N: int) -> int:
-        """Return the number of rows in a minibatch of N training rows. The last minibatch may have fewer."""
+        """Return the number of rows in a minibatch of N training rows; the last minibatch may have fewer rows."""
         if self.variant == "authors":
             return max(1, min(self.batch or 64, N // 10))
         return min(self.batch or N, N)
 
     def sensitivity(self) -> float:
-        """Return the L2 sensitivity of a round's sum to replacing a sample."""
-        if self.variant == "authors":
-            return 2 * math.sqrt(4)  # in each of four blocks, a term of norm at most 1 is replaced
-        return 2 * self.clip
+        """Return the L2 sensitivity of a round's sum to a replaced row."""
+        # the authors clip each of four blocks of a gradient to norm 1
+        return 2 * (math.sqrt(4) if self.variant == "authors" else self.clip)
 
     def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
         """Return the standard deviation of the noise in the sum of a round with `rows` rows."""
         if math.isinf(budget.eps):
             return 0.0
-        if self.calibration == "tight":
+        if self.tight:
             return self.sensitivity() * math.sqrt(self.epochs) / self.target_mu(budget, problem)
         believed = 1 / rows if self.variant == "authors" else self.sensitivity()
         if self.sites == "independent":
@@ -166,7 +163,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the sums over full minibatches, and the sums over the smaller minibatch at the end of every epoch."""
+        """Return the sums over full minibatches, and the sums over the last, smaller minibatch of every epoch."""
         if not self.private:
             return ()
         of = NetworkGradients(self.loss, self.hidden, None if self.variant == "authors" else self.clip)
@@ -191,10 +188,10 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Start(start, int(rng.integers(2**63)))
 
     def run(self, carrier: Carrier) -> Release:
-        """Train the networks of all budgets and noise draws together, and return their scores.
+        """Train the networks of all budgets and noise draws together, and return their metrics.
 
         `loss` and `train_accuracy` are measured on the private rows, and `accuracy` on the test rows. `path_loss` is
-        the mean training loss at ten evenly spaced rounds; a smaller value means faster training.
+        the mean training loss at ten evenly spaced rounds, which is smaller for faster training.
         """
         parties = carrier.mechanism.parties
         trained, path = self.train(carrier)
@@ -209,7 +206,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Release(None, {key: carrier.by_budget(np.broadcast_to(v, runs)).copy() for key, v in metrics.items()})
 
     def train(self, carrier: Carrier) -> tuple[Models, Array]:
-        """Return the trained models, and the mean of their training losses at ten rounds (B,)."""
+        """Return the trained networks, and the mean of every network's training losses at ten rounds, (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
         w = np.repeat(carrier.start.weights, runs, axis=0)
@@ -255,7 +252,7 @@ def with_ones(X: Array) -> Array:
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """Return the object that sums gradients. Without noise there is no message, and gradients are not clipped."""
+    """Return the object that sums gradients, which are not clipped if there is no noise."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)

@@ -1,11 +1,9 @@
 """Noisy gradient descent at one curator (`wang`), in a multiparty computation (`jayaraman`), or at M clients (`wddp`).
 
-Each of T rounds is ``w <- w - step (gradient + z)`` with Gaussian z. The noise is given as `per_row`: n times the
-noise_std of z in a mean over n rows. Every mu is inversely proportional to it. docs/privacy/kang2019.md has the proofs
-(Theorems 1 to 3), explains why the claim of `wddp` fails, and derives the rule for the step size ("Step sizes").
-
-With step_selection=validated, every step size is tried once on four fifths of every client's rows, and the one with the
-least mean loss on the other fifth is used on all rows. No budget accounts for this choice.
+Each of T rounds is ``w <- w - step (gradient + z)`` with Gaussian noise z. We describe the noise by `per_row`, which is
+n times the noise_std of z in a mean over n rows. Every mu is inversely proportional to `per_row`.
+docs/privacy/kang2019.md has the proofs (Theorems 1 to 3), explains why the claim of `wddp` fails, and derives the rule
+for the step size ("Step sizes").
 """
 
 import math
@@ -20,25 +18,24 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from dpml.algorithms.defaults import LARGEST_STEP, LOGISTIC_DISTANCE, SLOPE_CLIP, SQUARED_DISTANCE
-from dpml.algorithms.descent.in_step import Trial, Trials, alone
+from dpml.algorithms.descent.in_step import Trial, released
 from dpml.algorithms.descent.layouts import Clients, Layout, MeanGradients, Pooled, sensitivity
 from dpml.arrays import Array
 from dpml.data.partition import Parties
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import SIMULATED, Clip, Release, Rounds
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof, gaussian_proof
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing
 from dpml.optim.losses import Slopes, mean_loss
 from dpml.options import POSITIVE, check_choice
-from dpml.privacy import Budget, Problem, View, gdp
+from dpml.privacy import gdp
 from dpml.privacy.proofs.last_iterate import last_iterate_mu
+from dpml.program import SIMULATED, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Sum, View
 
 StepSelection = Literal["rule", "oracle", "validated", "fixed"]
-STEP_SELECTIONS: tuple[StepSelection, ...] = ("rule", "oracle", "validated", "fixed")
-UNCOUNTED: tuple[StepSelection, ...] = ("oracle", "validated")
+UNCOUNTED: dict[StepSelection, str] = {
+    "oracle": "selection by the private objective is not counted",
+    "validated": "selection by private rows held out is not counted",
+}
 """The values of `step_selection` that read private rows, which no budget accounts for."""
 
 HELD_OUT = 0.2
@@ -46,7 +43,7 @@ HELD_OUT = 0.2
 
 
 def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
-    """Return the step size for noise of standard deviation `scale` in the mean gradient, without reading rows."""
+    """Return a step size that reads no rows, for noise of standard deviation `scale` in the mean gradient."""
     most = 1 / (slopes.smoothness + lam)
     if slopes.bend:
         forgets = 1 / (lam * rounds) if lam else math.inf
@@ -58,9 +55,9 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Return four fifths of each party's rows, and the held-out X (n, d) and y (n,), rounded down.
+    """Return the parties with four fifths of their rows, and the held-out rows X (n, d) with labels y (n,).
 
-    The held-out rows are each party's last ones, a random sample because rows are in random order.
+    A party's last rows are held out; they are a random sample, because rows are in random order.
     """
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():
@@ -79,11 +76,11 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties that `sites` determines: name, claim, values of `calibrate_for` (default first), and variants."""
+    """The properties of a noisy descent that the option `sites` determines."""
 
     name: str
     claim: str
-    targets: tuple[View, ...]
+    targets: tuple[View, ...]  # the values of calibrate_for, the default first
     variants: tuple[str, ...] = ("paper",)
 
 
@@ -97,17 +94,12 @@ KINDS: dict[Sites, _Kind] = {
 
 _ROUNDS = "Theorems 1 and 3, docs/privacy/kang2019.md: all T rounds"
 _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each {:.9g}-Lipschitz{}"
-_NOT_COUNTED = {
-    "oracle": "selection by the private objective is not counted",
-    "validated": "selection by private rows held out is not counted",
-}
 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the mu of the last model if each round has mu = 1, but the last round `last` times the noise."""
-    noises = np.ones(rounds)
-    noises[-1] = last
+    """Return the mu of the last model if every round has mu = 1, and the last round has `last` times the noise."""
+    noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
 
@@ -118,34 +110,37 @@ class NoisyDescent(
 ):  # fmt: skip
     """Gradient descent with Gaussian noise in every round, at one curator, in an MPC, or at M clients.
 
-    `wang`: a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). `jayaraman`: a multiparty
-    computation (MPC) adds noise that nobody knows to the mean of the parties' means (Jayaraman et al. 2018). `wddp`:
-    clients descend alone with their own noise, and a server averages their last models (Kang et al. 2019, Alg. 1).
+    In `wang`, a trusted curator adds noise to the mean gradient (Wang, Ye & Xu 2017). In `jayaraman`, a multiparty
+    computation (MPC) adds noise that nobody knows to the mean of the parties' mean gradients (Jayaraman et al. 2018).
+    In `wddp`, clients descend alone with their own noise, and a server averages their last models (Kang et al. 2019,
+    Alg. 1).
 
     Args:
-        loss: `logistic`; `sigmoid`, which is not convex; or `squared`, which has unbounded slopes and therefore needs
+        loss: `logistic`; `sigmoid`, which is not convex; or `squared`, whose slopes are unbounded, so that it needs
             `tight` noise with a clip.
-        calibration: `published` uses the paper's noise; `tight` the least noise proven against the observer
-            `calibrate_for`.
+        calibration: `published` uses the paper's noise; `tight` uses the least noise that is proven to protect against
+            the observer `calibrate_for`.
         sites: Where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
-        variant: `paper`: clients run all rounds alone, as the paper's text says. `synchronous`: all clients continue
-            from a secure sum after every round. `once`: as eq. (4) of the paper, this sum gets noise once, which no
-            client knows.
+        variant: With `paper`, clients run all rounds alone, as the paper's text says. With `synchronous`, all clients
+            continue from a secure sum after every round. With `once`, as in eq. (4) of the paper, noise that no client
+            knows is added once to this secure sum.
         rounds: The number of rounds T.
         noise_constant: The constant c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says
             "some constant"; the inequalities of its proof need 16.
-        step_selection: How the step size is chosen. `rule`: by a public rule (`ruled_step`). `fixed`: by `step`.
-            `oracle`: the one of `steps` with the least training objective. `validated`: the one of `steps` that is best
-            on held-out rows. The last two read private rows, which no budget accounts for.
-        step: The fixed step size; None: 1/L, with L the smoothness of the loss + lam. A number turns `rule` into
+        step_selection: How the step size is chosen. `rule` is a public rule (`ruled_step`), and `fixed` uses `step`.
+            `oracle` takes the size in `steps` with the least training objective. `validated` tries `steps` on four
+            fifths of every client's rows, and takes the size with the least mean loss on the other fifth. No budget
+            accounts for the private rows that `oracle` and `validated` read.
+        step: The fixed step size; None: 1/L, where L is the smoothness of the loss + lam. A number turns `rule` into
             `fixed`.
         steps: The step sizes that `oracle` and `validated` try.
-        calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release`: the last model, which a
-            curator publishes. `aggregate`: the secure sum of every round, with an equal share of the noise from each
-            client. `colluders`: the same, but the shares of the honest clients suffice. `client`: the noise of each
-            client suffices, even if its messages are seen. None: `release` for a curator, else `aggregate`.
-        clip: The bound G on a row's slope, for `tight` noise only; the papers do not clip. None: `defaults.SLOPE_CLIP`,
-            or no clip for the sigmoid loss.
+        calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release` sees the last model that a
+            curator publishes. `aggregate` sees the secure sum of every round, to which all clients contribute equal
+            shares of the noise. `colluders` see the same sums, but know their own shares, so the honest clients' shares
+            must suffice. `client` sees one client's messages, so every client's noise must suffice. None: `release` for
+            a curator, else `aggregate`.
+        clip: The bound G on a row's slope, for `tight` noise only, because the papers do not clip. None:
+            `defaults.SLOPE_CLIP`, or no clip for the sigmoid loss.
     """
 
     sites: Sites = "curator"
@@ -156,7 +151,8 @@ class NoisyDescent(
     steps: tuple[Annotated[float, POSITIVE], ...] = (0.01, 0.05, 0.1, 0.5, 1.0)
     calibrate_for: View | None = None
     clip: Clip | None = None
-    ruled: tuple[str, ...] = field(init=False, default=())  # hyper-parameters that a rule has set
+    ruled: tuple[str, ...] = field(init=False, default=())
+    """The hyper-parameters that a rule has set."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -171,8 +167,10 @@ class NoisyDescent(
                     f"algo.step has no effect with algo.step_selection={self.step_selection}: set algo.step=null."
                 )
             object.__setattr__(self, "step_selection", "fixed")
-        if self.once and self.calibration == "tight" and self.target == "client":
-            raise UserError("algo.calibrate_for=client needs noise of each client: set another variant than once.")
+        if self.variant == "once" and self.tight and self.target == "client":
+            raise UserError(
+                "algo.calibrate_for=client needs noise from each client: set algo.variant=paper or synchronous."
+            )
 
     def _set_clip(self) -> None:
         if self.clip is not None:
@@ -180,7 +178,7 @@ class NoisyDescent(
                 raise UserError(f"algo.clip of algo={self.name} needs calibration=tight: published noise has no clip.")
             if not self.loss.convex:
                 raise UserError(f"algo.clip needs loss=logistic or loss=squared, not loss={self.loss.name}.")
-        elif self.calibration == "tight" and self.loss.convex:
+        elif self.tight and self.loss.convex:
             object.__setattr__(self, "clip", SLOPE_CLIP)
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
@@ -188,8 +186,6 @@ class NoisyDescent(
                 f"loss={self.loss.name} is not Lipschitz, so algo={self.name} must clip its slopes: set "
                 f"calibration=tight, for which algo.clip is {SLOPE_CLIP} by default."
             )
-
-    # Properties of the options.
 
     @property
     def kind(self) -> _Kind:
@@ -208,10 +204,6 @@ class NoisyDescent(
         assert self.calibrate_for is not None  # __post_init__ sets it
         return self.calibrate_for
 
-    @property
-    def once(self) -> bool:
-        return self.variant == "once"
-
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
         if self.sites != "clients":
             return None
@@ -219,39 +211,37 @@ class NoisyDescent(
 
     @property
     def layout(self) -> Layout:
-        if self.sites == "clients" and not self.once:
-            secure = self.calibration == "tight" and self.target != "client"
+        if self.sites == "clients" and self.variant != "once":
+            secure = self.tight and self.target != "client"
             synchronous = secure or self.variant == "synchronous"
             return Clients(self.lipschitz, self.calibration == "published", self.target, synchronous, secure)
         visible: tuple[View, ...] = ("release", "aggregate", *(("colluders",) if self.sites != "curator" else ()))
-        if self.sites != "clients" and self.calibration == "tight" and self.target == "release":
+        if self.sites != "clients" and self.tight and self.target == "release":
             visible = ("release",)
         return Pooled(self.lipschitz, visible, by_party=self.sites == "mpc")
 
     @property
     def slopes(self) -> Slopes:
-        """The derivatives of the loss in the scores, clipped or not, from which gradients are computed."""
+        """The derivatives of the loss with respect to the scores, clipped or not."""
         return Slopes(self.loss, self.clip)
 
     @property
     def lipschitz(self) -> float:
-        """The constant G: the clip, or the loss's Lipschitz constant (logistic: 1, as in the paper; sigmoid: 1/4)."""
+        """The bound G on the slopes: the clip, or the loss's Lipschitz constant."""
         return self.slopes.lipschitz
 
     @property
     def largest(self) -> float:
-        """The paper's step size, 1/L."""
+        """The paper's step size 1/L."""
         return 1 / (self.slopes.smoothness + self.lam)
 
     def contraction(self, step: float) -> float:
-        """Return the Lipschitz constant of a round as a function of w."""
+        """Return the Lipschitz constant of a round's map from model to model with this step size."""
         least = self.lam if self.loss.convex else self.lam - self.slopes.smoothness
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
-    # Accounting.
-
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for this step and per_row = 1; a step of 0 gives that of all rounds together."""
+        """Return every observer's mu for per_row = 1 and this step size; step 0 gives the mu of all rounds together."""
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
             if view in mus:
@@ -259,11 +249,11 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times the noise_std in a mean of n rows: published ``G sqrt(c T ln(1/delta)) / eps``, or tight."""
+        """Return n times the noise_std in a mean of n rows, for this step size."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
-        if self.calibration == "tight":
+        if self.tight:
             return self.unit_mus(step, problem)[self.target] / gdp.mu_of(budget.eps, delta)
         return self.lipschitz * math.sqrt(self.noise_constant * self.rounds * math.log(1 / delta)) / budget.eps
 
@@ -276,39 +266,34 @@ class NoisyDescent(
         scale = self.per_row(budget, problem, 0.0) * self.layout.sum_std(problem)
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
-    def per_rows(self, budget: Budget, problem: Problem, steps: Array | None = None) -> Array:
-        """Return the noise per row for step sizes (S,); default: those that the release tries."""
-        steps = self.tried(budget, problem) if steps is None else steps
-        return np.array([self.per_row(budget, problem, step) for step in steps])
+    def per_rows(self, budget: Budget, problem: Problem) -> Array:
+        """Return the noise per row for every step size that the release tries, (S,)."""
+        return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu, for the worst step size that is tried."""
+        """Return every observer's mu for the worst step size that the release tries."""
         runs = [
             {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
             for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
         ]
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
-    def argument(self, view: View, budget: Budget, problem: Problem) -> str:
-        """Return the theorem that proves the guarantee against an observer."""
-        source = _ROUNDS
-        if view in self.layout.last_iterates(problem):
-            contraction = max(self.contraction(step) for step in self.tried(budget, problem))
-            why = ": " + ("a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex")
-            source = _LAST.format(contraction, why if contraction > 1 else "")
-        return source
-
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proof against every observer; one who sees only last models has a smaller eps."""
-        delta = budget.require_delta(f"algo={self.name}")
-        mus = self.mus(budget, problem)
-        return {view: gaussian_proof(mu, delta, self.argument(view, budget, problem)) for view, mu in mus.items()}
+        """Return the proof against every observer. Observers who see only last models have a smaller eps."""
+        delta, last = budget.require_delta(f"algo={self.name}"), self.layout.last_iterates(problem)
+        contraction = max(self.contraction(step) for step in self.tried(budget, problem))
+        why = "a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex"
+        source = _LAST.format(contraction, f": {why}" if contraction > 1 else "")
+        return {
+            view: gaussian_proof(mu, delta, source if view in last else _ROUNDS)
+            for view, mu in self.mus(budget, problem).items()
+        }
 
     def claimed(self, view: View) -> str | None:
         return self.kind.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        return _NOT_COUNTED[self.step_selection] if self.step_selection in UNCOUNTED else None
+        return UNCOUNTED.get(self.step_selection)
 
     def pure(self, budget: Budget, problem: Problem) -> bool:
         return False
@@ -317,7 +302,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return one noisy sum, of all rounds, for each step size that is tried."""
+        """Return one message for each step size, which describes the noisy sum of every round."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -326,52 +311,51 @@ class NoisyDescent(
         )
 
     def begin(self, parties: Parties, rng: Generator) -> Array:
-        """Draw a random initial model with about the norm of a row."""
         return initial_model(rng, parties.X.shape[1])
 
     @property
     def in_step(self) -> bool:
-        """Whether several releases may be computed together by `in_step`, which reorders rows.
-
-        With `tight` noise, the bound on rounding errors needs the order of the rows.
-        """
+        """Whether several releases may run together, which changes the order of rows that `tight` noise assumes."""
         own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
         return self.calibration == "published" and not own_noise_in_a_sum
 
     def run(self, carrier: Carrier) -> Release:
-        return alone(self.trials(carrier), self.answer)
+        return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
-    def trials(self, carrier: Carrier) -> Trials:
-        """Request the models for all step sizes, and return the release with the selected ones."""
-        parties, numbers = carrier.mechanism.parties, np.arange(len(carrier.messages[0]))
-        tried = np.tile(numbers, (len(carrier.budgets), 1))
-        if self.step_selection == "validated":
-            training, X, y = held_out(parties)
-            prepared = replace(carrier.mechanism, parties=training)
-            trial = Trial(Carrier(prepared, carrier.budgets, carrier.rng, 1, None), tried, "without those held out")
-            models = (yield trial)[:, :, 0]
-            losses = mean_loss(self.loss, X, y, models.reshape(-1, models.shape[-1])).reshape(tried.shape)
-            tried = np.argmin(losses + self.ridge(models), axis=1)[:, None]
-        last = Trial(carrier, tried, "all")
-        weights = yield last
-        best = np.zeros((len(tried), carrier.draws), dtype=np.intp)
+    def validation(self, trial: Trial) -> Trial:
+        """Return the trial's gradient descents on the rows that are not held out, with one noise draw."""
+        carrier = trial.carrier
+        training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
+        return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
+
+    def best_on_held_out(self, trial: Trial, models: Array) -> NDArray[np.intp]:
+        """Return the index of the step size whose model is best on the held-out rows, (budgets, 1)."""
+        _, X, y = held_out(trial.carrier.mechanism.parties)
+        losses = mean_loss(self.loss, X, y, models.reshape(-1, X.shape[1])).reshape(trial.numbers.shape)
+        return np.argmin(losses + self.ridge(models[:, :, 0]), axis=1)[:, None]
+
+    def selected(self, trial: Trial, models: Array) -> Release:
+        """Return the release with the selected step size of every draw, given models (budgets, S, draws, d)."""
+        best = np.zeros((len(models), models.shape[2]), dtype=np.intp)
         if self.step_selection == "oracle":
-            best = np.argmin(self.objective(parties, weights), axis=1)
-        weights = np.take_along_axis(weights, best[:, None, :, None], axis=1)[:, 0]
+            best = np.argmin(self.objective(trial.carrier.mechanism.parties, models), axis=1)
+        weights = np.take_along_axis(models, best[:, None, :, None], axis=1)[:, 0]
         if self.step_selection == "fixed":
             return Release(weights)
-        return Release(weights, {"step": np.take_along_axis(last.steps, best, axis=1)})
+        return Release(weights, {"step": np.take_along_axis(trial.steps, best, axis=1)})
 
-    def answer(self, trial: Trial) -> Array:
-        """Return the models of a request. All step sizes get the same noise, multiplied by different factors."""
-        carrier = trial.carrier
-        models = np.empty((*trial.numbers.shape, carrier.draws, carrier.problem.d))
+    def trained(self, trial: Trial) -> Array:
+        """Return the models of a trial, (budgets, S, draws, d). All step sizes get the same noise directions."""
+        carrier, d = trial.carrier, trial.carrier.problem.d
+        models = np.empty((*trial.numbers.shape, carrier.draws, d))
+        weights = self.layout.model_weights(carrier.problem)
         for number, own in self.one_by_one(carrier, trial.numbers):
-            models[trial.numbers == number] = self.released(own, number)
+            last = self.descend(own, number).reshape(-1, carrier.draws, len(weights), d)
+            models[trial.numbers == number] = np.einsum("g,edgj->edj", weights, last)
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield every index of a step size in `numbers` (budgets, S), and a carrier for the budgets that use it."""
+        """Yield every index of a step size in `numbers` (budgets, S), with a carrier for the budgets that use it."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -381,14 +365,8 @@ class NoisyDescent(
             own.rng = rng if number == every[-1] else deepcopy(rng)
             yield int(number), own
 
-    def released(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models, or the average of the clients' last models: (budgets, draws, d)."""
-        last = self.descend(carrier, number).reshape(len(carrier.budgets), carrier.draws, -1, carrier.problem.d)
-        weights: Array = np.einsum("g,edgj->edj", self.layout.model_weights(carrier.problem), last)
-        return weights
-
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of all runs, (B, d); if clients run alone, those of all clients, (B, M d)."""
+        """Return the last models of all runs, (B, d), or the last models of all clients who run alone, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
@@ -397,11 +375,11 @@ class NoisyDescent(
         return w
 
     def ridge(self, weights: Array) -> Array:
-        """Return lam/2 ||w||^2, (..., d) -> (...)."""
+        """Return the penalty lam/2 ||w||^2 of models w (..., d): (...)."""
         return self.lam / 2 * np.einsum("...j,...j->...", weights, weights)
 
     def objective(self, parties: Parties, weights: Array) -> Array:
-        """Return the mean loss + lam/2 ||w||^2 on the private rows, (..., d) -> (...)."""
+        """Return the mean loss + lam/2 ||w||^2 of models w (..., d) on the private rows: (...)."""
         X, y, counts = parties.folded
         value = mean_loss(self.loss, X, y, weights.reshape(-1, weights.shape[-1]), counts)
         return value.reshape(weights.shape[:-1]) + self.ridge(weights)
@@ -414,7 +392,7 @@ def initial_model(rng: Generator, d: int) -> Array:
 
 @dataclass(frozen=True)
 class PlainMean(Clients):
-    """Clients with equal weights, who each add noise for a mean over M times the rows of the smallest client."""
+    """Clients with equal weights, who add the noise for a mean over M times the rows of the smallest client."""
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
         return np.full(len(rows), 1 / (problem.M * problem.smallest))
@@ -423,13 +401,11 @@ class PlainMean(Clients):
         return math.sqrt(problem.honest if honest else problem.M) / (problem.M**2 * problem.smallest)
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round. The average has sensitivity 2G/(M n_min), and the noise of all clients."""
         client = self.of_client(problem)
         summed = sensitivity(self.lipschitz, problem) / (problem.M * problem.smallest * self.sum_std(problem))
         return {"release": summed, "aggregate": summed, "colluders": client, "client": client}
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the values of `Clients`. The last round has sqrt(M) times the noise of one client."""
         client = self.of_client(problem)
         average = (client, math.sqrt(problem.M))
         return {"release": average, "aggregate": average, "colluders": (client, 1.0), "client": (client, 1.0)}
@@ -440,12 +416,15 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: clients descend alone with published noise, then a server averages (Kang et al., eq. 2)."""
+    """`jayaraman_local`: clients descend alone with published noise, and a server averages their last models.
+
+    This is eq. (2) of Kang et al. 2019, who attribute the method to Jayaraman et al. 2018.
+    """
 
     sites: Sites = "clients"
 
     def __post_init__(self) -> None:
-        if self.calibration == "tight":
+        if self.tight:
             raise UserError(
                 f"algo={self.name} has published noise only: for tight noise, set algo=jayaraman or algo=wddp."
             )

@@ -1,13 +1,13 @@
 """Logistic regression of M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
 
 The rounds approach the minimiser that `gop` computes at one curator. In round t party k contributes ``G_k = sum of its
-rows' gradients + rho_t^k + eta^k``, where rho has density proportional to exp(-eps/2 ||rho||), and eta^k ~ N(0,
+rows' gradients + rho_t^k + eta^k``. The noise rho has density proportional to exp(-eps/2 ||rho||), and eta^k ~ N(0,
 sigma^2/M) is drawn once. The server sees only the sum of all G_k. The paper does not define the first model w_0 and the
-steps z_t: here w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``.
+steps z_t. We use w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``.
 
-The proven guarantees account for all rounds: docs/privacy/rajkumar2012.md, Theorem 3. `tight` draws fresh Gaussian
-noise in every round and no eta. The variant `halving` (Sec. 3.2 of the paper) has neither eta nor Delta, and spends
-``eps/2^t`` in round t = 1, 2, ...: Theorem 4.
+`tight` noise is fresh Gaussian noise in every round, without eta. The variant `halving` (Sec. 3.2 of the paper) has
+neither eta nor the ridge Delta, and spends ``eps/2^t`` in round t = 1, 2, .... The proven guarantees account for all
+rounds (docs/privacy/rajkumar2012.md, Theorems 3 and 4).
 """
 
 import math
@@ -23,31 +23,28 @@ from dpml import sums
 from dpml.algorithms.perturbation import (
     SENSITIVITY,
     SMOOTHNESS,
-    Perturbation,
     perturbed_minimisers,
     published_perturbation,
     tight_perturbation,
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Lam, Release, Rounds
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.guarantees import Proof
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.mechanism.program import Program
+from dpml.mechanism.objectives import PerturbedObjective
 from dpml.mechanism.sharing import Sampler, Sharing, secure_sharing
 from dpml.optim.gradients import MergedRows
 from dpml.options import POSITIVE
-from dpml.privacy import Budget, Problem, View, noise
+from dpml.privacy import noise
 from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack
+from dpml.program import Budget, Carrier, Lam, Problem, Program, Release, Rounds, Statistic, Sum, Terms, View
 
 _MOST_HALVINGS = 400  # sums of N d squares of 2^400 do not overflow
 
 
 @dataclass(frozen=True)
 class GradientTerms(Terms["Gradients"]):
-    """Compute sums of logistic gradients over all rows, or over each party's rows, in double precision."""
+    """Compute sums of logistic gradients in double precision, over all rows or over each party's rows."""
 
     def total(self, *at: Any) -> Array:
         return self._all.sum(at[0])
@@ -67,7 +64,7 @@ class GradientTerms(Terms["Gradients"]):
 
 @dataclass(frozen=True)
 class Gradients(Statistic):
-    """The sum of the rows' logistic gradients at models w (B, d)."""
+    """The sum of the gradients of the logistic loss over all rows, at models w (B, d)."""
 
     terms = GradientTerms
 
@@ -86,15 +83,12 @@ class Gradients(Statistic):
 
 @dataclass(frozen=True)
 class PublishedNoise(Sharing):
-    """Every party adds its own rho, with density proportional to exp(-||rho||), to its part of a secure sum.
-
-    A guarantee is also computed against an adversary who sees the messages of a single party.
-    """
+    """Every party adds noise with density proportional to exp(-||rho||) to its contribution to a secure sum."""
 
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 for each observer, because L2-Laplace noise has no mu; `proofs.noisy_sums` has its guarantee."""
+        """Return 1 for each observer, because L2-Laplace noise has no mu; `PrivateSGD.proven` has the guarantees."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def sources(self, M: int) -> Array:
@@ -117,7 +111,8 @@ class PrivateSGD(
 ):  # fmt: skip
     """`psgd`: private gradient descent on noisy secure sums of M parties (Rajkumar & Agarwal 2012, Alg. 1).
 
-    A round is ``w <- w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``, with the parties' noisy gradient sums G_k.
+    In round t the model w becomes ``w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``, where G_k is the noisy sum of party
+    k's gradients, z_t the step size, and Delta an additional ridge.
 
     Args:
         variant: `paper`; or `halving`, in which each round spends half the eps of the previous round.
@@ -145,17 +140,17 @@ class PrivateSGD(
     def sharing(self, problem: Problem) -> Sharing:
         return secure_sharing(problem) if self.tight else PublishedNoise()
 
-    def perturbation(self, budget: Budget, problem: Problem) -> Perturbation:
-        """Return the noise that is drawn once (eta), and the ridge Delta."""
+    def perturbation(self, budget: Budget, problem: Problem) -> PerturbedObjective:
+        """Return the perturbed objective whose minimiser the rounds approach."""
         if self.halving:
-            return Perturbation(0.0, 0.0)
+            return PerturbedObjective("gaussian", 0.0, 0.0, self.lam, problem.N)
         if self.tight:
-            return Perturbation(0.0, tight_perturbation(budget, problem, self.lam, "algo=psgd").extra)
+            return replace(tight_perturbation(budget, problem, self.lam, "algo=psgd"), scale=0.0)
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the sums; `noise` is the scale of one party's rho, or for `tight` the noise_std in the sum."""
-        constant = self.perturbation(budget, problem).sigma
+        """Return the noisy sums of all rounds, where published noise has the scale of one party's noise."""
+        constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0
         elif self.tight:
@@ -168,7 +163,6 @@ class PrivateSGD(
         return tuple(replace(one, noise=with_slack(width) * 2.0**t) for t in range(1, self.rounds + 1))
 
     def claimed(self, view: View) -> str | None:
-        """Return the paper's claim, which is about the server and the released model."""
         if self.tight or view not in ("release", "aggregate"):
             return None
         return f"Rajkumar & Agarwal 2012, {'Sec. 3.2 (eps/2^t)' if self.halving else 'Thm 4.2 (the limit point)'}"
@@ -190,7 +184,7 @@ class PrivateSGD(
                 for view, p in proven.items()
             }
         delta, M = budget.require_delta("algo=psgd"), problem.M
-        sigma = self.perturbation(budget, problem).sigma
+        sigma = self.perturbation(budget, problem).scale
         protecting = {"client": 1, "colluders": problem.honest}
         found = {}
         for view in views:
@@ -203,23 +197,23 @@ class PrivateSGD(
     def run(self, carrier: Carrier) -> Release:
         """Release the models after the last round.
 
-        The metric `distance` is ||w_T - w_limit||, where w_limit is the minimiser that the rounds approach; `rounds` is
-        T.
+        The metric `distance` is the distance of a model from the minimiser that the rounds approach, and `rounds` is
+        their number T.
         """
-        perturbations = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
-        strength = carrier.per_run([self.lam + p.extra for p in perturbations])[:, None]
+        limits = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
+        strength = carrier.per_run([made.strength for made in limits])[:, None]
         w = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))
         weights = carrier.by_budget(w)
         assert carrier.constant is not None
-        eta = np.array([p.sigma for p in perturbations])[:, None, None] * carrier.constant.sum(axis=0)
-        limit = perturbed_minimisers(self.loss, self.lam, carrier.mechanism.parties, perturbations, eta)
+        eta = np.array([made.scale for made in limits])[:, None, None] * carrier.constant.sum(axis=0)
+        limit = perturbed_minimisers(self.loss, carrier.mechanism.parties, limits, eta)
         distance = np.linalg.norm(weights - limit, axis=-1)
         return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
-        """Return the last models (B, d) of runs with ridges (B, 1).
+        """Return the last models (B, d) of runs with ridges `strength` (B, 1).
 
-        ``ask(w, t)`` returns the noisy sums at models w in round t = 0, 1, ....
+        ``ask(w, t)`` returns the noisy sums of gradients at models w in round t = 0, 1, ....
         """
         w = np.zeros((len(strength), problem.d))
         for t in range(self.rounds):

@@ -1,8 +1,8 @@
-"""Gradient descent on clipped gradients of privately whitened rows: `wdgd`.
+"""Gradient descent on clipped gradients of privately whitened rows (`wdgd`).
 
-One share of mu^2 is spent on a noisy X'X, another on the labels, and the rest on sums of clipped gradients. Rows are
-multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md, Theorem 4, has
-the guarantee. The rules for clips and steps (`defaults.WhitenedRule`) depend on n mu/d and read no row.
+A share of mu^2 is spent on a noisy X'X, a second share on the labels, and the rest on sums of clipped gradients. Rows
+are multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md, Theorem 4,
+has the guarantee. The rules for clips and steps (`defaults.WhitenedRule`) depend on n mu/d and read no rows.
 """
 
 import math
@@ -17,14 +17,10 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients, LabelSum
 from dpml.algorithms.quadratic.coefficients import Coefficients, polynomial, spectral_edge
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Statistic, Sum
-from dpml.mechanism.program import Program
 from dpml.optim.gradients import Single
 from dpml.optim.losses import LOSSES
 from dpml.options import SHARE
-from dpml.privacy import Budget, Problem
+from dpml.program import UNITS, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Statistic, Sum
 
 _HELD = 1 << 25  # numbers in the mapped rows that are in memory at once: 128 MiB
 
@@ -35,8 +31,8 @@ class WhitenedDescent(
 ):
     """`wdgd`: gradient descent on clipped gradients with Gaussian noise, after privately whitening the rows.
 
-    The rows are whitened by a noisy X'X, and the last models are averaged. With M = 1, a trusted curator adds the
-    noise. With M parties, each adds 1/M of the noise's variance to its part of every secure sum.
+    The rows are whitened by a noisy X'X, and the models of the last rounds are averaged. With M = 1, a trusted curator
+    adds the noise. With M parties, each party adds 1/M of the noise's variance to its part of every secure sum.
 
     Args:
         lam: The coefficient lam of lam/2 ||w||^2 in the whitened space, where rows have length 1.
@@ -48,7 +44,7 @@ class WhitenedDescent(
 
     name: ClassVar[str] = "wdgd"
     audited_rows: ClassVar[int] = 20
-    """The number of rows per party in an audit. It is small, because every run maps all rows."""
+    """The number of rows per party in an audit, which is small because every run maps all rows."""
     proof: ClassVar[str] = "Theorem 4, docs/privacy/clipped_descent.md"
 
     budget_share: Annotated[float | None, SHARE] = None
@@ -69,23 +65,23 @@ class WhitenedDescent(
 
     @property
     def labels(self) -> bool:
-        """Whether a noisy share of the labels is released, from which the clip follows."""
+        """Whether noisy sums of the labels are released, from which the clip follows."""
         return self.loss.task != "regression" and self.unit == "sample" and self.clip is None
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip follows the parties' gradients."""
+        """Whether the clip follows the norms of the parties' gradients."""
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the mu of all rounds of descent together."""
+        """Return the mu that is left for all rounds of descent together."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 that is spent on X'X. By the rule it is small if noise would hide X'X anyway."""
+        """Return the share of mu^2 for X'X, which the public rule makes small if noise hides X'X anyway."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -124,7 +120,7 @@ class WhitenedDescent(
         return max(1, _HELD // (problem.N * problem.d))
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models. Metrics are the `rounds` and the last `clip` that were used."""
+        """Release the averaged models. The metrics are the number of `rounds` and the last `clip`."""
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
@@ -151,8 +147,9 @@ class WhitenedDescent(
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
-        """Return whitening maps (B, d, d), and bounds on the largest mean square of mapped rows along a direction and
-        on their root mean square norm.
+        """Return whitening maps (B, d, d) and two bounds on mapped rows, (B,) each.
+
+        The bounds are on the largest mean square along a direction, and on the root mean square of the norms.
         """
         d = carrier.problem.d
         squares = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
@@ -172,7 +169,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clip of every round and run (T, B), for `reach`, which is n mu."""
+        """Return the clip of every round and run (T, B), where `reach` (B,) is n mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -188,7 +185,6 @@ class WhitenedDescent(
         return np.tile(np.clip(clip, rule.clip, rule.longest).astype(np.float32), (rounds, 1))
 
     def _far(self, reach: Array, clip: Array, rounds: int, d: int) -> Array:
-        """Return the largest step that the noise allows, for every round and run (T, B)."""
         rule = self.rule
         pace = 1 + rule.growth * (2 * np.arange(rounds) / rounds - 1)
         far = rule.noise_step * np.sqrt(clip / rule.clip) * reach / math.sqrt(rounds) * pace[:, None]
@@ -196,9 +192,10 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return a bound (B,) on the mean square norm of mapped rows with eigenvalues (B, d), which are scaled by `seen`.
+    """Return a bound (B,) on the mean square norm of mapped rows, given eigenvalues (B, d) that are scaled by `seen`.
 
-    The eigenvalues of rows in the unit ball sum to at most 1, so those below `least` share what the others leave.
+    The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
+    the sum of the larger eigenvalues.
     """
     known = values > least
     left = np.maximum(1 - values.sum(axis=1, where=known), 0)

@@ -1,10 +1,10 @@
 """Release the coefficients of a quadratic objective: noise, joint sensitivity, sums, and the model.
 
-The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x'. This
-is exact for the squared loss, the second-order expansion at 0 for the logistic loss, and ``mean ||code(y) - W x||^2``
-for softmax, where L1 has K rows. The sums are N times L0 (which may be omitted), L1, and the diagonal and upper
-triangle of L2, for N rows or parties. Sensitivity: docs/privacy/imtiaz2019.md, Theorem 1. Discrete noise:
-docs/privacy/discrete_noise.md. The model: docs/privacy/sufficient_statistics.md.
+The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x'. The
+polynomial is exact for the squared loss, and the second-order expansion at 0 for the logistic loss. For softmax it is
+``mean ||code(y) - W x||^2``, and L1 has K rows. The released sums are N times L1, N times the diagonal and the upper
+triangle of L2, and optionally N times L0, for N rows or parties. Proofs: docs/privacy/imtiaz2019.md (sensitivity),
+docs/privacy/discrete_noise.md, docs/privacy/sufficient_statistics.md (the model).
 """
 
 import math
@@ -20,21 +20,21 @@ from scipy.optimize import brentq, minimize_scalar
 from dpml.algorithms.defaults import QUADRATIC_NORM, SPECTRAL_FLOOR
 from dpml.arrays import Array, Index, blocks
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import Release, Unit
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import BITS, checked, whole_steps
-from dpml.mechanism.message import Statistic, Sum, Terms
 from dpml.optim.losses import Loss, Quadratic, coded
 from dpml.optim.quadratic import minimise_floored
-from dpml.privacy import Problem
 from dpml.privacy.discrete import divide, to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.program import Carrier, Problem, Release, Statistic, Sum, Terms, Unit
 from dpml.sums import TALL, PairwiseSum
 
 
 @dataclass(frozen=True)
 class Scales:
-    """The noise_std (or Laplace scales) for N times (L0, L1, L2); `constant` = inf means that L0 is not released."""
+    """The noise_std (or Laplace scales) on N times the constant, linear and square coefficients.
+
+    If `constant` is inf, the constant coefficient is not released.
+    """
 
     constant: float
     linear: float
@@ -52,9 +52,9 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two rows with labels whose coefficients differ by `distance`, after dividing by the noise.
+    """Two rows with labels whose coefficients differ by `distance`, after division by the noise_std.
 
-    The first row is (1, 0, ...) with the largest label. The second row begins with `other`, and has the label -`label`
+    The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
     times the largest label.
     """
 
@@ -64,9 +64,9 @@ class Neighbours:
 
 
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
-    """Return the mu of releasing (L0, L1, L2) together: their joint L2 sensitivity after dividing by the noise.
+    """Return the mu of releasing all coefficients together, their joint L2 sensitivity divided by the noise_std.
 
-    docs/privacy/imtiaz2019.md, Theorem 1, proves the maximum that is computed.
+    The proof: docs/privacy/imtiaz2019.md, Theorem 1.
     """
     if scales.linear == 0 or scales.square == 0:
         return math.inf
@@ -74,7 +74,7 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
 
 
 def worst_neighbours(quadratic: Quadratic, scales: Scales, d: int) -> Neighbours:
-    """Return the two rows that attain `joint_sensitivity`."""
+    """Return the two rows whose coefficients, divided by the noise_std, differ most."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
@@ -107,7 +107,7 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
 
 
 def _hump(A: float, C: float) -> list[float]:
-    """Return the maximum point of ``(1 + t)^2 (A + C (1 - t)^2)`` inside (0, 1), if there is one."""
+    """Return the local maximum point of ``(1 + t)^2 (A + C (1 - t)^2)`` inside (0, 1), if it exists."""
     return [(1 - math.sqrt(1 - 2 * A / C)) / 2] if C > 2 * A else []
 
 
@@ -116,10 +116,10 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the noise on L1 and L2 for `mu` with which the gradient at models of norm `radius` has the least noise.
+    """Return the noise scales for `mu` that add the least noise to the gradient at models of norm `radius`.
 
-    The noise in the gradient, ``z1 + 2 z2 w``, has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and
-    noise_std T1, T2. With mu^2 = B (2 + 2t + t^2/2), where t is the share A of L1 in mu^2 over the share B of L2, the
+    The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
+    and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
     best t solves a cubic. For d = 1, mu^2 / B is another function of t, and the best t is below 1/2.
     """
     if radius > LONGEST:
@@ -148,7 +148,7 @@ _MOST_CLASSES = 1 << 10  # the most classes K for which the coarsest grid can re
 
 @dataclass(frozen=True)
 class CoefficientTerms(Terms["Coefficients"]):
-    """Compute sums of the coefficients of the parties' rows."""
+    """Compute sums of the coefficients over the parties' rows."""
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -159,7 +159,7 @@ class CoefficientTerms(Terms["Coefficients"]):
 
     @cached_property
     def constant(self) -> float:
-        """The sum of L0 without noise, even if it is not released."""
+        """The sum of the constant coefficients c0(y) over all rows, without noise."""
         _, y, weights = self._rows
         constants = self.statistic.quadratic.constant(y)
         return float(constants.sum() if weights is None else weights @ constants)
@@ -180,7 +180,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.array(parts)
 
     def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
-        """Return the weighted sums of some rows' coefficients in one vector, (k,)."""
+        """Return the weighted sums of the coefficients of some rows in one vector, (k,)."""
         q = self.statistic.quadratic
         slopes, constants = q.linear(y), q.constant(y)
         total = PairwiseSum()
@@ -202,7 +202,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """Yield each party's sums; those of all rows together if the unit is a row and there is no secure sum."""
+        """Yield each party's sums, or the sums of all rows if the unit is a row and there is no secure sum."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -216,7 +216,7 @@ class CoefficientTerms(Terms["Coefficients"]):
 
 @dataclass(frozen=True)
 class Coefficients(Statistic):
-    """The sums over rows of the terms of a quadratic loss: constant (L0), linear (L1) and square (L2).
+    """The sums over rows of the coefficients of a quadratic loss: constant (L0), linear (L1) and square (L2).
 
     Only the diagonal and the upper triangle of L2 are sent, but noise is drawn for all d^2 entries. An entry above the
     diagonal gets the mean of its two noise numbers, because ``w'Ew`` depends only on the symmetric part of the noise E.
@@ -226,8 +226,8 @@ class Coefficients(Statistic):
         constant: Whether L0 is released.
         unit: Whether the sum is over rows or over parties.
         last: Whether the sum is over the rows of the last party only.
-        mirrored: Whether an entry above the diagonal gets one noise number instead of the mean of two.
-        linear: Whether L1 is released; without L1, L0 is not released either.
+        mirrored: Whether an entry above the diagonal gets one noise number instead of the mean of two noise numbers.
+        linear: Whether L1 is released. Without L1, L0 is not released either.
         classes: The number of classes K for softmax, else 1.
     """
 
@@ -243,7 +243,7 @@ class Coefficients(Statistic):
 
     @property
     def quadratic(self) -> Quadratic:
-        """The coefficients of one row as functions of its label."""
+        """The coefficients of a row as functions of its label."""
         return quadratic_of(self.loss, self.classes)
 
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -259,7 +259,7 @@ class Coefficients(Statistic):
         return (self._before(d) + d * d,)
 
     def _before(self, d: int) -> int:
-        """Return how many noise numbers are drawn for L0 and L1, before those for L2."""
+        """Return how many noise numbers are drawn for the constant and the linear coefficients."""
         return 1 + self.classes * d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
@@ -274,7 +274,7 @@ class Coefficients(Statistic):
         return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of fractional bits of rows: 20, or fewer so that noisy sums of N rows fit into 64 bits."""
+        """Return the number of fractional bits of rows, at most 20, so that noisy sums of N rows fit into 64 bits."""
         if self.classes > _MOST_CLASSES:
             raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
         q = self.quadratic
@@ -291,9 +291,10 @@ class Coefficients(Statistic):
         return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return what rounding adds to mu: nothing for rows; a party's mean is rounded once, by at most half a step.
+        """Return the increase of mu by rounding, which is 0 if the unit is a row.
 
-        This is at most ``d 2^(-2 bits)`` of mu, less than half of what `Program.target_mu` reserves.
+        A party's mean is rounded once, by at most half a step. The increase is at most ``d 2^(-2 bits)`` of mu, less
+        than half of the part that `Program.target_mu` reserves.
         """
         if self.unit == "sample":
             return 0.0
@@ -303,7 +304,7 @@ class Coefficients(Statistic):
         return math.sqrt(entries * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
 
     def whole_labels(self, y: Array, bits: int) -> Integers:
-        """Return labels (n,), or their codes (n, K), as integers of at most 2^bits."""
+        """Return labels (n,), or codes of classes (n, K), as integers of absolute value at most 2^bits."""
         if self.classes == 1:
             return np.rint(np.ldexp(np.clip(y, -1, 1), bits)).astype(np.int64)
         K = self.classes
@@ -311,7 +312,7 @@ class Coefficients(Statistic):
 
 
 def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
-    """Return the exact ``[rows labels]' [rows labels]`` of integers (n, d) and (n,) or (n, K) of at most 2^bits.
+    """Return the exact product ``[rows labels]' [rows labels]`` of integers (n, d) and (n,) or (n, K) up to 2^bits.
 
     Blocks of rows whose sums cannot exceed 2^53 are multiplied in floating point, which is exact and nine times faster.
     """
@@ -324,7 +325,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return a loss as a polynomial of the score; for several classes, the squared loss of their codes."""
+    """Return a loss, or for several classes the squared loss of their codes, as a quadratic polynomial."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -338,7 +339,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return L1 (..., K d) and L2 + lam/2 I (..., d, d) from noisy sums (..., k) over `count` rows or parties."""
+    """Return the linear coefficients (..., K d) and the square coefficients + lam/2 I (..., d, d) from noisy sums."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -349,26 +350,16 @@ def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1
     return packed[..., max(0, square - classes * d) : square] / count, A
 
 
-# Matrix entries per budget that are drawn at once. Constant, so that the noise does not depend on the list of budgets.
-_BLOCK = 1 << 18
-
 SOURCE = "Theorems 1 and 2, docs/privacy/imtiaz2019.md"
 
 Minimise = Callable[[Array, Array, Array], tuple[Array, NDArray[np.bool_]]]
-"""A function that minimises ``w'Aw + b'w``, given A (budgets, draws, d, d), b (budgets, draws, d), and about the
-largest eigenvalue of the noise in A, (budgets,). It returns the models, and whether there was no minimum (budgets,
+"""A function that minimises ``w'Aw + b'w``, given A (budgets, draws, d, d), b (budgets, draws, d), and approximately
+the largest eigenvalue of the noise in A, (budgets,). It returns the models, and whether there was no minimum, (budgets,
 draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, K, d)."""
 
 
-def draws_together(d: int) -> int:
-    """Return how many noisy matrices (d, d) per budget are in memory at once."""
-    return max(1, _BLOCK // d**2)
-
-
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the noise on L1 and L2 for `mu` that is best for models of norm `norm`; None: a typical norm."""
-    if math.isinf(mu):
-        return NO_NOISE
+    """Return the noise scales for `mu` that are best for models of this norm, or of a typical norm (None)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
@@ -380,21 +371,21 @@ def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
 
 
 def spectral_edge(d: int, variance: float = 0.5) -> float:
-    """Return about the largest eigenvalue of a noise matrix (d, d) with this off-diagonal variance (semicircle law)."""
+    """Return the largest eigenvalue of a noise matrix (d, d) with this off-diagonal variance, by the semicircle law."""
     return 2 * math.sqrt(variance * d)
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the minimisers after raising the small eigenvalues of A to a floor, `SPECTRAL_FLOOR` times `edges`."""
+    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A to at least `SPECTRAL_FLOOR` times `edges`."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
     """Request the noisy coefficients, and release the minimisers of the noisy polynomial + lam/2 ||w||^2.
 
-    The metric `noisy_objective` is the polynomial's value at the model, with the exact L0 if L0 is not released;
-    metrics are not for publication. `trimmed` is 1 if a direction without positive curvature was dropped or raised to a
-    floor.
+    The metric `noisy_objective` is the polynomial's value at the model, with the exact L0 if L0 is not released. The
+    metric `trimmed` is 1 if a direction without positive curvature was dropped or raised to a floor. Metrics are not
+    for publication.
     """
     of = carrier.statistic(0)
     assert isinstance(of, Coefficients)

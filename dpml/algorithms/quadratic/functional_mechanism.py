@@ -1,7 +1,8 @@
 """The functional mechanism at one curator or at M sites (Imtiaz, Mohammadi & Sarwate 2019).
 
-Site k sends N_k/N times its own coefficients (Remark 3), so that all sites' messages have the same sensitivity.
-docs/privacy/imtiaz2019.md, Theorem 2, proves the guarantees, and explains where Theorem 1 of the paper fails.
+Site k sends N_k/N times the mean coefficients of its N_k rows (Remark 3 of the paper), so that all sites' messages have
+the same sensitivity. docs/privacy/imtiaz2019.md, Theorem 2, proves the guarantees, and explains where Theorem 1 of the
+paper fails.
 """
 
 import math
@@ -17,25 +18,21 @@ from dpml.algorithms.quadratic.coefficients import (
     Minimise,
     Scales,
     coefficients_sum,
-    draws_together,
     minimised,
     raised_to_floor,
     split,
 )
 from dpml.arrays import Array
 from dpml.errors import UserError
-from dpml.mechanism.algorithm import VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator, cape_spread
 from dpml.optim.interior_point import stop_in_box, usual_start
 from dpml.optim.quadratic import minimise_quadratic
 from dpml.options import NOT_NEGATIVE, POSITIVE
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import gdp
+from dpml.program import VARIANTS, Budget, Carrier, Problem, Program, Release, Sum, Variant
 
 PUBLISHED_SENSITIVITY = {"squared": (1.0, 4.0, math.sqrt(2)), "logistic": (0.0, 1.0, math.sqrt(2) / 8)}
-"""The paper's L2 sensitivities of (L0, L1, L2), times N (Secs. 4.3 and H)."""
+"""The published L2 sensitivities of N times (L0, L1, L2), from Secs. 4.3 and H of the paper."""
 
 Sites = Literal["curator", "cape", "independent", "last"]
 
@@ -54,21 +51,24 @@ class FunctionalMechanism(
 ):
     """The functional mechanism: release the risk's quadratic coefficients with Gaussian noise, and minimise them.
 
-    Imtiaz, Mohammadi & Sarwate 2019 define it for one trusted curator (`fm`, Alg. 3), for sites with correlated noise
-    (`capefm`, Alg. 4), for sites with independent noise (`conv`, Sec. 4.4), and for one site alone (`local`).
+    Imtiaz, Mohammadi & Sarwate 2019 define the mechanism for one trusted curator (`fm`, Alg. 3), for sites with
+    correlated noise (`capefm`, Alg. 4), for sites with independent noise (`conv`, Sec. 4.4), and for one site alone
+    (`local`).
 
     Args:
-        sites: Who draws the noise. `curator`: one trusted curator. `cape`: the sites, with correlated noise; the sum
-            has the curator's noise. `independent`: each site, with noise that protects its message alone. `last`: the
-            last site, which uses only its own rows.
-        variant: How an indefinite noisy Hessian is repaired. `paper`: with published noise, a ridge is added and the
-            remaining negative eigenvalues are dropped (Zhang et al. 2012, Sec. 6; Imtiaz et al. do not describe it);
-            with tight noise, eigenvalues are raised to a floor. `authors`: as in their scripts, the objective is
-            minimised over the box [-1, 1]^d, and the solver stops before convergence if d is large.
-        radius: The norm of w for which the `tight` split of the noise between L1 and L2 is best; None: 2 (squared) or 4
-            (logistic).
-        ridge: The ridge of `paper` with published noise (our choice), in units of the noise's largest eigenvalue.
-        protocol: For `cape`: `simulate` draws the noise of the sum directly; `secagg` runs the real protocol
+        sites: Who draws the noise. With `curator`, one trusted curator draws it. With `cape`, the sites draw correlated
+            noise, and the sum has the curator's noise. With `independent`, each site draws noise that protects its
+            message alone. With `last`, only the last site uses its rows and draws noise.
+        variant: How an indefinite noisy Hessian is repaired. With `paper` and published noise, a ridge is added and
+            the remaining negative eigenvalues are dropped (Zhang et al. 2012, Sec. 6); Imtiaz et al. do not describe a
+            repair. With `paper` and tight noise, eigenvalues are raised to a floor. With `authors`, as in the authors'
+            scripts, the objective is minimised over the box [-1, 1]^d, and the solver stops before convergence if d is
+            large.
+        radius: The norm of w for which the `tight` split of the noise between the linear and the square coefficients is
+            best; None: 2 (squared loss) or 4 (logistic loss).
+        ridge: The ridge of `paper` with published noise, in units of the largest eigenvalue of the noise. The default
+            is our choice.
+        protocol: `simulate` draws the noise of the sum directly; `secagg`, for `cape` only, runs the real protocol
             (`dpml.protocols.cape`) with every site's coefficients and noise.
         noise: `continuous` is floating-point noise; `discrete`, for `curator` and `cape` with calibration=tight, is
             exact integers on a grid (docs/privacy/discrete_noise.md) in a secure sum.
@@ -80,6 +80,7 @@ class FunctionalMechanism(
     ridge: Annotated[float, NOT_NEGATIVE] = 1.25
 
     proof: ClassVar[str] = SOURCE
+    matrices: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,7 +105,7 @@ class FunctionalMechanism(
         return TrustedCurator() if self.sites == "curator" else TrustedCurator(("release", "client"))
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the noise_std on N times (L0, L1, L2)."""
+        """Return the noise_std on N times the constant, linear and square coefficients."""
         if math.isinf(budget.eps):
             return Scales(math.inf if self.tight else 0.0, 0.0, 0.0)
         if self.tight:
@@ -118,9 +119,6 @@ class FunctionalMechanism(
         scales = self.scales(budget, problem)
         of = Coefficients(self.loss, constant=math.isfinite(scales.constant), last=self.sites == "last")
         return (coefficients_sum(of, scales, problem.d),)
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         return minimised(carrier, self.lam, minimiser(self.variant, self.tight, self.ridge))

@@ -1,7 +1,7 @@
-"""The functional mechanism with Laplace noise (Zhang et al. 2012): pure eps-DP.
+"""The functional mechanism with Laplace noise (Zhang et al. 2012), for pure eps-DP.
 
-With discrete noise, the integer sums are exact sums of rows in the unit ball, so the L1 sensitivity and the eps are the
-same.
+Discrete noise has the same L1 sensitivity and eps as continuous noise, because the integer sums are exact sums of rows
+in the unit ball.
 """
 
 import math
@@ -17,19 +17,15 @@ from dpml.algorithms.quadratic.coefficients import (
     Coefficients,
     Scales,
     coefficients_sum,
-    draws_together,
     minimised,
     quadratic_of,
 )
 from dpml.algorithms.quadratic.functional_mechanism import minimiser
-from dpml.mechanism.algorithm import VARIANTS, Release, Variant
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator
 from dpml.options import NOT_NEGATIVE, POSITIVE
-from dpml.privacy import Budget, Problem, View, gdp
+from dpml.privacy import gdp
 from dpml.privacy.safe import with_slack
+from dpml.program import VARIANTS, Budget, Carrier, Problem, Program, Release, Sum, Variant, View
 
 
 @dataclass(frozen=True)
@@ -43,21 +39,23 @@ class LaplaceFunctionalMechanism(
 ):
     """`dpfm`: the functional mechanism with Laplace noise, for pure eps-DP at one trusted curator (Zhang et al. 2012).
 
-    Published noise has one scale Delta/eps, with Delta = 2 (d+1)^2 (squared) or d^2/4 + 3d (logistic), on all d^2
-    entries of L2. The exact L1 sensitivity is far smaller. `tight` uses it, and splits eps between L1 and the upper
-    triangle of L2.
+    Published noise has the scale Delta/eps on all coefficients, with the sensitivity Delta = 2 (d+1)^2 (squared loss)
+    or d^2/4 + 3d (logistic loss). The exact L1 sensitivity is far smaller. `tight` noise uses the exact sensitivity,
+    and splits eps between the linear coefficients and the upper triangle of the square coefficients.
 
     Args:
         variant: `paper`; or `authors`, which uses Delta in the formula for Gaussian noise as the authors' scripts do,
             for (eps, delta)-DP, and minimises over the box [-1, 1]^d.
-        radius: The norm of w for which the `tight` split of the noise between L1 and L2 is best; None: 2 (squared) or 4
-            (logistic).
-        ridge: The size of the ridge with published noise, in units of the largest eigenvalue of the noise on L2.
+        radius: The norm of w for which the `tight` split of the noise between the linear and the square coefficients is
+            best; None: 2 (squared loss) or 4 (logistic loss).
+        ridge: The ridge with published noise, in units of the largest eigenvalue of the noise on the square
+            coefficients.
         noise: `continuous` is floating-point noise; `discrete`, with calibration=tight, is discrete Laplace noise on
             sums of integers (docs/privacy/discrete_noise.md).
     """
 
     name: ClassVar[str] = "dpfm"
+    matrices: ClassVar[bool] = True
     published_variants: ClassVar[bool] = True
 
     variant: Variant = "paper"
@@ -80,11 +78,11 @@ class LaplaceFunctionalMechanism(
         return TrustedCurator()
 
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
-        """Return upper bounds on the L1 sensitivities of N times L0, L1 and L2 to a replaced row.
+        """Return bounds on the L1 sensitivities of N times the constant, linear and square coefficients.
 
-        ``||c1 x - c1' x'||_1 <= 2 linear_bound sqrt d``. For L2, ``||xx' - x'x''||_1 <= d ||xx' - x'x''||_F``, at most
-        ``sqrt 2 d``. `tight` has each entry above the diagonal once, which gives half of this plus half of the
-        diagonal's bound 2. For d = 1, L2 is one number with sensitivity 1.
+        The linear coefficients change by at most ``2 linear_bound sqrt d``, and xx' changes by at most ``sqrt 2 d``.
+        `tight` noise is on each entry above the diagonal once, so the bound is half of ``sqrt 2 d`` plus half of the
+        diagonal's bound 2.
         """
         q = quadratic_of(self.loss)
         square = math.sqrt(2) * d
@@ -95,10 +93,10 @@ class LaplaceFunctionalMechanism(
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
 
     def pure_eps(self, scales: Scales, d: int) -> float:
-        """Return the eps of Laplace noise of these scales: the joint L1 sensitivity after dividing by the noise.
+        """Return the eps of Laplace noise of these scales, which is the joint L1 sensitivity divided by the scales.
 
-        No two rows are worst for both L1 and L2, so this is less than the sum of `l1_sensitivity` over the scales:
-        docs/privacy/imtiaz2019.md, Theorem 4.
+        No two rows are the worst case of both L1 and L2, so eps is less than the sum of the sensitivities divided by
+        the scales (docs/privacy/imtiaz2019.md, Theorem 4).
         """
         moves = self.l1_sensitivity(d)
         constant = moves[0] / scales.constant if moves[0] and math.isfinite(scales.constant) else 0.0
@@ -110,7 +108,7 @@ class LaplaceFunctionalMechanism(
         return constant + math.sqrt(1 - sine * sine) * (a + 2 * b * sine)
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the scales of the noise on N times (L0, L1, L2)."""
+        """Return the scales of the noise on N times the constant, linear and square coefficients."""
         d = problem.d
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
@@ -125,7 +123,7 @@ class LaplaceFunctionalMechanism(
         return Scales(constant, scale, scale)
 
     def _tight_scales(self, eps: float, d: int) -> Scales:
-        """Return the scales with the least noise energy, ``2 d b1^2 + 8 d R^2 b2^2``, in the gradient at norm R."""
+        """Return the scales with which the gradient at models of norm `radius` has the least noise energy."""
         norm = QUADRATIC_NORM[self.loss.name] if self.radius is None else self.radius
 
         def stretched(log_ratio: float) -> tuple[float, float]:
@@ -154,9 +152,6 @@ class LaplaceFunctionalMechanism(
             return "the authors' scripts"
         of = "Zhang et al. 2012, as in Imtiaz et al. 2019, Secs. 4.1 and H"
         return of if self.calibration == "published" else None
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         # off the diagonal: 2 if mirrored, 1 for the mean of two numbers of variance 2, 1/2 for Gaussian noise

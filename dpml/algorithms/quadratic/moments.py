@@ -1,6 +1,6 @@
 """Compute regression coefficients and their covariances from the noisy sums that `regression` publishes.
 
-This is post-processing, because rows are not read. The derivations: docs/privacy/inference.md, Theorems 2 and 4.
+Reading only published sums, these computations are post-processing (docs/privacy/inference.md, Theorems 2 and 4).
 """
 
 import math
@@ -24,12 +24,13 @@ _NO_NOISE = 1e-12  # replaces a noise_std of 0 in the weights of rounds
 
 @dataclass(frozen=True)
 class Estimated:
-    """Coefficients and their covariances.
+    """Estimated regression coefficients and their covariances.
 
     Attributes:
-        coefficients: (d,).
-        covariances: Over samples of rows and noise, by k formulas, (k, d, d). The largest variance is used.
-        hidden: About the projection on the directions that the noise hides, (d, d).
+        coefficients: The coefficients, (d,).
+        covariances: The covariances over samples of rows and noise, by k formulas, (k, d, d), of which the largest
+            variance is used.
+        hidden: Approximately the projection on the directions that the noise hides, (d, d).
         refusal: The reason why there are no intervals, or "".
     """
 
@@ -39,18 +40,18 @@ class Estimated:
     refusal: str = ""
 
     def errors(self, directions: Array) -> Array:
-        """Return the standard errors of linear combinations `directions` (m, d) of the coefficients: (m,)."""
+        """Return the standard errors of m linear combinations of the coefficients, with factors (m, d): (m,)."""
         return np.sqrt(np.einsum("mi,kij,mj->km", directions, self.covariances, directions).max(axis=0))
 
 
 def least_curvature(d: int, noise: float) -> float:
-    """Return the least eigenvalue that is used of a matrix (d, d) with this noise_std on its diagonal."""
+    """Return the least eigenvalue that is inverted in a matrix (d, d) with this noise_std on its diagonal."""
     return _HIDDEN * spectral_edge(d) * noise
 
 
 @dataclass(frozen=True)
 class Curvature:
-    """A noisy symmetric matrix, in which eigenvalues below `least_curvature` are raised to this value."""
+    """A noisy symmetric matrix whose eigenvalues below `least_curvature` are raised to `least_curvature`."""
 
     values: Array
     raised: Array
@@ -58,7 +59,7 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: Array, noise: float) -> "Curvature":
-        """Return the decomposition of a matrix (d, d) with this noise_std on its diagonal."""
+        """Return the eigendecomposition of a symmetric matrix (d, d) with this noise_std on its diagonal."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
         floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
@@ -74,23 +75,21 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The projection on the eigenvectors, weighted by how much their eigenvalues were raised (0 to 1)."""
+        """The projection on the eigenvectors with raised eigenvalues, weighted by the raised share (0 to 1)."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
 
 def _longest(d: int) -> float:
-    """Return the largest norm of the models between Newton rounds."""
+    """Return the largest norm of a model after a Newton round."""
     return 20.0 * math.sqrt(d)
 
 
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
-    """Return the covariance of ``e - E a`` for noise e and E (docs/privacy/inference.md, Theorem 2).
+    """Return the covariance (d, d) of ``e - E a`` for a noise vector e, a noise matrix E and the vector a = `along`.
 
-    Args:
-        vector: The noise_std of the vector e.
-        matrix: The noise_std on the diagonal of the symmetric matrix E.
-        along: The vector a, (d,).
+    The noise_std of e is `vector`, and the noise_std on the diagonal of the symmetric E is `matrix`
+    (docs/privacy/inference.md, Theorem 2).
     """
     isotropic = vector**2 + matrix**2 * (along @ along) / 2
     return isotropic * np.eye(len(along)) + matrix**2 / 2 * np.outer(along, along)
@@ -120,19 +119,15 @@ class Moments:
 
     @property
     def present(self) -> int:
-        """The number of rows of the parties that did not drop out."""
+        """The number of rows of all parties that did not drop out."""
         return round(self.rows / self.scaled_up)
 
     def has_noise(self, message: Sum, widening: float) -> bool:
-        """Return whether the sums have the noise of this message, multiplied by `widening`."""
+        """Return whether the sums have the noise_std of this message times `widening`."""
         return noise_of(message, widening) == (self.square_noise, self.linear_noise)
 
-    def plain(self) -> dict[str, Any]:
-        """Return the sums as plain values for the file of a model."""
-        return _plain(self)
-
     def estimated(self) -> Estimated:
-        """Return the least squares coefficients, and their covariance over samples and noise (Theorem 2)."""
+        """Return the least squares coefficients, and their covariance over samples of rows and noise (Theorem 2)."""
         S, v = Curvature.of(self.square, self.square_noise), self.linear
         b = S.inverse @ v
         noise = noise_in_scores(self.linear_noise, self.square_noise, b)
@@ -143,7 +138,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return the noise_std on the diagonal of X'X and on X'y in a message, multiplied by `widening`."""
+    """Return a message's noise_std on the diagonal of X'X and on X'y, multiplied by `widening`."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 
@@ -179,12 +174,7 @@ class Round:
 
 @dataclass(frozen=True)
 class NewtonMoments:
-    """The noisy sums that a logistic `regression` publishes: of the first Newton round, and of the last two.
-
-    Attributes:
-        first, before, last: The rounds.
-        rows: The number of rows.
-    """
+    """The noisy sums that a logistic `regression` publishes, of the first and of the last two Newton rounds."""
 
     first: Round
     before: Round
@@ -193,14 +183,11 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The number of rows of the parties in the sum, in the smaller of the last two rounds."""
+        """The number of rows in the sums of the last two rounds, the smaller number if parties dropped out."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
-    def plain(self) -> dict[str, Any]:
-        return {name: _plain(of) if isinstance(of, Round) else of for name, of in vars(self).items()}
-
     def estimated(self) -> Estimated:
-        """Return the coefficients, and their covariances by the model and by squared slopes (Theorem 4)."""
+        """Return the coefficients, their model-based covariance and their sandwich covariance (Theorem 4)."""
         rounds = (self.before, self.last)
         precisions = np.array([max(each.noise, _NO_NOISE) ** -2 for each in rounds])
         weights, t = precisions / precisions.sum(), precisions.sum() ** -0.5
@@ -233,12 +220,15 @@ class NewtonMoments:
         return "some columns almost separate the classes" if np.any(fallen & known) else ""
 
 
-def _plain(sums: Any) -> dict[str, Any]:
-    return {name: of.tolist() if isinstance(of, np.ndarray) else of for name, of in vars(sums).items()}
+def plain(sums: Any) -> Any:
+    """Return noisy sums as lists and numbers, for the file of a model."""
+    if isinstance(sums, Moments | NewtonMoments | Round):
+        return {name: plain(of) for name, of in vars(sums).items()}
+    return sums.tolist() if isinstance(sums, np.ndarray) else sums
 
 
 def moments_of(content: Mapping[str, Any]) -> Moments | NewtonMoments:
-    """Return the sums that `plain` wrote into the file of a model."""
+    """Return noisy sums from the lists and numbers in the file of a model."""
 
     def arrays(sums: Mapping[str, Any]) -> dict[str, Any]:
         return {name: np.array(of, dtype=float) if isinstance(of, list) else float(of) for name, of in sums.items()}

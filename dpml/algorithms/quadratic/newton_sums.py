@@ -1,11 +1,13 @@
 """Logistic regression by Newton's method on noisy sums of the gradient, the Hessian, and squared slopes.
 
-A row x with the slope s of its loss adds s x to the gradient, |s| (1 - |s|) xx' to the Hessian and s^2 xx' to the meat
-of the sandwich covariance. With a quarter of the gradient's noise_std on the Hessian, and sqrt 2 times the gradient's
-on the meat, both are free: mu is that of the gradient alone (docs/privacy/inference.md, Theorem 3).
+A row x with the slope s of its loss adds s x to the gradient, |s| (1 - |s|) xx' to the Hessian, and s^2 xx' to the meat
+of the sandwich covariance. If the noise_std on the Hessian is a quarter of the gradient's noise_std, and the noise_std
+on the meat is sqrt 2 times the gradient's, the release has the mu of the gradient alone (docs/privacy/inference.md,
+Theorem 3).
 
-With discrete noise, a row becomes integers z of length at most R = 2^bits, and its slope an integer q of at most Q =
-2^9. Its terms q z, |q| (Q - |q|) zz' and q^2 zz' are those of a row z/R with slope q/Q, so the theorem holds for them.
+With discrete noise, a row becomes integers z of length at most R = 2^bits, and its slope becomes an integer q of at
+most Q = 2^9. The theorem holds for the terms q z, |q| (Q - |q|) zz' and q^2 zz', because they are the terms of a row
+z/R with slope q/Q.
 """
 
 import math
@@ -19,21 +21,19 @@ from scipy.special import expit
 from dpml.algorithms.quadratic.coefficients import entries, polynomial
 from dpml.algorithms.quadratic.moments import NewtonMoments, Round
 from dpml.arrays import Array, Index, blocks
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.discrete import checked, whole_steps
-from dpml.mechanism.message import Statistic, Sum, Terms
-from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
+from dpml.program import Carrier, Problem, Release, Statistic, Sum, Terms
 from dpml.sums import TALL, PairwiseSum
 
 SHARES = (0.04, 0.04, 0.04, 0.05, 0.08, 0.35, 0.4)
-"""The share of mu^2 of each round. Intervals use the last two rounds; the others find a model close to the best."""
+"""The share of mu^2 of each round. The last two rounds give the intervals, and the first rounds find a good model."""
 LAST = (len(SHARES) - 2, len(SHARES) - 1)
-"""The numbers of the last two rounds."""
+"""The indices of the last two rounds."""
 UNITS = (1.0, 1 / 4, 1 / 4 / math.sqrt(2), math.sqrt(2), 1.0)
-"""The factors of the noise: on the gradient, on and above the Hessian's diagonal, on and above the meat's diagonal."""
+"""The relative noise_std of the gradient, the Hessian's diagonal and the entries above it, the meat's diagonal and the
+entries above it."""
 
 _SUMS = 1 << 61  # the largest sum of integers
 _ROW_BITS, _SLOPE_BITS = 13, 9  # 512 products of such integers are summed exactly in double precision
@@ -42,7 +42,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2  # the multiples of this number are evenly spre
 
 @dataclass(frozen=True)
 class NewtonTerms(Terms["NewtonSums"]):
-    """Compute sums of gradients, Hessians and meats over some parties' rows."""
+    """Compute sums of gradients, Hessians and squared slopes over the parties' rows."""
 
     def total(self, *at: Array) -> Array:
         return self._real(slice(None), *at)
@@ -80,9 +80,9 @@ class NewtonTerms(Terms["NewtonSums"]):
 
 
 def _spread(X: Array, y: Array) -> Array:
-    """Return numbers in [0, 1) that are added to slopes before they are rounded down, which differ for copies of a row.
+    """Return numbers in [0, 1), different for copies of a row, that are added to slopes before they are rounded down.
 
-    The sum over all copies of a row depends on their number only, so the sums of neighbours still differ in one term.
+    The sum over all copies of a row depends on the number of copies only, so the sums of neighbours differ in one term.
     """
     rows, numbers = np.column_stack([X, y]), np.arange(len(y))
     order = np.lexsort(rows.T)
@@ -93,19 +93,19 @@ def _spread(X: Array, y: Array) -> Array:
 
 
 def _slopes(X: Array, y: Array, models: Array) -> Array:
-    """Return the derivatives of the rows' losses with respect to the scores: (B, n)."""
+    """Return the derivatives of the rows' logistic losses with respect to the scores, (B, n)."""
     return -y * expit(-y * (models @ X.T))
 
 
 def _packed(X: Array, s: Array, most: float) -> Array:
-    """Return the sums of gradient, Hessian and meat in one vector, for slopes (n,) of size at most `most`."""
+    """Return the sums of gradients, Hessians and squared slopes in one vector, for slopes s (n,) with |s| <= `most`."""
     size, where = np.abs(s), entries(X.shape[1])
     hessian, meat = (((weights[:, None] * X).T @ X)[where] for weights in (size * (most - size), s * s))
     return np.concatenate([s @ X, hessian, meat])
 
 
 def _whole(z: Integers, q: Array, bits: int) -> Integers:
-    """Return the sums of `_packed` for integers, exactly: no sum over a block of rows exceeds 2^53."""
+    """Return the exact sums of `_packed` for integers, where no sum over a block of rows exceeds 2^53."""
     d = z.shape[1]
     total = np.zeros(d + d * (d + 1), np.int64)
     for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):
@@ -115,7 +115,7 @@ def _whole(z: Integers, q: Array, bits: int) -> Integers:
 
 @dataclass(frozen=True)
 class NewtonSums(Statistic):
-    """The sums of gradient, Hessian and squared slopes (meat) at a model."""
+    """The sums of gradients, Hessians and squared slopes (meat) over all rows, at a model."""
 
     terms = NewtonTerms
 
@@ -127,7 +127,7 @@ class NewtonSums(Statistic):
         return problem.N
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of fractional bits of rows: 13, or fewer so that noisy sums of N rows fit into 64 bits."""
+        """Return the number of fractional bits of rows, at most 13, so that noisy sums of N rows fit into 64 bits."""
         slope = 4**_SLOPE_BITS
         finest = min(4**_ROW_BITS, _SUMS // (problem.N * slope))
         return (whole_steps(finest, max(widths) * slope).bit_length() - 1) // 2
@@ -141,12 +141,12 @@ class NewtonSums(Statistic):
 
 
 def newton_messages(mu: float) -> tuple[Sum, ...]:
-    """Return the noisy sums of all rounds. Their sensitivity is 2 after division by `UNITS` (Theorem 3)."""
+    """Return the noisy sums of all rounds, which have the sensitivity 2 after division by `UNITS` (Theorem 3)."""
     return tuple(Sum(NewtonSums(), 2.0, 2.0 / (math.sqrt(share) * mu), UNITS) for share in SHARES)
 
 
 def newton_release(carrier: Carrier) -> Release:
-    """Take a Newton step from the noisy sums of every round, and estimate the coefficients from the last two."""
+    """Take a Newton step with the noisy sums of every round, and estimate the coefficients from the last two rounds."""
     d, rows = carrier.problem.d, carrier.problem.N
     half = d + d * (d + 1) // 2
     w, rounds = np.zeros((len(carrier.budgets) * carrier.draws, d)), []

@@ -1,8 +1,8 @@
 """Linear or logistic regression with confidence intervals for the coefficients (`regression`), from noisy secure sums.
 
-Least squares needs one sum of X'X, X'y and y'y. The logistic loss needs seven Newton rounds (`newton_sums`). The
-distribution of the noise is public, so intervals are post-processing of the published sums (`moments`). Sensitivities
-and variances: docs/privacy/inference.md.
+Least squares needs one sum of X'X, X'y and y'y, and the logistic loss needs seven Newton rounds (`newton_sums`). The
+distribution of the noise is public, so intervals are post-processing of the published sums (`moments`).
+docs/privacy/inference.md derives sensitivities and variances.
 """
 
 import math
@@ -15,7 +15,6 @@ import numpy as np
 from dpml.algorithms.quadratic.coefficients import (
     Coefficients,
     Scales,
-    draws_together,
     joint_sensitivity,
     polynomial,
     raised_to_floor,
@@ -24,21 +23,17 @@ from dpml.algorithms.quadratic.coefficients import (
 )
 from dpml.algorithms.quadratic.moments import Moments, noise_of
 from dpml.algorithms.quadratic.newton_sums import LAST, NewtonSums, newton_messages, newton_release
-from dpml.mechanism.algorithm import Release
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.options import POSITIVE
-from dpml.privacy import Budget, Problem
+from dpml.program import Budget, Carrier, Problem, Program, Release, Sum
 
 
 @dataclass(frozen=True)
 class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
     """`regression`: private linear or logistic regression with confidence intervals, from one or seven secure sums.
 
-    The coefficients are those of ordinary regression if dataset.steps=[impute,treatment,symmetric,constant,max_norm],
-    which gives an intercept, categories without a reference level, and one common scale of all rows. `dpml table`
-    prints the intervals.
+    With dataset.steps=[impute,treatment,symmetric,constant,max_norm], the coefficients are those of ordinary
+    regression. These steps give an intercept, categories without a reference level, and one common scale of all rows.
+    `dpml table` prints the intervals.
 
     Args:
         radius: The norm of w for which the split of the noise between X'y and X'X is best (squared loss); None: a
@@ -47,6 +42,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
 
     name: ClassVar[str] = "regression"
     proof: ClassVar[str] = "Theorems 1 and 3, docs/privacy/inference.md"
+    matrices: ClassVar[bool] = True
 
     radius: Annotated[float | None, POSITIVE] = None
 
@@ -63,9 +59,6 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
         wider = max(1.0, joint / mu)  # with a single feature, y'y is not free and needs more noise
         units = tuple(wider * unit for unit in (free, scales.linear, scales.square, scales.square))
         return (Sum(of, joint / wider, 1.0, units),)
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         if self.loss.name == "logistic":
@@ -84,7 +77,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
 
 
 def square_noise(messages: Sequence[Sum]) -> float:
-    """Return the noise_std on the diagonal of X'X; logistic loss: on the diagonal of four times the Hessian."""
+    """Return the noise_std on the diagonal of X'X or, for the logistic loss, of four times the Hessian."""
     if not isinstance(messages[0].of, NewtonSums):
         return noise_of(messages[0], 1.0)[0]
     return sum(messages[number].noise ** -2 for number in LAST) ** -0.5

@@ -1,8 +1,8 @@
 """Linear models from noisy X'X and X'y (`ssp`), which rounds of gradient descent may refine (`ssp_descent`).
 
-The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) by centred
-codes. With `unit=party` every party sends the mean of its rows' coefficients. Sensitivities:
-docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
+The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) are
+replaced by centred codes. With `unit=party` every party sends the mean of its rows' coefficients. The sensitivities are
+proven in docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
 """
 
 import math
@@ -17,20 +17,15 @@ from dpml.algorithms.descent.clipped_gradients import ClippedGradients
 from dpml.algorithms.quadratic.coefficients import (
     Coefficients,
     coefficients_sum,
-    draws_together,
     minimised,
     polynomial,
     spectral_edge,
     split,
 )
 from dpml.arrays import Array
-from dpml.mechanism.algorithm import UNITS, Clip, Release, Rounds
-from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.message import Sum
-from dpml.mechanism.program import Program
 from dpml.optim.gradients import Single
 from dpml.options import POSITIVE, SHARE
-from dpml.privacy import Budget, Problem
+from dpml.program import UNITS, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Sum
 
 
 @dataclass(frozen=True)
@@ -47,6 +42,7 @@ class SufficientStatistics(
 
     name: ClassVar[str] = "ssp"
     proof: ClassVar[str] = "Theorems 1 and 2, docs/privacy/sufficient_statistics.md"
+    matrices: ClassVar[bool] = True
 
     radius: Annotated[float | None, POSITIVE] = None
 
@@ -55,9 +51,6 @@ class SufficientStatistics(
         of = Coefficients(self.loss, unit=self.unit, classes=max(least, self.loss.outputs(problem.classes)))
         scales = split(of, problem.d, self.target_mu(budget, problem, of), self.radius)
         return (coefficients_sum(of, scales, problem.d),)
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         return minimised(carrier, self.lam)
@@ -75,13 +68,14 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
     name: ClassVar[str] = "ssp_descent"
     proof: ClassVar[str] = "Theorem 3, docs/privacy/clipped_descent.md"
+    matrices: ClassVar[bool] = True
 
     budget_share: Annotated[float, SHARE] = 0.3
     rounds: Rounds | None = None
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise and clip of the rounds, whose step is that of Newton's method."""
+        """Return the noise and the clip of the rounds, whose steps are Newton steps."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)
@@ -94,9 +88,6 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
         mu = math.sqrt(self.budget_share) * self.target_mu(budget, problem, of)
         statistics = coefficients_sum(of, split(of, problem.d, mu, None), problem.d)
         return statistics, schedule.message(ClippedGradients(self.loss, self.unit, schedule.clip))
-
-    def together(self, problem: Problem) -> int:
-        return draws_together(problem.d)
 
     def run(self, carrier: Carrier) -> Release:
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
@@ -116,7 +107,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
 
 def _inverses(A: Array, floors: Array) -> Array:
-    """Return the inverses of 2 A for A (budgets, draws, d, d), whose eigenvalues are raised to `floors` (budgets,).
+    """Return the inverses of 2 A after raising the eigenvalues of A (budgets, draws, d, d) to `floors` (budgets,).
 
     Directions without curvature are left out.
     """

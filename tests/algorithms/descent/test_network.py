@@ -13,7 +13,7 @@ from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.mechanism.carriers import Carrier
 from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
-from dpml.optim.network import Models, clipped_sum, score, sum_of_clipped_terms
+from dpml.optim.network import Models, clipped_sum, score
 from dpml.privacy import Budget, Problem, gdp
 
 LOSS = LOSSES["logistic"]
@@ -72,8 +72,8 @@ def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
     monkeypatch.setattr("dpml.optim.network._BLOCK", 1)
     X, y = rows(150)
     given = models(scale=1.5)
-    whole = clipped_sum(given, X, y, LOSS, 0.7).flat()
-    single = sum(clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, 0.7).flat() for i in range(150))
+    whole = clipped_sum(given, X, y, LOSS, 0.7)
+    single = sum(clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, 0.7) for i in range(150))
     np.testing.assert_allclose(whole, single, rtol=1e-11, atol=1e-12)
     loss, right = score(given, X, y, LOSS)
     for i, flat in enumerate(given.flat()):
@@ -88,11 +88,11 @@ def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
 def test_every_row_is_clipped_on_its_own() -> None:
     X, y = rows()
     given = models(scale=1.5)
-    single = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() for i in range(len(y))])
+    single = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf) for i in range(len(y))])
     norms = np.linalg.norm(single, axis=-1, keepdims=True)
     clip = float(np.median(norms))  # some are longer, some are not
     wanted = (single * np.minimum(1, clip / norms)).sum(axis=0)
-    np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, clip).flat(), wanted, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, clip), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so() -> None:
@@ -101,9 +101,9 @@ def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so()
     furthest = 0.0
     for scale in (0.1, 1.0, 30.0):
         given = models(B=6, scale=scale, seed=int(scale * 10))
-        one_row = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip).flat() for i in range(0, 400, 2)]
-        other = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip).flat() for i in range(1, 400, 2)]
-        other += [clipped_sum(given, X[i : i + 1], -y[i : i + 1], LOSS, clip).flat() for i in range(0, 400, 2)]
+        one_row = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip) for i in range(0, 400, 2)]
+        other = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip) for i in range(1, 400, 2)]
+        other += [clipped_sum(given, X[i : i + 1], -y[i : i + 1], LOSS, clip) for i in range(0, 400, 2)]
         moves = np.linalg.norm(np.stack(one_row * 2) - np.stack(other), axis=-1)
         furthest = max(furthest, moves.max())
     assert furthest <= algorithm.sensitivity() * (1 + 1e-12)
@@ -117,10 +117,10 @@ def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks() -> None:
     rng = np.random.default_rng(0)
     given.inner *= rng.choice([0.01, 1.0, 300.0], 40)[:, None]
     given.outer *= rng.choice([0.01, 1.0, 300.0], 40)
-    found = sum_of_clipped_terms(given, X, y, LOSS).flat()
+    found = clipped_sum(given, X, y, LOSS, None)
     inner = np.arange(H * (D + 1)).reshape(H, D + 1)
     blocks = inner[:, :-1].ravel(), inner[:, -1], np.arange(H * (D + 1), SIZE - 1), np.array([SIZE - 1])
-    terms = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf).flat() / 25 for i in range(5)])
+    terms = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf) / 25 for i in range(5)])
     cut = np.stack([np.linalg.norm(terms[..., block], axis=-1) > 1 for block in blocks[:3]])
     assert {tuple(kinds) for kinds in cut.reshape(3, -1).T} >= {(0, 0, 0), (1, 1, 1), (0, 1, 0), (1, 1, 0), (0, 0, 1)}
     for block in blocks:
@@ -134,7 +134,7 @@ def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> N
     X, y = rows(200, seed=4)
     for scale in (1.0, 100.0, 1e4):
         given = models(B=4, scale=scale)
-        single = np.stack([sum_of_clipped_terms(given, X[i : i + 1], y[i : i + 1], LOSS).flat() for i in range(200)])
+        single = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, None) for i in range(200)])
         for other in (single[::-1], np.roll(single, 1, axis=0)):
             assert np.linalg.norm(single - other, axis=-1).max() <= bound
 

@@ -88,8 +88,8 @@ def test_one_round_of_psgd_is_procedure_3(calibration: str, protocol: str) -> No
     if calibration == "published":
         assert message.noise == 2 / 0.5
         (exact,) = GaussianObjectivePerturbation(LOGISTIC, lam=0.1).messages(BUDGET, parties.problem)
-        assert made.sigma == message.constant == exact.scale
-        variance = M * (4 + 1) * message.noise**2 + made.sigma**2  # of an L2-Laplace coordinate: d + 1
+        assert made.scale == message.constant == exact.scale
+        variance = M * (4 + 1) * message.noise**2 + made.scale**2  # of an L2-Laplace coordinate: d + 1
     else:
         variance = message.noise**2
         mu = gdp.mu_of(0.5, 1e-2)
@@ -111,7 +111,7 @@ def test_psgd_ends_within_a_thousandth_of_its_limit_point() -> None:
         assert release.metrics["distance"].max() < within
         made = algorithm.perturbation(budget, parties.problem)
         eta = eta_of(release.weights[0], parties, 1.0 + made.extra)
-        assert eta.std() == pytest.approx(made.sigma, rel=0.4)  # it approaches its own eta, not w*
+        assert eta.std() == pytest.approx(made.scale, rel=0.4)  # it approaches its own eta, not w*
 
 
 @pytest.mark.parametrize(("view", "honest"), [("client", 1), ("colluders", 3), ("aggregate", 5)])
@@ -119,7 +119,7 @@ def test_only_honest_parties_parts_of_eta_protect(view: str, honest: int) -> Non
     """Every one of M parties adds 1/M of eta's variance: of sigma^2, h/M is unknown to whom it protects from."""
     budget, problem = Budget(0.1, 0.05), Problem(5, 1000, 30, colluders=2)
     algorithm = PrivateSGD(LOGISTIC, lam=1.0, rounds=200)
-    sigma = algorithm.perturbation(budget, problem).sigma
+    sigma = algorithm.perturbation(budget, problem).scale
     eps, _ = noisy_sums.proven(200, 0.1, honest, 30, math.sqrt(sigma**2 * honest / 5), 0.05)
     assert proven(algorithm, budget, problem)[view] == pytest.approx(eps, rel=1e-6)  # rounding
 

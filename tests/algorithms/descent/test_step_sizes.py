@@ -8,7 +8,7 @@ from examples import LOGISTIC, SIGMOID, jayaraman, release_of, wang, wddp
 from test_kang2019 import dealt
 
 from dpml.algorithms.descent.in_step import in_step
-from dpml.algorithms.descent.noisy_descent import STEP_SELECTIONS, LocalRounds
+from dpml.algorithms.descent.noisy_descent import LocalRounds
 from dpml.data import Files
 from dpml.data.partition import Equal, Fractions, partition
 from dpml.data.sets.synthetic import Synthetic
@@ -167,7 +167,7 @@ def test_releases_in_step_are_those_of_each_alone(M, rule, loss) -> None:
     data = Synthetic("logistic", d=6, rows=2000, scale=3.0).load(Files(), None, np.random.default_rng(1))
     parties = partition(data, rule, M, np.random.default_rng(2))
     alone, carriers = [], []
-    for selection in STEP_SELECTIONS:
+    for selection in ("rule", "oracle", "validated", "fixed"):
         options = {"rounds": 20, "step_selection": selection, "lam": 0.01}
         algorithms = [make(loss, **options) for make in (wang, jayaraman, wddp)]
         algorithms += [wddp(loss, variant="once", **options), LocalRounds(loss, sites="clients", **options)]
