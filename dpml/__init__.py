@@ -1,4 +1,4 @@
-"""Multiparty differentially private learning: experiments whose guarantees are proven, not only claimed.
+"""Run experiments on multiparty differentially private learning, with privacy guarantees that are proven.
 
 The names below are the public API (docs/api.md). Each is loaded on first use, so that `import dpml` is fast.
 """

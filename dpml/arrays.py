@@ -1,4 +1,4 @@
-"""The two array types that the subpackages exchange, and an iterator over blocks of large arrays."""
+"""Define the array types `Array` and `Index`, and iterate over large arrays in blocks."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,9 @@ CACHED = 1 << 15  # numbers that fit into the processor's cache: 256 KiB
 
 
 def blocks(n: int, size: int = 1, most: int = CACHED) -> Iterator[slice]:
-    """Yield slices that cover n items of `size` numbers, in order; each has at most `most` numbers, or one item.
+    """Yield slices that divide n items of `size` numbers each into consecutive blocks of at most `most` numbers.
+
+    A block has at least one item.
 
     >>> list(blocks(5, size=3, most=7))
     [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None)]

@@ -1,4 +1,4 @@
-"""One checksum of the code that computes a number: of the source files and of the versions of the libraries.
+"""Compute one checksum of all source files and library versions on which a number depends.
 
 Every change of a source file changes the checksum, even the change of a comment. So some results are recomputed without
 need, but no formula can change unnoticed. A YAML file is included if a Python file next to it has the same name.
@@ -30,9 +30,9 @@ _BEGUN = time.time()
 
 
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
-    """Return the checksum of parts of dpml, of the files of some modules, and of the libraries' versions.
+    """Return a checksum of source files of dpml (`parts`) and of plug-ins (`names`), and of the libraries' versions.
 
-    It is `UNKNOWN` if a file was changed after this process began.
+    The checksum begins with `UNKNOWN` if a file was changed after this process began.
 
     Args:
         parts: files and folders of the package, as in `NUMBERS`.
@@ -51,29 +51,23 @@ def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
 
 @cache
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that compute numbers."""
+    """Return the installed versions of NumPy, pandas, SciPy and scikit-learn."""
     return {name: version(name) for name in _LIBRARIES.values()}
 
 
 def named(part: Any) -> frozenset[str]:
-    """Return the modules of an object's class and bases, and the dotted names in it and in its fields."""
-    return frozenset(_named(part))
-
-
-def _named(part: Any) -> Iterator[str]:
+    """Return the modules that define the class and bases of an object, and all dotted names in the object's fields."""
     if isinstance(part, str):
-        if re.fullmatch(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+", part):
-            yield part.replace(":", ".")
-    elif isinstance(part, Mapping):
-        yield from _named([*part, *part.values()])
-    elif isinstance(part, list | tuple | set | frozenset):
-        for item in part:
-            yield from _named(item)
-    else:
-        kind = part if isinstance(part, type | FunctionType) else type(part)
-        yield from (base.__module__ for base in (kind.__mro__ if isinstance(kind, type) else (kind,)))
-        if is_dataclass(part) and kind is not part:
-            yield from _named([getattr(part, f.name) for f in fields(part)])
+        return frozenset({part.replace(":", ".")} if re.fullmatch(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+", part) else ())
+    if isinstance(part, Mapping):
+        part = [*part, *part.values()]
+    if isinstance(part, list | tuple | set | frozenset):
+        return frozenset().union(*map(named, part))
+    kind = part if isinstance(part, type | FunctionType) else type(part)
+    found = frozenset(base.__module__ for base in (kind.__mro__ if isinstance(kind, type) else (kind,)))
+    if is_dataclass(part) and kind is not part:
+        found |= named([getattr(part, f.name) for f in fields(part)])
+    return found
 
 
 @cache
@@ -83,7 +77,6 @@ def _checksum(found: frozenset[tuple[str, Path]]) -> str:
 
 
 def _files(name: str) -> Iterator[tuple[str, Path]]:
-    """Yield the files of the module that a dotted name refers to; none for the standard library and `_LIBRARIES`."""
     words = name.split(".")
     if words[0] == __package__ and words[1:2] != ["packs"]:
         return
@@ -109,7 +102,6 @@ def _below(place: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _named_from(place: Path, files: Iterable[Path]) -> Iterator[tuple[str, Path]]:
-    """Yield Python files, and YAML files of the same name, with their paths relative to the parent of a folder."""
     for path in files:
         for file in (path, path.with_suffix(".yaml")):
             if file.exists():  # an editor's lock file may be a dangling link

@@ -1,4 +1,4 @@
-"""Errors and warnings for users: one clear sentence instead of a traceback."""
+"""Define the errors that users see as one clear sentence instead of a traceback."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -7,15 +7,15 @@ from typing import Any
 
 
 class UserError(Exception):
-    """A mistake that the user can correct. The message says what is wrong, which key, and what is allowed."""
+    """Report a mistake that the user can correct: the message names the wrong key and its allowed values."""
 
 
 class PrivacyWarning(UserWarning):
-    """Private rows influenced a result that no budget accounts for, or less is proven than was requested."""
+    """Warn that no budget accounts for a result of private rows, or that a guarantee is weaker than requested."""
 
 
 def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
-    """Return the end of an error sentence about an unknown name: the closest allowed name, or all allowed names.
+    """Return a hint for the message about an unknown name: the closest allowed name, or all allowed names.
 
     Each name is shown with the prefix `before`, as it must be typed.
     """
@@ -28,7 +28,7 @@ def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
 
 
 def refuse_unknown(kind: str, names: Iterable[Any], allowed: Collection[Any], where: str) -> None:
-    """Raise UserError for the first name of this `kind` that is not allowed."""
+    """Raise UserError if one of the `names` is not among the `allowed` names."""
     for name in names:
         if name not in allowed:
             raise UserError(f"unknown {kind} {name!r} in {where}: {nearest(str(name), map(str, allowed))}")

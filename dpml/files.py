@@ -1,4 +1,4 @@
-"""Write files atomically and with checksums, read YAML and JSON of plain values, and find conf/ and experiments/."""
+"""Write files atomically and with checksums, read plain values from YAML and JSON, and find dpml's own folders."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ _OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+|[0-9][0-9_
 
 
 def shipped_folder(name: str) -> Path:
-    """Return the absolute path of ``conf`` or ``experiments``: inside the package in a wheel, else next to it."""
+    """Return the path of dpml's folder ``conf`` or ``experiments``, in an installed package or next to it."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
@@ -31,75 +31,70 @@ def write_atomically(path: Path, content: str | bytes, private: bool = False) ->
 
     Only the owner can read a `private` file. A killed process may leave its temporary file ``.NAME-...``.
     """
-    _publish(path, content, Path.replace, private)
+    with _unfinished(path, Path.replace, private) as write:
+        write(content)
 
 
 def create_atomically(path: Path, content: str | bytes, private: bool = False) -> None:
-    """Write a new file atomically: if several processes try, one succeeds, and the others get a FileExistsError.
+    """Write a new file atomically; raise FileExistsError if the file exists or another process creates it first.
 
     The file system must have hard links. Only the owner can read a `private` file.
     """
-    _publish(path, content, lambda partial, path: path.hardlink_to(partial), private)
+    with _unfinished(path, lambda partial, path: path.hardlink_to(partial), private) as write:
+        write(content)
 
 
 def check_writable(path: Path) -> None:
-    """Raise UserError if a file at `path` exists already, or cannot be written there."""
+    """Raise UserError if `path` exists already, or if no file can be written there."""
     _check_absent(path)
-    partial = _partial(path, uuid.uuid4().hex)
     try:
-        _open(partial, 0o600).close()
+        with _unfinished(path, lambda partial, path: None, private=True):
+            pass
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror or error}.") from None
-    partial.unlink()
 
 
 @contextmanager
 def reserved(path: Path) -> Iterator[Callable[[str], None]]:
-    """Reserve the name of a new file; yield a function that writes all of its content to the disk.
+    """Reserve the name of a new file, and yield a function that writes the file's content to the disk.
 
-    When the block ends, the file gets the name and the content that was written last; if the block fails, the file is
-    removed. Until then no other process can reserve the name. Content that is no longer than the content before needs
-    no more room on the disk.
+    When the `with` block ends, the file gets its name and the last content; if the block fails, the file is removed.
+    Meanwhile no other process can reserve the name. Content that is not longer than before needs no more room on disk.
     """
     check_writable(path)
-    partial = _partial(path, "new")
-    try:
-        file = _open(partial, 0o666)
-    except FileExistsError:
-        raise UserError(
-            f"another process is writing {path}, or was killed: choose another name, or delete {partial}."
-        ) from None
-    try:
-        with file:
-            _check_absent(path)  # another process may have created it in the meantime
-            yield lambda content: _write(file, content, path)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with ExitStack() as stack:
+        try:
+            write = stack.enter_context(_unfinished(path, Path.replace, end="new"))
+        except FileExistsError:
+            raise UserError(
+                f"another process is writing {path}, or was killed: choose another name, or delete "
+                f"{path.with_name(f'.{path.name}-new')}."
+            ) from None
+        _check_absent(path)  # another process may have created it in the meantime
+        yield write
 
 
 def _check_absent(path: Path) -> None:
     if path.exists():
-        raise UserError(f"{path} is there already: choose another name, a published model is not overwritten.")
+        raise UserError(f"{path} is there already, and dpml does not overwrite it: choose another name.")
 
 
-def _publish(path: Path, content: str | bytes, publish: Callable[[Path, Path], object], private: bool) -> None:
-    partial = _partial(path, uuid.uuid4().hex)
+@contextmanager
+def _unfinished(
+    path: Path, publish: Callable[[Path, Path], object], private: bool = False, end: str = ""
+) -> Iterator[Callable[[str | bytes], None]]:
+    """Create a temporary file; yield a function that writes its content; then give the file its name by `publish`."""
+    partial = path.with_name(f".{path.name}-{end or uuid.uuid4().hex}")
     with _naming(path):
-        try:
-            with _open(partial, 0o600 if private else 0o666) as file:
-                _write(file, content, path)
+        mode = 0o600 if private else 0o666
+        file = FileIO(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+    try:
+        with file:
+            yield lambda content: _write(file, content, path)
+        with _naming(path):
             publish(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-
-
-def _partial(path: Path, end: str) -> Path:
-    return path.with_name(f".{path.name}-{end}")
-
-
-def _open(partial: Path, mode: int) -> FileIO:
-    return FileIO(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb")
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def _write(file: FileIO, content: str | bytes, path: Path) -> None:
@@ -115,22 +110,21 @@ def _write(file: FileIO, content: str | bytes, path: Path) -> None:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Set the path of an error to the path that the user knows; the error of a full disk has no path."""
     try:
         yield
     except OSError as error:
         if error.errno is not None:
-            error.filename = str(path)
+            error.filename = str(path)  # instead of the temporary file, or of no file if the disk is full
         raise
 
 
 def seal(content: str) -> str:
-    """Return the content, preceded by a line with its checksum."""
+    """Return a text after a first line that holds the checksum of the text."""
     return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}"
 
 
 def unseal(content: bytes) -> str | None:
-    """Return the sealed content, or None if it has changed since it was written."""
+    """Return a text without its checksum, or None if the text has changed since the checksum was computed."""
     checksum, _, rest = content.partition(b"\n")
     return rest.decode() if checksum.decode("latin-1") == hashlib.sha256(rest).hexdigest() else None
 
@@ -140,12 +134,12 @@ CHECKSUM = "checksum"
 
 
 def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return plain values followed by their checksum, as an object that other programs can read as JSON."""
+    """Return a JSON object with an additional key `checksum`, which holds the checksum of the other keys."""
     return {**content, CHECKSUM: _checksum(content)}
 
 
 def unseal_object(content: bytes) -> dict[str, Any] | None:
-    """Return the sealed values, or None if there are none or they have changed since they were written.
+    """Return a JSON object without its checksum, or None if the object has changed since the checksum was computed.
 
     White space between values may differ, so a file that another program has reformatted remains valid.
     """
@@ -166,11 +160,8 @@ def _checksum(content: Mapping[str, Any]) -> str:
 def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf) -> dict[Any, Any]:
     """Read the mapping in a YAML file, or in a JSON file if its name ends in .json.
 
-    Args:
-        path: the file.
-        what: the expected content, as it completes "to be ..." in an error message.
-        deepest: the largest depth of nested lists and mappings, in YAML.
-        largest: the largest size in bytes.
+    The file may have at most `largest` bytes, and in YAML at most `deepest` levels of lists and mappings. In error
+    messages, `what` names the expected content.
     """
     import yaml  # slow to load
 
@@ -186,7 +177,7 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
 
     raw = path.read_bytes()
     if len(raw) > largest:
-        raise UserError(f"{path} is too large to be {what}.")
+        raise UserError(f"{path} is too large to be {what}: it has more than {largest:,} bytes.")
     try:
         text = raw.decode("utf-8-sig")
         if path.suffix == ".json":
@@ -206,7 +197,7 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
 
 
 def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) -> None:
-    """Raise UserError for an alias, for content nested too deep, and for numbers in base 8 or 60."""
+    """Raise UserError if YAML has an alias, is nested too deep, or has a number in base 8 or 60."""
     depth = 0
     for event in events:
         name = type(event).__name__
@@ -221,19 +212,15 @@ def _check_events(events: Iterable[Any], path: Path, what: str, deepest: int) ->
 
 
 def to_json(schema: str, **values: Any) -> str:
-    """Return plain values as JSON that names its schema. NaN is null; infinity is 1e999, which reads as infinity."""
+    """Return plain values as JSON with the name of their schema, NaN as null, and infinity as 1e999."""
     text, plain = json.dumps({"schema": schema, **values}, indent=2), {"Infinity": "1e999", "NaN": "null"}
     return re.sub(r'"(?:[^"\\]|\\.)*"|Infinity|NaN', lambda match: plain.get(match[0], match[0]), text)
 
 
 def from_json(text: str) -> Any:
-    """Return the content of a JSON text.
-
-    Raises:
-        ValueError: the text is not JSON, a key occurs twice, or a string has half a surrogate pair.
-    """
+    """Return the content of a JSON text; raise ValueError if the text is not valid JSON or a key occurs twice."""
     content = json.loads(text, object_pairs_hook=_once)
-    json.dumps(content, ensure_ascii=False).encode()
+    json.dumps(content, ensure_ascii=False).encode()  # raises ValueError if a string has half a surrogate pair
     return content
 
 

@@ -1,4 +1,4 @@
-"""The allowed values of options, declared by their types: ``rounds: Annotated[int, between(1, 100)] = 10``."""
+"""Check options by their declared types, such as ``rounds: Annotated[int, between(1, 100)] = 10``."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from dpml.errors import UserError, nearest
 
 
 class Bound(NamedTuple):
-    """The allowed values: in the words of an error message, and as a test of one value."""
+    """State which values an option allows: `holds` tests a value, and `words` describes the values in a message."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -25,30 +25,29 @@ _WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: 
 
 
 def between(low: float, high: float) -> Bound:
-    """Return the bound low <= value <= high."""
+    """Return the bound that a value lies between `low` and `high`, both included."""
     return Bound(f"from {low:g} to {high:g}", lambda value: low <= value <= high)
 
 
 def at_least(low: int) -> Bound:
-    """Return the bound low <= value."""
+    """Return the bound that a value is at least `low`."""
     return Bound(f"at least {low}", lambda value: value >= low)
 
 
 def check_options(part: Any, group: str = "") -> None:
-    """Raise UserError if a field of a dataclass has a value that its Literal or `Bound` does not allow."""
+    """Raise UserError if a field of a dataclass has a value that the field's type does not allow."""
     for name, hint in _declared(type(part)).items():  # type: ignore[arg-type]
         convert(getattr(part, name), hint, f"{group}.{name}" if group else name)
 
 
 @cache
 def _declared(kind: Any) -> dict[str, Any]:
-    """Return the annotations of fields that do not allow all values."""
     hints = get_type_hints(kind, include_extras=True)
     return {f.name: hints[f.name] for f in fields(kind) if any(map(str(hints[f.name]).count, ("Bound(", "Literal[")))}
 
 
 def convert(value: Any, hint: Any, key: str) -> Any:
-    """Return a value converted to its annotated type, or raise UserError; other types are not checked."""
+    """Convert a value to the declared type `hint`; raise UserError if the type does not allow the value."""
     if get_origin(hint) is Annotated:
         value = convert(value, hint.__origin__, key)
         for bound in hint.__metadata__:
@@ -83,7 +82,7 @@ def convert(value: Any, hint: Any, key: str) -> Any:
 
 
 def check_choice(key: str, value: Any, allowed: tuple[Any, ...]) -> None:
-    """Raise UserError unless a value is allowed."""
+    """Raise UserError unless the value of the option `key` is among the `allowed` values."""
     if value not in allowed:
         raise UserError(f"{key} cannot be {_as_typed(value)}: {nearest(str(value), map(str, allowed))}")
 

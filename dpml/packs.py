@@ -1,4 +1,4 @@
-"""Packs: one folder per paper, with its `CARD`, its experiments, its published numbers and its own Python code.
+"""Find packs: each is a folder with the experiments, published numbers and Python code of one paper.
 
 The packs of dpml are folders of ``experiments``. Users add packs with ``--pack DIR``, and distributions add them with
 entry points ``dpml.packs``. A pack's Python code is the package ``dpml.packs.NAME``, imported when a setting names it.
@@ -26,7 +26,7 @@ __path__: list[str] = []  # makes this module a package; `_put_in_place` adds it
 
 
 def known() -> dict[str, Path]:
-    """Return the folders of all packs by name: those of dpml, of the user, and of installed distributions."""
+    """Return the folder of every pack of dpml, of the user and of installed distributions, by the pack's name."""
     folders = {path.parent.name: path.parent for path in sorted(shipped_folder("experiments").glob(f"*/{CARD}"))}
     for folder in (*map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))), *_installed()):
         folders.setdefault(folder.name, folder)
@@ -37,25 +37,27 @@ def known() -> dict[str, Path]:
 
 @cache
 def _installed() -> list[Path]:
-    """Return the folders of the packages in entry points."""
+    """Return the folders of the packs that installed distributions bring."""
     specs = [find_spec(point.module) for point in entry_points(group=__name__)]
     return [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
 
 
 def options() -> list[Path]:
-    """Return the folders of the options that packs add: ``conf`` in a pack's folder."""
+    """Return the ``conf`` folders of all packs, whose files add options to dpml's configuration."""
     return [folder / "conf" for folder in known().values() if (folder / "conf").is_dir()]
 
 
 def add(folders: list[Path]) -> None:
-    """Register folders as packs in this process and its child processes."""
+    """Register the user's folders as packs, in this process and in its child processes."""
     for folder in (path.resolve() for path in folders):
         if not (folder / CARD).is_file():
             raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
-            raise UserError(f"--pack={folder}: a pack's name has only small letters, digits and _: rename the folder.")
+            raise UserError(
+                f"--pack={folder} has an invalid name: use a small letter, then small letters, digits and _."
+            )
         if home(folder.name) != folder and home(folder.name).is_dir():
-            raise UserError(f"--pack={folder}: another pack has the name {folder.name!r}: rename the folder.")
+            raise UserError(f"--pack={folder} has the name of another pack, {folder.name!r}: rename the folder.")
         if folder.name not in known():
             others = os.environ.get(ENVIRONMENT)
             os.environ[ENVIRONMENT] = f"{others}{os.pathsep}{folder}" if others else str(folder)
@@ -63,12 +65,12 @@ def add(folders: list[Path]) -> None:
 
 
 def home(name: str) -> Path:
-    """Return the folder of a pack; for an unknown name, a folder in ``experiments`` that may not exist."""
+    """Return the folder of the pack with this name; the folder of an unknown pack need not exist."""
     return known().get(name, shipped_folder("experiments") / name)
 
 
 def is_ours(module: str) -> bool:
-    """Return whether a module belongs to dpml or to a pack that comes with it."""
+    """Return whether a module is part of dpml or of a pack that dpml ships."""
     root, _, rest = module.partition(".")
     if not module.startswith(f"{__name__}."):
         return root == __name__.partition(".")[0]
@@ -77,12 +79,12 @@ def is_ours(module: str) -> bool:
 
 
 def absolute(name: str, pack: str) -> str:
-    """Return the full dotted path of a name in a pack's files; ``.MODULE.NAME`` is in the pack's own code."""
+    """Return the full dotted path of a Python object that a pack's files name, maybe as ``.MODULE.NAME``."""
     return f"{__name__}.{pack}{name}" if re.fullmatch(r"(\.[A-Za-z_]\w*){2,}", name) else name
 
 
 def _put_in_place(name: str, folder: Path) -> None:
-    """Register a folder as the package `name`, and forget the modules of another folder with that name."""
+    """Make a folder importable as the package `name`, in place of an earlier folder with that name."""
     there = sys.modules.get(name)
     if there is not None and list(there.__path__) == [str(folder)]:
         return
@@ -97,7 +99,7 @@ known()
 
 
 def import_named(module: str) -> ModuleType:
-    """Import a module that a setting names. Only such a setting makes code in the current folder importable."""
+    """Import a module that a setting names, also from the current folder."""
     if "" not in sys.path and find_spec(module.partition(".")[0]) is None:
         sys.path.append("")
     return import_module(module)

@@ -1,4 +1,4 @@
-"""The names that one imports to write an algorithm."""
+"""Export the classes and constants that the author of an algorithm needs."""
 
 from dpml.mechanism.algorithm import SIMULATED, UNITS, VARIANTS, Clip, Lam, Release, Rounds, Unit, Variant
 from dpml.mechanism.carriers import Carrier

@@ -1,4 +1,4 @@
-"""Printable text: control characters are escaped, so that text from other people's files cannot control a terminal."""
+"""Escape control characters in printed text, so that text from other people's files cannot control the terminal."""
 
 import sys
 import unicodedata
@@ -13,7 +13,7 @@ _HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, invisible and direction cha
 
 
 def printable(text: str) -> str:
-    """Escape all control characters except line breaks and tabs, as in ``\\x1b``."""
+    """Return a text in which all control characters but line breaks and tabs are escaped, as in ``\\x1b``."""
     if text.isascii() and text.replace("\n", "").replace("\t", "").isprintable():
         return text
     return "".join(
@@ -22,7 +22,7 @@ def printable(text: str) -> str:
 
 
 def plain_cell(text: str) -> str:
-    """Return the text for a cell of a CSV file: quoted if a spreadsheet would compute it, unless it is a number."""
+    """Return the text of a CSV cell, with a quote in front if a spreadsheet would evaluate the text as a formula."""
     text = printable(text)
     if text.lstrip()[:1] not in ("=", "+", "-", "@"):
         return text
@@ -34,10 +34,10 @@ def plain_cell(text: str) -> str:
 
 
 class _Printable:
-    """A text stream that escapes control characters. Rich's console finds the wrapped stream by this attribute."""
+    """A text stream that escapes control characters before it writes to another stream."""
 
     def __init__(self, raw: Any) -> None:
-        self.rich_proxied_file = raw
+        self.rich_proxied_file = raw  # by this name, Rich finds the other stream
 
     def write(self, text: str) -> int:
         self.rich_proxied_file.write(printable(text))
@@ -53,7 +53,7 @@ class _Printable:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Enter a context in which stderr, and stdout if it is a terminal, print escaped text only.
+    """Escape control characters in all text that goes to stderr or to a terminal, inside a `with` block.
 
     Output to a file or to another program is data and stays unchanged.
     """
@@ -65,7 +65,7 @@ def guarded() -> Iterator[None]:
 
 
 class Screen(Console):
-    """Rich's console for `printable` text, without markup, emoji codes or highlighting."""
+    """Print `printable` text with Rich, without markup, emoji codes or highlighting."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)
@@ -73,6 +73,6 @@ class Screen(Console):
             self.width = 80
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield Rich's segments with printable text."""
+        """Yield the segments of a text with all control characters escaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))

@@ -1,4 +1,4 @@
-"""Random number generators, one independent stream per purpose."""
+"""Create random number generators that are independent for each purpose."""
 
 import zlib
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def generator(seed: int, purpose: str, *who: str) -> np.random.Generator:
-    """Return the random number generator for one purpose: `data`, `partition`, `start` or `noise`.
+    """Return the random number generator of a seed for one purpose, such as `data`, `partition`, `start` or `noise`.
 
     Streams of different purposes are independent, so another algorithm or budget gets the same rows and partition.
     `who` separates streams that must not share numbers, such as the noise of two algorithms.

@@ -1,4 +1,4 @@
-"""Sums with a proven bound on their rounding: docs/privacy/floating_point_sums.md, Theorems 1 and 2.
+"""Bound how much rounding adds to the sensitivity of a sum (docs/privacy/floating_point_sums.md, Theorems 1 and 2).
 
 `imprecision` (double precision) and `single_imprecision` (single precision, in blocks of 64 rows) bound, from public
 numbers, how much rounding adds to a sensitivity. Theorem 2 needs three rules: every row keeps its place (equal rows are
@@ -22,7 +22,7 @@ MOST = 1e-3
 
 
 class PairwiseSum:
-    """Arrays of one shape, added in pairs as in a tournament: K arrays in about log2 K `levels`.
+    """Add arrays of one shape in pairs, as in a tournament, so that no array goes through many additions.
 
     >>> total = PairwiseSum()
     >>> for part in np.eye(3):
@@ -36,7 +36,7 @@ class PairwiseSum:
         self._count = 0
 
     def add(self, part: Array) -> None:
-        """Add a part in double precision; the array may be overwritten."""
+        """Add an array of double precision; the array may be overwritten."""
         self._waiting.append(part)
         self._count = count = self._count + 1
         while count % 2 == 0:
@@ -44,7 +44,7 @@ class PairwiseSum:
             count //= 2
 
     def result(self) -> Array:
-        """Return the sum of all parts, at least one."""
+        """Return the sum of all added arrays."""
         while len(self._waiting) > 1:
             self._merge()
         return self._waiting.pop()
@@ -55,12 +55,12 @@ class PairwiseSum:
 
 
 def levels(parts: float) -> int:
-    """Return the largest number of additions that a part goes through in a `PairwiseSum` of this many parts."""
+    """Return the largest number of additions that one array goes through in a `PairwiseSum` of `parts` arrays."""
     return 2 * math.ceil(math.log2(max(parts, 2)))
 
 
 def gamma(n: float, dtype: type[np.floating] = np.float64) -> float:
-    """Return Higham's ``n u/(1 - n u)``; inf where it is not a bound."""
+    """Return Higham's bound ``n u/(1 - n u)`` on the relative error of n roundings, or inf if n u >= 1."""
     rounded = n * float(np.finfo(dtype).eps) / 2
     return rounded / (1 - rounded) if rounded < 1 else math.inf
 
@@ -81,9 +81,10 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 
 
 def single_imprecision(terms: float, entries: int) -> float:
-    """Return `imprecision` for blocks of `SHORT` terms in single precision, none longer than half the sensitivity.
+    """Return the largest relative increase of a sum's sensitivity if blocks of terms are added in single precision.
 
-    The blocks' sums are added in double precision: up to 16 in any order, and the results in pairs.
+    A block has up to `SHORT` terms, none longer than half the sensitivity. The blocks' sums are added in double
+    precision: up to 16 in any order, and the results in pairs.
     """
     height = min(SHORT, terms)
     block = height * gamma(height + 1, np.float32)

@@ -112,7 +112,7 @@ def _aggregate(plan: FederationPlan, called: Callers, wait: float, output: Path,
         print(f"sum {done} of {len(plan.sums.lengths)}, of {parties} of {len(plan.seats)} parties", file=sys.stderr)
 
     with limit_blas():
-        made = aggregate(plan, range(len(plan.seats)), called.exchange, progress, kept)
+        made = aggregate(plan, called.exchange, progress, kept)
     publish(made, output)
     called.end(made.model.text())
     for refusal in made.refused:

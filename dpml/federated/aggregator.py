@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
@@ -30,12 +30,12 @@ from dpml.running.environment import provenance
 from dpml.screen import printable
 
 Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
-"""A function that sends each node (connection) its message, and returns the answers that arrive in time."""
+"""A function that sends each party its message, and returns the parties' answers that arrive in time."""
 
 
 @dataclass(frozen=True)
 class Federated:
-    """The result of a federation: a model, the parties in at least one sum, and why messages were refused."""
+    """The result of a federation: the model, the parties that were in a sum, and why messages were refused."""
 
     model: Model
     survivors: Index
@@ -44,11 +44,10 @@ class Federated:
 
 @dataclass(frozen=True)
 class Kept:
-    """The state of an aggregator in a private folder, from which a restarted aggregator continues.
+    """Keep the state of an aggregator in a private folder, so that a restarted aggregator can continue.
 
-    Every sum has a file. The file of an unfinished sum has the parties' answers so far, from which a restarted process
-    computes the same messages. The file of a finished sum has the noisy sum, its parties, and the numbers that they
-    sent openly.
+    Every secure sum has a file. While the sum is unfinished, the file has the parties' answers so far, from which a
+    restarted aggregator computes the same messages. Later it has the sum, its parties, and their open numbers.
     """
 
     folder: Path
@@ -61,7 +60,7 @@ class Kept:
         return sum("total" in (content or {}) for content in contents)
 
     def read(self, number: int, payload: bytes) -> dict[str, Any]:
-        """Return what is stored of a sum, if anything; `payload` is what the parties received before the sum."""
+        """Return the stored state of the secure sum with this number and these arguments (`payload`), or {}."""
         path = self.folder / f"{number}.json"
         if not path.exists():
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -70,13 +69,13 @@ class Kept:
         content = unseal_object(path.read_bytes())
         if content is None or content.get("of") != self._about(number, payload):
             raise UserError(
-                f"{path} is damaged, or is not a sum of this release: to begin again, remove {self.folder} and restart "
+                f"{path} is damaged, or is not a sum of this release. To begin again, remove {self.folder} and restart "
                 "all parties, or choose another name for the model."
             )
         return content
 
     def write(self, number: int, payload: bytes, content: Mapping[str, Any]) -> None:
-        """Store the answers so far of a sum or, in place of them, its result."""
+        """Store the parties' answers to an unfinished secure sum, or replace them by the result of the sum."""
         text = json.dumps(seal_object({"of": self._about(number, payload), **content}))
         write_atomically(self.folder / f"{number}.json", text, private=True)
 
@@ -84,13 +83,12 @@ class Kept:
         return [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
 
     def forget(self) -> None:
-        """Remove the folder after the model was written."""
+        """Remove the aggregator's folder after the model has been written."""
         rmtree(self.folder, ignore_errors=True)
 
 
 LEVEL, QUANTILE = 0.95, 1.9599639845400545  # for the interval of the error without noise
 
-_ARRAYS = {"total": "<u8", "beside": "<f8"}  # of a finished sum, as they are stored
 _SHOWN = 200  # the most bytes that are shown of a party's error message
 
 Progress = Callable[[int, int], None]
@@ -98,19 +96,14 @@ Progress = Callable[[int, int], None]
 
 
 def aggregate(
-    plan: FederationPlan,
-    nodes: Iterable[int],
-    exchange: Exchange,
-    progress: Progress = lambda *_: None,
-    kept: Kept | None = None,
+    plan: FederationPlan, exchange: Exchange, progress: Progress = lambda *_: None, kept: Kept | None = None
 ) -> Federated:
-    """Run the secure sums of one release with the parties at these nodes, and return the model.
+    """Run all secure sums of a release with the parties of the plan, and return the model.
 
-    Raises:
-        ProtocolError: too few parties are left for a sum.
+    Raise ProtocolError if too few parties are left for a sum.
     """
     plan.require_signatures()
-    run = _Run(plan, tuple(nodes), exchange, progress, kept)
+    run = _Run(plan, exchange, progress, kept)
     release = plan.sums.release(run.ask)
     assert release.weights is not None
     errors = None
@@ -124,10 +117,9 @@ def aggregate(
 
 @dataclass
 class _Run:
-    """The secure sums of a release. A party that drops out of one sum may be in the next."""
+    """The secure sums of a release; a party that drops out of one sum may take part in the next sum."""
 
     plan: FederationPlan
-    nodes: tuple[int, ...]
     exchange: Exchange
     progress: Progress
     kept: Kept | None
@@ -137,17 +129,17 @@ class _Run:
     last: list[int] = field(default_factory=list)  # the parties in the last sum
 
     def ask(self, payload: bytes) -> Outcome:
-        """Return the result of the next sum, before which the parties receive `payload`."""
+        """Return the result of the next secure sum, whose arguments the parties receive as `payload`."""
         number, summed = self.number, None
         content = {} if self.kept is None else self.kept.read(number, payload)
         if "total" in content:
-            total, beside = (np.frombuffer(bytes.fromhex(content[key]), kind) for key, kind in _ARRAYS.items())
-            parties = np.array(content["parties"], dtype=np.intp)
-            summed = Outcome(total, parties, beside.reshape(len(parties), self.plan.sums.beside))
+            parties, beside = np.array(content["parties"], np.intp), np.array(content["beside"], float)
+            beside = beside.reshape(len(parties), self.plan.sums.beside)
+            summed = Outcome(np.array(content["total"], np.uint64), parties, beside)
         elif content:
             opening = Opening(bytes.fromhex(content["name"]), self.plan.digest, number, payload)
             answers: list[Mapping[int, bytes]] = [
-                {int(node): bytes.fromhex(answer) for node, answer in stage.items()} for stage in content["answers"]
+                {int(party): bytes.fromhex(answer) for party, answer in stage.items()} for stage in content["answers"]
             ]
             try:
                 summed = self._sum(opening, answers)
@@ -156,8 +148,8 @@ class _Run:
         if summed is None:
             summed = self._sum(Opening(os.urandom(SESSION_BYTES), self.plan.digest, number, payload), [])
         if self.kept is not None and "total" not in content:
-            arrays = {key: getattr(summed, key).astype(kind).tobytes().hex() for key, kind in _ARRAYS.items()}
-            self.kept.write(number, payload, {"parties": summed.survivors.tolist(), **arrays})
+            result = {"parties": summed.survivors, "total": summed.total, "beside": summed.beside}
+            self.kept.write(number, payload, {key: array.tolist() for key, array in result.items()})
         self.number += 1
         self.last = summed.survivors.tolist()
         self.seen.update(self.last)
@@ -165,26 +157,24 @@ class _Run:
         return summed
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
-        """Run a sum; the `answers` of its first stages are known from an earlier process."""
+        """Run a secure sum; an earlier process has already received the `answers` of the first stages."""
         server = Server(self.plan.session(opening))
-        mail = dict.fromkeys(self.nodes, OPEN + opening.content)
-        party_of: dict[int, int] = {}
+        mail = dict.fromkeys(range(len(self.plan.seats)), OPEN + opening.content)
         while server.stage is not Stage.DONE:
             if server.stage == len(answers):
                 if self.kept is not None and server.stage >= Stage.MASKED:  # parties send their vectors only once
-                    so_far = [{str(node): answer.hex() for node, answer in stage.items()} for stage in answers]
+                    so_far = [{str(party): answer.hex() for party, answer in stage.items()} for stage in answers]
                     content = {"name": opening.name.hex(), "answers": so_far}
                     self.kept.write(opening.number, opening.payload, content)
                 answers.append(self.exchange(mail))
-            for node, answer in sorted(answers[server.stage].items()):
+            for party, answer in sorted(answers[server.stage].items()):
                 try:
                     if answer[:1] != MESSAGE:
                         raise RefusedError(printable(answer[1 : _SHOWN + 1].decode("utf-8", "replace")))
-                    party_of.setdefault(node, server.receive(answer[1:], party_of.get(node)))
+                    server.receive(answer[1:], party)
                 except RefusedError as error:
                     self.refused.append(str(error))
-            node_of = {party: node for node, party in party_of.items()}
-            mail = {node_of[party]: MESSAGE + message for party, message in advance(server, self.refused).items()}
+            mail = {party: MESSAGE + message for party, message in advance(server, self.refused).items()}
         self.refused += server.liars.values()
         return Outcome(server.total, server.survivors, server.beside)
 
@@ -196,15 +186,15 @@ def model_of(
     versions: Mapping[str, str],
     moments: Moments | NewtonMoments | None = None,
 ) -> Model:
-    """Return the model of a plan with these weights (K, d), counted errors, software versions and noisy sums."""
+    """Return the model of a federation's plan from its weights (K, d) and its other results."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,
-        label=str(plan.dataset.label),
+        label=str(plan.terms.dataset.label),
         stated=plan.stated,
-        steps=plan.dataset.steps,
+        steps=plan.terms.dataset.steps,
         weights=weights,
-        guarantees=tuple(plan.guarantees),
+        guarantees=plan.facts.held,
         statement=(*plan.statement, *([] if errors is None else [_sentence(errors)])),
         certificate=plan.facts.certificate,
         setting=" ".join(plan.terms.words),
@@ -216,14 +206,14 @@ def model_of(
 
 
 def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) -> dict[str, Any]:
-    """Return what a model's file says about the noisy `error` on the rows of so many parties.
+    """Return the entry `errors` of a model's file: the noisy error on the parties' rows, with an interval.
 
-    The error and its interval are clipped to the range of possible errors.
+    Error and interval are clipped to the range of possible errors.
     """
     unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
     if plan.stated.target is not None:
         most = LARGEST * unit
-        scale = f" of log(1 + {plan.dataset.label})" if plan.stated.target.log else ""
+        scale = f" of log(1 + {plan.terms.dataset.label})" if plan.stated.target.log else ""
         measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
     scaled_up = N / rows  # rescales the sum from its parties to all parties
@@ -253,7 +243,7 @@ def _sentence(errors: Mapping[str, Any]) -> str:
 
 
 def publish(made: Federated, place: Path) -> None:
-    """Write the model to `place`, unless an earlier process of this aggregator has written it."""
+    """Write the model to `place`, unless an earlier process of the aggregator has already written the same model."""
     text = made.model.text()
     if not place.exists() or place.read_bytes() != text.encode():
         check_writable(place)

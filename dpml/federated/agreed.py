@@ -1,6 +1,6 @@
-"""Read and check what the parties of a federation agree on: plain values, without code or paths.
+"""Read and check the terms of a federation, which are plain values without code or paths.
 
-A plan comes from somebody else, so its algorithm must be one that comes with dpml, with plain values as options.
+Terms come from somebody else, so their algorithm must be one of dpml's own, with plain values as options.
 """
 
 import csv
@@ -50,7 +50,7 @@ def _key(name: str) -> str:
 
 @dataclass(frozen=True)
 class Agreed:
-    """What the parties agree on: the algorithm, the budget, and the role of every column.
+    """The terms of a federation, on which all parties agree: algorithm, budget, and the role of every column.
 
     Attributes:
         algo: the name of an algorithm that comes with dpml and uses only secure sums.
@@ -88,7 +88,7 @@ class Agreed:
             raise UserError("eps=inf does not make a private release: choose a finite eps.")
         require_all_rows(self.missing)
         if not isinstance(self.options, Mapping):
-            raise UserError("the options of a plan's algorithm must be a mapping of names to values.")
+            raise UserError("the options of a plan's algorithm must be an object with names and values.")
         allowed = {f"algo.{each.name}" for each in fields(self._kind) if each.name not in _SET}
         refuse_unknown("key", [f"algo.{name}"[:60] for name in self.options], allowed, "a plan")
         for name, value in self.options.items():
@@ -102,7 +102,9 @@ class Agreed:
     def read(cls, content: Mapping[str, Any]) -> "Agreed":
         names = [each.name for each in fields(cls)]
         if not isinstance(content, Mapping) or {*content, "count_errors"} != {*names}:
-            raise UserError(f"the terms of a plan must be {', '.join(names)}; only the last may be left out.")
+            raise UserError(
+                f"the terms of a plan must have the keys {', '.join(names)}; only the last key may be missing."
+            )
         return cls(**content)
 
     @property
@@ -118,9 +120,9 @@ class Agreed:
     def budget(self) -> Budget:
         return budget(self.eps, self.delta)
 
-    @property
+    @cached_property
     def dataset(self) -> CSV:
-        """The options of the data set, without a file."""
+        """Return the options for reading a party's file, without the name of a file."""
         return CSV(**{name: getattr(self, name) for name in _DATASET})
 
     @cached_property
@@ -137,12 +139,12 @@ class Agreed:
         return option_node(self.algo) | dict(self.options)
 
     def algorithm(self, loss: Loss, task: Task) -> Algorithm:
-        """Return the algorithm with tight noise, which also counts errors if that was agreed."""
+        """Return the agreed algorithm, which also counts the model's errors if the terms have `count_errors`."""
         algorithm: Any = algorithm_of(self._node(), loss, "tight")
         return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
-        """Return the terms with ``algo.noise=discrete``, if they do not set the noise and the algorithm supports it."""
+        """Return the terms, with ``algo.noise=discrete`` if the terms set no noise and the algorithm supports it."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
             require_exact(algorithm)
@@ -156,7 +158,7 @@ class Agreed:
 
 
 def no_sums(algo: str) -> str:
-    """Return the message that an algorithm does not consist of secure sums."""
+    """Return the message for an algorithm that cannot run in a federation."""
     return (
         f"algo={algo} cannot run between parties on their own machines: choose an algorithm of secure sums, such as "
         "algo=ssp, ssp_descent, wdgd, dpgd or capefm."
@@ -164,13 +166,13 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Return the terms in KEY=VALUE words; `reading` has options of the data set from a bounds file."""
+    """Return the terms of a federation from KEY=VALUE words, and from the options (`reading`) in a bounds file."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals:
-            raise UserError(f"the terms of a plan are KEY=VALUE, got {word!r}.")
+            raise UserError(f"the terms of a plan must have the form KEY=VALUE, got {word!r}.")
         if not key.startswith("algo."):
             refuse_unknown("key", [key], names, "a plan")
         if key in typed:

@@ -1,4 +1,4 @@
-"""Write a folder for each party of a consortium and for the aggregator, with the commands that its owner types.
+"""Write folders for all parties of a federation and for the aggregator, with the commands that they must type.
 
 Each party makes its own signing key, next to its rows, with `dpml federate card`.
 """
@@ -6,6 +6,7 @@ Each party makes its own signing key, next to its rows, with `dpml federate card
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -44,18 +45,15 @@ def write_consortium(
     adversary: Sequence[str],
     folder: Path,
 ) -> None:
-    """Write a folder for each party and the aggregator into `folder`, which must not exist.
+    """Write one folder for each party and one for the aggregator into a new `folder`.
 
-    Args:
-        names: the parties' names, all different.
-        address: the host and the port of the aggregator.
-        stated: the public statements about the columns.
-        setting: ``--set`` and the words that follow it, for `card` and `plan`.
-        adversary: the options of `plan` about colluders, drop-outs and noise.
-        folder: the folder to write.
+    `setting` has the words of `dpml federate card` and `plan` from ``--set`` on. `adversary` has the options of
+    `plan` about colluders, drop-outs and noise.
     """
     if "aggregator" in names:
-        raise UserError("a party cannot be named aggregator, because that is the name of the aggregator's folder.")
+        raise UserError(
+            "a party cannot be named aggregator, which is the name of the aggregator's folder: choose another name."
+        )
     columns = yaml.safe_dump(stated.content(), sort_keys=False, allow_unicode=True)
     agreeing = ("--bounds", "columns.yaml", *setting)
     steps = {name: _party(name, address, agreeing) for name in names}
@@ -71,7 +69,7 @@ def write_consortium(
             (place / "STEPS.md").write_text(_steps(name, commands), encoding="utf-8")
             (place / "ca.pem").write_bytes(authority)
     except FileExistsError:
-        raise UserError(f"{folder} is there already: choose another name.") from None
+        raise UserError(f"{folder} is there already: choose another name for the folder.") from None
 
 
 def _party(name: str, address: tuple[str, int], agreeing: Sequence[str]) -> dict[str, Sequence[str]]:
@@ -101,9 +99,9 @@ def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
 
 
 def write_certificates(host: str, folder: Path) -> None:
-    """Write the aggregator's ``server.key`` and ``server.pem``, and ``ca.pem``, with which parties verify it.
+    """Write the aggregator's key and TLS certificate, which is signed by its own key, into a folder.
 
-    The certificate is signed by its own key, so both ``.pem`` files contain the same certificate.
+    The files are ``server.key``, ``server.pem``, and for the parties ``ca.pem``, a copy of the certificate.
     """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dpml aggregator")])
@@ -133,14 +131,10 @@ def write_certificates(host: str, folder: Path) -> None:
 
 
 def _host(host: str) -> x509.GeneralName:
-    try:
+    with suppress(ValueError):
         return x509.IPAddress(ip_address(host))
-    except ValueError:
-        pass
-    try:
+    with suppress(ValueError):
         name = host.encode("idna").decode("ascii")
-    except ValueError:
-        name = ""
-    if not _HOST.fullmatch(name):
-        raise UserError(f"{host!r} is not a host name or an IP address.")
-    return x509.DNSName(name)
+        if _HOST.fullmatch(name):
+            return x509.DNSName(name)
+    raise UserError(f"{host!r} is not a host name or an IP address.")

@@ -1,23 +1,25 @@
-"""Connect the parties to the aggregator: one TLS connection for each party and the whole release.
+"""Connect every party to the aggregator by one TLS connection for the whole release.
 
 Parties connect to the aggregator, so they need no open port. They prove their identity with their signing key. The
 aggregator closes the connection of a party that is silent too long or sends an invalid message. This party may connect
 again, and then takes part in the next sum.
 """
 
+import asyncio
 import math
 import os
 import socket
 import ssl
 import struct
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -27,171 +29,138 @@ from dpml.federated.plan import FederationPlan
 from dpml.federated.sums import END
 
 _WHOLE = struct.Struct("<I")
-_CHALLENGE, _SIGNATURE = 32, 64
+_CHALLENGE = 32  # bytes
+_IDENTITY = struct.Struct("<I64s")  # a party's number and signature
 _HELLO = b"dpml link "  # a party signs this, a challenge and the plan's checksum to prove its identity
 _GREETING = 5.0  # seconds in which a party must prove its identity
 _PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next message
 _PAUSE = 0.2  # seconds between two attempts to connect
 _LONGEST = 1 << 28  # the most bytes that a party accepts from the aggregator, unless vectors are longer
-_CHUNK = 1 << 16
+_LOST = (OSError, EOFError)  # the other side has closed the connection, is too slow, or sends too much
 
 
-class _HungUpError(Exception):
-    """Raised if the other side has closed the connection, is too slow, or sends too much."""
+async def _send(writer: StreamWriter, content: bytes) -> None:
+    writer.write(_WHOLE.pack(len(content)) + content)
+    await writer.drain()
 
 
-def _send(connection: socket.socket, content: bytes, until: float) -> None:
-    with _whatever_happens(connection, until):
-        connection.sendall(_WHOLE.pack(len(content)) + content)
-
-
-def _receive(connection: socket.socket, longest: int, until: float) -> bytes:
-    (length,) = _WHOLE.unpack(_exactly(connection, _WHOLE.size, until))
+async def _receive(reader: StreamReader, longest: int) -> bytes:
+    (length,) = _WHOLE.unpack(await reader.readexactly(_WHOLE.size))
     if length > longest:
-        raise _HungUpError
-    return _exactly(connection, length, until)
+        raise EOFError
+    return await reader.readexactly(length)
 
 
-def _exactly(connection: socket.socket, length: int, until: float) -> bytes:
-    found = bytearray()
-    while len(found) < length:
-        with _whatever_happens(connection, until):
-            part = connection.recv(min(_CHUNK, length - len(found)))
-        if not part:
-            raise _HungUpError
-        found += part
-    return bytes(found)
-
-
-@contextmanager
-def _whatever_happens(connection: socket.socket, until: float) -> Iterator[None]:
-    """Raise _HungUpError if the connection fails, takes too long, or is closed by another thread."""
-    left = until - time.monotonic()
-    if left <= 0:
-        raise _HungUpError
-    try:
-        connection.settimeout(left)
-        yield
-    except (OSError, ValueError):  # TLS raises ValueError on a closed connection
-        raise _HungUpError from None
-
-
-def _hang_up(connection: socket.socket) -> None:
-    """Close a connection, so that a thread that waits for the other side returns."""
-    with suppress(OSError):
-        connection.shutdown(socket.SHUT_RDWR)
-    connection.close()
-
-
-@dataclass
 class Callers:
-    """The connected parties, to which `exchange` sends messages."""
+    """The connected parties, to which the aggregator sends messages; one thread serves all connections."""
 
-    plan: FederationPlan
-    timeout: float
-    _connections: dict[int, socket.socket] = field(default_factory=dict)
-    over: bool = False
+    def __init__(self, plan: FederationPlan, timeout: float) -> None:
+        self._plan, self._timeout = plan, timeout
+        self._streams: dict[int, tuple[StreamReader, StreamWriter]] = {}
 
-    def __post_init__(self) -> None:
-        self._pool = ThreadPoolExecutor(len(self.plan.seats))  # so that nobody waits for a slow party
-
-    def greet(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
-        """Accept a party that proves its identity, in place of its earlier connection; refuse anybody else."""
-        until, challenge = time.monotonic() + _GREETING, os.urandom(_CHALLENGE)
+    async def serve(self, address: tuple[str, int], context: ssl.SSLContext | None, port: "Future[int]") -> None:
+        """Serve all connections until `close`, and set `port` to the aggregator's port, or to an error."""
+        self._loop, self._over = asyncio.get_running_loop(), asyncio.Event()
         try:
-            connection.settimeout(_GREETING)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            if context is not None:
-                connection = context.wrap_socket(connection, server_side=True)
-            connection.sendall(challenge)
-            said = _exactly(connection, _WHOLE.size + _SIGNATURE, until)
-            (number,) = _WHOLE.unpack_from(said)
-            key = Ed25519PublicKey.from_public_bytes(self.plan.seats[number].key)
-            key.verify(said[_WHOLE.size :], _HELLO + challenge + self.plan.digest.encode())
-        except (_HungUpError, OSError, IndexError, ValueError, InvalidSignature):
-            connection.close()
+            handshake = None if context is None else _GREETING
+            server = await asyncio.start_server(
+                self._connected, *address, ssl=context, ssl_handshake_timeout=handshake, backlog=len(self._plan.seats)
+            )
+        except OSError as error:
+            port.set_exception(error)
             return
-        earlier, self._connections[number] = self._connections.get(number), connection
-        if earlier is not None:
-            _hang_up(earlier)
-        if self.over:  # the party connected while all connections were being closed
-            connection.close()
+        port.set_result(server.sockets[0].getsockname()[1])
+        await self._over.wait()
+        server.close()
+
+    def _connected(self, reader: StreamReader, writer: StreamWriter) -> None:
+        greeting = asyncio.create_task(self._greet(reader, writer))
+        greeting.add_done_callback(lambda _: writer.transport.abort())  # even if it is cancelled before it begins
+
+    async def _greet(self, reader: StreamReader, writer: StreamWriter) -> None:
+        """Accept a party that proves its identity, in place of its earlier connection; refuse anybody else."""
+        number, challenge = -1, os.urandom(_CHALLENGE)
+        try:
+            async with asyncio.timeout(_GREETING):
+                writer.write(challenge)
+                number, signature = _IDENTITY.unpack(await reader.readexactly(_IDENTITY.size))
+            key = Ed25519PublicKey.from_public_bytes(self._plan.seats[number].key)
+            key.verify(signature, _HELLO + challenge + self._plan.digest.encode())
+            if number in self._streams:
+                self._streams[number][1].transport.abort()
+            self._streams[number] = reader, writer
+            await writer.wait_closed()
+        except (*_LOST, IndexError, ValueError, InvalidSignature):
+            pass
+        finally:
+            if self._streams.get(number) == (reader, writer):
+                del self._streams[number]
 
     def await_all(self, wait: float) -> None:
         """Wait at most `wait` seconds until all parties are connected."""
         until = time.monotonic() + wait
-        while len(self._connections) < len(self.plan.seats) and time.monotonic() < until:
+        while len(self._streams) < len(self._plan.seats) and time.monotonic() < until:
             time.sleep(_PAUSE / 4)
 
     def exchange(self, mail: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Send messages to parties, and return the answers that arrive in time, by party."""
-        until = time.monotonic() + self.timeout
-        here = [party for party in mail if party in self._connections]
-        answers = self._pool.map(lambda party: self._ask(party, mail[party], until), here)
-        return {party: answer for party, answer in zip(here, answers, strict=True) if answer is not None}
+        """Send every party its message, and return the parties' answers that arrive before the time limit."""
+        answers: dict[int, bytes] = {}
 
-    def _ask(self, party: int, message: bytes, until: float) -> bytes | None:
-        connection = self._connections[party]
-        try:
-            _send(connection, message, until)
-            return _receive(connection, self.plan.longest, until)
-        except _HungUpError:
-            connection.close()
-            if self._connections.get(party) is connection:
-                del self._connections[party]
-            return None
+        async def ask(party: int, reader: StreamReader, writer: StreamWriter) -> None:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await _send(writer, mail[party])
+                    answers[party] = await _receive(reader, self._plan.longest)
+            except _LOST:
+                writer.transport.abort()
+
+        self._run(ask(party, *self._streams[party]) for party in mail if party in self._streams)
+        return answers
 
     def end(self, model: str) -> None:
-        """Send the model to all connected parties, and close the connections."""
-        until, content = time.monotonic() + self.timeout, END + model.encode()
+        """Send the model to all connected parties, and close their connections."""
 
-        def hand(connection: socket.socket) -> None:
-            with suppress(_HungUpError):
-                _send(connection, content, until)
+        async def hand(writer: StreamWriter) -> None:
+            with suppress(*_LOST):
+                async with asyncio.timeout(self._timeout):
+                    await _send(writer, END + model.encode())
+                    writer.close()
+                    await writer.wait_closed()
 
-        list(self._pool.map(hand, list(self._connections.values())))
+        self._run(hand(writer) for _, writer in self._streams.values())
         self.close()
 
+    def _run(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """Run coroutines in the thread of `serve`, and wait until all are done."""
+
+        async def all_of_them() -> None:
+            await asyncio.gather(*works)
+
+        asyncio.run_coroutine_threadsafe(all_of_them(), self._loop).result()
+
     def close(self) -> None:
-        """Close all connections, also those of parties that connect later."""
-        self.over = True
-        for connection in list(self._connections.values()):
-            _hang_up(connection)
-        self._pool.shutdown()
+        """Close the connections of all parties, and accept no more connections."""
+        with suppress(RuntimeError):  # they are closed already
+            self._loop.call_soon_threadsafe(self._over.set)
 
 
 @contextmanager
 def listening(
     plan: FederationPlan, address: tuple[str, int], timeout: float, context: ssl.SSLContext | None
 ) -> Iterator[tuple[Callers, int]]:
-    """Listen for parties; yield the connected parties and the port."""
+    """Accept connections of parties inside a `with` block; yield the connected parties and the port."""
+    parties, port = Callers(plan, timeout), Future[int]()
+    thread = Thread(target=asyncio.run, args=(parties.serve(address, context, port),), daemon=True)
+    thread.start()
     try:
-        family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        server = socket.create_server(address, family=family, backlog=len(plan.seats))
+        number = port.result()
     except OSError as error:
         raise UserError(f"cannot listen on {address[0]}:{address[1]}: {error.strerror or error}.") from None
-    parties = Callers(plan, timeout)
-
-    def accept() -> None:
-        while True:
-            try:
-                plain, _ = server.accept()
-            except OSError:
-                if parties.over:
-                    return
-                time.sleep(_PAUSE)  # too many connections, or a connection that was closed at once
-                continue
-            threading.Thread(target=parties.greet, args=(plain, context), daemon=True).start()
-
-    with server:
-        threading.Thread(target=accept, daemon=True).start()
-        try:
-            yield parties, server.getsockname()[1]
-        finally:
-            parties.over = True
-            with suppress(OSError):
-                server.shutdown(socket.SHUT_RDWR)
-            parties.close()
+    try:
+        yield parties, number
+    finally:
+        parties.close()
+        thread.join()
 
 
 def take_part(
@@ -202,25 +171,42 @@ def take_part(
     wait: float,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Answer the aggregator until it sends the model; return the model. Connect again if the connection is lost."""
+    """Answer the aggregator's messages as a party until the aggregator sends the model; return the model.
+
+    If the connection is lost, the party connects again.
+    """
     until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
+    number, taken_in = plan.number_of(signer.public_key().public_bytes_raw()), math.inf
+
+    async def connected() -> str:
+        nonlocal until, taken_in
+        async with asyncio.timeout(_GREETING):
+            reader, writer = await asyncio.open_connection(*address, ssl=context)
+        try:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            async with asyncio.timeout(_GREETING):
+                challenge = await reader.readexactly(_CHALLENGE)
+            writer.write(_IDENTITY.pack(number, signer.sign(_HELLO + challenge + plan.digest.encode())))
+            taken_in = time.monotonic()
+            while True:
+                async with asyncio.timeout(_PATIENCE):
+                    received = await _receive(reader, longest)
+                    if received[:1] == END:
+                        return received[1:].decode("utf-8", "replace")
+                    await _send(writer, answer(received))
+                until = time.monotonic() + wait
+        finally:
+            writer.transport.abort()
+
     while True:
         taken_in = math.inf
         try:
-            with _called(address, context) as connection:
-                challenge = _exactly(connection, _CHALLENGE, time.monotonic() + _GREETING)
-                number = plan.number_of(signer.public_key().public_bytes_raw())
-                connection.sendall(_WHOLE.pack(number) + signer.sign(_HELLO + challenge + plan.digest.encode()))
-                taken_in = time.monotonic()
-                while (said := _receive(connection, longest, time.monotonic() + _PATIENCE))[:1] != END:
-                    _send(connection, answer(said), time.monotonic() + _PATIENCE)
-                    until = time.monotonic() + wait
-                return said[1:].decode("utf-8", "replace")
+            return asyncio.run(connected())
         except ssl.SSLCertVerificationError as error:
             raise UserError(
                 f"the aggregator at {address[0]} has an invalid certificate: {error.verify_message.rstrip('.')}."
             ) from None
-        except (_HungUpError, OSError):
+        except _LOST:
             if time.monotonic() > taken_in + _GREETING:  # it may have waited for other parties
                 until = time.monotonic() + wait
             if time.monotonic() > until:
@@ -229,15 +215,8 @@ def take_part(
             time.sleep(_PAUSE)
 
 
-def _called(address: tuple[str, int], context: ssl.SSLContext | None) -> socket.socket:
-    plain = socket.create_connection(address, timeout=_GREETING)
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return plain if context is None else context.wrap_socket(plain, server_hostname=address[0])
-
-
 def address_of(text: str) -> tuple[str, int]:
-    """Return the host and the port in a text HOST:PORT."""
+    """Return the host and the port of an address HOST:PORT."""
     host, _, port = text.rpartition(":")
     host = host.strip("[]")
     try:
@@ -245,12 +224,12 @@ def address_of(text: str) -> tuple[str, int]:
     except ValueError:
         host = ""
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
-        raise UserError(f"an address must be HOST:PORT, the port from 1 to 65535, got {text!r}.")
+        raise UserError(f"an address must have the form HOST:PORT, with a port from 1 to 65535, got {text!r}.")
     return host, int(port)
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the aggregator's TLS context; None (no TLS) is allowed only on this machine."""
+    """Return the aggregator's TLS settings, or None (no TLS) if aggregator and parties are on this machine."""
     if certificate is None or key is None:
         _require_this_machine(address, "--certificate and --certificate-key")
         return None
@@ -263,7 +242,7 @@ def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | N
 
 
 def client_tls(address: tuple[str, int], authority: Path | None) -> ssl.SSLContext | None:
-    """Return a party's TLS context, which verifies the aggregator; None (no TLS) is allowed only on this machine."""
+    """Return a party's TLS settings, or None (no TLS) if the aggregator is on this machine."""
     if authority is None:
         _require_this_machine(address, "--ca")
         return None
@@ -277,4 +256,4 @@ def _require_this_machine(address: tuple[str, int], missing: str) -> None:
     with suppress(ValueError):
         if ip_address(address[0]).is_loopback:
             return
-    raise UserError(f"{address[0]} is another machine, which needs TLS: add {missing}, or use 127.0.0.1.")
+    raise UserError(f"{address[0]} is another machine, and its connection needs TLS: add {missing}, or use 127.0.0.1.")

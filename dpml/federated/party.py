@@ -1,4 +1,4 @@
-"""Run a party as a separate process, which alone reads the party's rows and signing key.
+"""Run a party of a federation in its own process, which alone reads the party's rows and signing key.
 
 Whatever the aggregator sends, the party answers only with protocol messages, and sends one vector to each secure sum.
 """
@@ -47,10 +47,10 @@ _VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 
 
 class Member:
-    """A party of a plan; `answer` returns its answer to a message of the aggregator.
+    """A party of a federation, which answers the messages of the aggregator.
 
-    Before it draws noise, the party enters the whole release into its ledger. It sends one vector to each secure sum of
-    the release, in order. For another release it must be started again.
+    Before the party draws noise, it enters the whole release into its ledger. It sends one vector to each secure sum of
+    the release, in order. For another release, the party must be started again.
     """
 
     def __init__(  # noqa: PLR0913 - a party has files and its own limits
@@ -84,7 +84,7 @@ class Member:
         return " ".join(self.plan.terms.words), facts.held, self._cap, self.plan.keys
 
     def answer(self, said: bytes) -> bytes:
-        """Return the answer to a message of the aggregator; its first byte is the kind of answer.
+        """Return the party's answer to a message of the aggregator; the first byte says what kind of answer it is.
 
         If a restarted aggregator repeats its last message, it receives the same answer.
         """
@@ -96,7 +96,7 @@ class Member:
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Return the answer. About an error in the party's own rows it reveals only that there is one."""
+        """Return the party's answer, which does not contain the message of an error in the party's rows."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -105,10 +105,10 @@ class Member:
             return self._refused(str(error), "it cannot take part; see its own log.")
 
     def receive_model(self, text: str, place: Path) -> None:
-        """Check the aggregator's model, write it to `place`, and enter its checksum into the ledger."""
+        """Check the aggregator's model, enter its checksum into the ledger, and write the model to `place`."""
         check_writable(place)
         if text != self._own_text(text):
-            raise UserError("the aggregator sent something that is not a model of this plan; nothing was written.")
+            raise UserError("the aggregator sent a file that is not a model of this plan; nothing was written.")
         if self._entry is not None:  # before the file is written, so that the ledger knows every model that exists
             self._ledger.publish(self._entry, hashlib.sha256(text.encode()).hexdigest())
         try:
@@ -117,10 +117,10 @@ class Member:
             raise UserError(f"{place} is there already: another program has written it in the meantime.") from None
 
     def _own_text(self, text: str) -> str | None:
-        """Return the model's file as this party writes it; None if `text` is not a model of the plan.
+        """Return the text of the plan's model with the weights in `text`; None if `text` is not a model of the plan.
 
-        Only what the party cannot know is taken from `text`: weights, counted error, noisy sums of a regression,
-        software versions.
+        In addition to the weights, the party takes from `text` only what it cannot know: counted error, noisy sums of a
+        regression, software versions.
         """
         try:
             content = from_json(text)
@@ -137,9 +137,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return the counted errors with this error, rows and deviation; raise ValueError if the deviation is
-        impossible.
-        """
+        """Return a model's counted errors; raise ValueError if no number of parties leads to their noise_std."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -147,7 +145,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return the noisy sums of a regression; raise ValueError if the plan's parties cannot have their noise."""
+        """Return a regression's noisy sums; raise ValueError if no number of parties leads to their noise_std."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
@@ -167,7 +165,7 @@ class Member:
         return moments
 
     def _numbers_of_parties(self, rows: int) -> Iterator[int]:
-        """Yield how many parties can have so many rows together, if they suffice for a sum."""
+        """Yield each number of parties that suffices for a secure sum and can have this number of rows together."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):
@@ -208,9 +206,9 @@ class Member:
 
 
 def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:
-    """Return the preprocessed rows X (n, d) and labels y (n,) of a file.
+    """Return the preprocessed rows X (n, d) and labels y (n,) of a party's file.
 
-    The file's columns may be in any order; the features of X are in the order of `stated`.
+    The features of X are in the order of `stated`, whatever the order of the file's columns.
     """
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.json"
@@ -229,16 +227,16 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
 def agreed_rows(
     plan: FederationPlan, party: int, path: Path, reading: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array]:
-    """Return the rows X (n, d) and labels y (n,) of a party; raise UserError unless they match the plan.
+    """Return the rows X (n, d) and labels y (n,) of a party's file; raise UserError unless they match the plan.
 
     `reading` has the options of dataset=csv in which the format of this party's file differs from the plan.
     """
-    X, y = own_rows(replace(plan.dataset, **(reading or {})), plan.stated, path)
+    X, y = own_rows(replace(plan.terms.dataset, **(reading or {})), plan.stated, path)
     seat = plan.seats[party]
     if len(y) != seat.rows:
         raise UserError(
-            f"{path} has {len(y):,} usable rows, but the plan has {seat.rows:,} rows of {seat.name!r}: agree on a new "
-            "plan."
+            f"{path} has {len(y):,} usable rows, but the plan states {seat.rows:,} rows for the party {seat.name!r}: "
+            "agree on a new plan."
         )
     n = len(y)
     data = Dataset(str(path), task_of(plan.stated), X, y, X[:0], y[:0])
@@ -247,10 +245,10 @@ def agreed_rows(
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """Return the signing key in a file; with `make`, first create a missing file that only its owner can read."""
+    """Return the signing key in a file; if the file is missing and `make` is true, create it with a new key."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
-            raise UserError(f"{path} may be read by others, but a signing key is secret: type chmod 600 {path}.")
+            raise UserError(f"{path} can be read by others, but a signing key is secret: type chmod 600 {path}.")
         if make and not path.exists():
             create_atomically(path, Ed25519PrivateKey.generate().private_bytes_raw().hex() + "\n", private=True)
         return Ed25519PrivateKey.from_private_bytes(bytes.fromhex(path.read_text(encoding="ascii").strip()))

@@ -1,7 +1,7 @@
-"""Read, check and sign the plan of a federation: one JSON file, the same for all parties.
+"""Read, check and sign the plan of a federation, a JSON file that is the same for all parties.
 
 The plan fixes the noise, the parties and the number of drop-outs, so that parties need not trust the aggregator with
-these. All parties must sign the plan before any of them answers a message.
+them. All parties must sign the plan before any party answers a message.
 """
 
 import hashlib
@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -21,7 +21,6 @@ from dpml.algorithms import Algorithm
 from dpml.data import Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds, bounds_from
 from dpml.data.preprocess import check_ball, width
-from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.federated.agreed import Agreed
 from dpml.federated.sums import Opening, Sums, sums_of
@@ -29,11 +28,10 @@ from dpml.files import from_json
 from dpml.mechanism.counting import Counting
 from dpml.optim.losses import for_task
 from dpml.options import between, convert
-from dpml.privacy import Guarantee, Problem, worst
+from dpml.privacy import Problem
 from dpml.protocols import Session, Topology, complete
 from dpml.protocols.messages import KEY_BYTES, SESSION_BYTES, SIGNATURE_BYTES
 from dpml.protocols.session import least_quorum
-from dpml.release.certificate import views
 from dpml.release.facts import Facts, facts_about, gaps, statement
 from dpml.release.inference import check_effects
 
@@ -48,7 +46,7 @@ _NAME = re.compile(r"\w[\w .-]{0,63}")
 
 @dataclass(frozen=True)
 class Seat:
-    """A party in a plan: its name, how many rows it has, and its Ed25519 verification key."""
+    """The entry of one party in a plan: its name, its number of rows, and its Ed25519 verification key."""
 
     name: str
     rows: int
@@ -63,14 +61,14 @@ class Seat:
 
     @property
     def fingerprint(self) -> str:
-        """The first 16 bytes of the key's SHA-256, which parties compare by telephone."""
+        """Return a short checksum of the party's key, which people compare by telephone."""
         digits = hashlib.sha256(self.key).hexdigest()[:32]
         return " ".join(digits[k : k + 4] for k in range(0, 32, 4))
 
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """The plan of a federation, which all parties sign.
+    """The plan of a federation, which all parties must sign.
 
     Attributes:
         terms: the algorithm, the budget and the role of every column.
@@ -91,18 +89,18 @@ class FederationPlan:
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]
         if len(set(names)) < len(names) or len({seat.key for seat in self.seats}) < len(names):
-            raise UserError("two parties of the plan have the same name or the same key: each party needs its own.")
+            raise UserError("two parties of the plan have the same name or key: give each party its own name and key.")
         if self.colluders < 1:
             raise UserError(
-                f"colluders={self.colluders} is too small: the aggregator may be one of the parties, or collude with "
-                "one; choose 1 or more."
+                f"colluders={self.colluders} is too small: choose 1 or more, because the aggregator may be one of the "
+                "parties or collude with a party."
             )
         # refuse an invalid plan before all parties are connected
-        check_effects(self.algorithm, self.dataset.steps, self.stated)
-        check_ball(self.dataset.steps, self.stated.columns)
+        check_effects(self.algorithm, self.terms.dataset.steps, self.stated)
+        check_ball(self.terms.dataset.steps, self.stated.columns)
         topology = self.topology  # first, because noise needs an honest party
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
-        _ = self.guarantees
+        _ = self.facts
 
     @property
     def text(self) -> str:
@@ -122,7 +120,7 @@ class FederationPlan:
 
     @cached_property
     def digest(self) -> str:
-        """The SHA-256 of everything but the signatures, independent of the layout of the file."""
+        """Return the SHA-256 of the plan without its signatures, whatever the layout of the plan's file."""
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
@@ -130,7 +128,7 @@ class FederationPlan:
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
-        """Return the plan with the signatures `more` of parties that have not signed it yet."""
+        """Return the plan with additional signatures (`more`) of parties that have not signed the plan yet."""
         plan, lacks = copy(self), self.unsigned  # keeps cached values
         taken = {name: signature for name, signature in more.items() if name in lacks}
         object.__setattr__(plan, "signatures", {**self.signatures, **taken})
@@ -138,7 +136,7 @@ class FederationPlan:
 
     @property
     def unsigned(self) -> tuple[str, ...]:
-        """The names of the parties without a valid signature."""
+        """Return the names of all parties that have not signed the plan, or whose signature is invalid."""
         unsigned = []
         for seat in self.seats:
             try:
@@ -149,7 +147,7 @@ class FederationPlan:
         return tuple(unsigned)
 
     def require_signatures(self) -> None:
-        """Raise UserError unless all parties have signed: a plan that others have not seen may target one victim."""
+        """Raise UserError unless all parties have signed: a plan that some have not seen may harm a party."""
         if self.unsigned:
             raise UserError(
                 f"the plan lacks the signature of {', '.join(self.unsigned)}: every party must sign it with "
@@ -158,7 +156,7 @@ class FederationPlan:
 
     @property
     def keys(self) -> str:
-        """A digest of the parties' keys, by which ledgers recognise the parties."""
+        """Return a checksum of all parties' keys, by which ledgers recognise the parties."""
         return sha256(*sorted(seat.key for seat in self.seats))
 
     @property
@@ -166,64 +164,41 @@ class FederationPlan:
         return task_of(self.stated)
 
     @cached_property
-    def dataset(self) -> CSV:
-        """The options of the data set, without a file."""
-        return self.terms.dataset
-
-    @cached_property
     def algorithm(self) -> Algorithm:
         return self.terms.algorithm(for_task(self.task, self.terms.loss), self.task)
 
     @property
     def problem(self) -> Problem:
-        """The public numbers. A drop-out counts as a colluder, because its noise protects no other party."""
+        """Return the plan's public numbers, in which every possible drop-out counts as a colluder."""
         sizes = tuple(seat.rows for seat in self.seats)
-        d = width(self.dataset.steps, self.stated.columns)
+        d = width(self.terms.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
         return Problem(len(sizes), sum(sizes), d, classes=K, sizes=sizes, colluders=self.colluders + self.dropouts)
 
     @cached_property
     def sums(self) -> Sums:
-        """The secure sums of a release, and the computation on them."""
+        """Return the secure sums of a release under the plan, with the computation on these sums."""
         return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
     def error_deviation(self) -> float:
-        """The noise_std of the counted error if no party drops out, in the algorithm's units."""
+        """Return the standard deviation of the noise in the counted error, if no party drops out."""
         assert isinstance(self.algorithm, Counting)
         return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
 
     @cached_property
     def facts(self) -> Facts:
-        """The facts about every release under this plan.
-
-        If parties may drop out, the guarantee against the strongest observer is stated for every observer, because the
-        other guarantees assume the noise of all parties.
-        """
+        """Return the facts on which the guarantees of a release under the plan depend."""
         trust = "no place had the records of two parties: the parties ran secure aggregation"
-        facts = facts_about(
-            self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust
-        )
-        if not self.dropouts:
-            return facts
-        most = worst(facts.held)
-        alike = tuple(replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in facts.held)
-        described = facts.certificate and {
-            **facts.certificate, "views": views(alike, facts.certificate["messages"])
-        }  # fmt: skip
-        return replace(facts, given=alike, certificate=described)
-
-    @property
-    def guarantees(self) -> tuple[Guarantee, ...]:
-        return self.facts.held
+        return facts_about(self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust)
 
     @property
     def statement(self) -> tuple[str, ...]:
-        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.dataset.steps))
+        return *statement(self.facts), *gaps(self.stated.gaps("impute" in self.terms.dataset.steps))
 
     @property
     def longest(self) -> int:
-        """The largest number of bytes of a party's message."""
+        """Return the largest number of bytes that a party's message may have."""
         return 8 * (max(self.sums.lengths) + self.sums.beside) + 256 * len(self.seats) + 4096
 
     @property
@@ -231,9 +206,9 @@ class FederationPlan:
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """Return the session of the secure sum that `opening` starts.
+        """Return the session of the secure sum that the message `opening` starts.
 
-        Its name begins SHA-256("dpml sum" | opening), so parties that received different openings cannot share a sum.
+        The session's name is a hash of the opening, so parties that received different openings cannot share a sum.
         """
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
@@ -241,32 +216,35 @@ class FederationPlan:
         return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
-        """Return the number of the party with this verification key."""
+        """Return the number of the party that has this verification key in the plan."""
         for number, seat in enumerate(self.seats):
             if seat.key == key:
                 return number
-        raise UserError("this signing key belongs to no party of the plan.")
+        raise UserError(
+            "this signing key belongs to no party of the plan: use the key that `dpml federate card` made for it."
+        )
 
 
 def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
-    """Return the topology in which all pairs of parties share masks and all but `dropouts` parties must survive."""
+    """Return the topology of a federation: all pairs of parties share masks, and up to `dropouts` may drop out."""
     most = most_dropouts(parties, colluders)
     if max(2, least_quorum(parties, colluders)) > parties:
-        raise UserError(f"{parties} parties cannot be protected from colluders={colluders} of them: add parties.")
+        raise UserError(f"{parties} parties cannot be protected from colluders={colluders}: add parties.")
     if not 0 <= dropouts <= most:
         raise UserError(
-            f"with {parties} parties and colluders={colluders}, at most {most} may drop out, got dropouts={dropouts}."
+            f"with {parties} parties and colluders={colluders}, at most {most} parties may drop out, got "
+            f"dropouts={dropouts}."
         )
     return complete(parties, parties - dropouts)
 
 
 def most_dropouts(parties: int, colluders: int) -> int:
-    """Return the largest number of drop-outs for so many parties and colluders."""
+    """Return how many of these parties may drop out of a secure sum, for this number of colluders."""
     return max(0, parties - max(2, least_quorum(parties, colluders)))
 
 
 def task_of(stated: ColumnBounds) -> Task:
-    """Return the prediction task that the statement about the label implies."""
+    """Return the prediction task, which follows from the stated classes or range of the label."""
     if stated.target is not None:
         return "regression"
     return "binary" if len(stated.classes) == 2 else "multiclass"
@@ -277,7 +255,8 @@ def read_plan(path: Path) -> FederationPlan:
     content = _json(path, "plan such as `dpml federate plan` writes")
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(
-            f"{path} is not a plan of this version of dpml: it needs format: {FORMAT!r}, and {', '.join(_KEYS[1:])}."
+            f"{path} is not a plan of this version of dpml: it needs the key format with the value {FORMAT!r}, and the "
+            f"keys {', '.join(_KEYS[1:])}."
         )
     try:
         for key in ("stated", "parties", "signatures"):
@@ -294,7 +273,7 @@ def read_plan(path: Path) -> FederationPlan:
 
 
 def read_card(path: Path) -> Seat:
-    """Return the party that a card (a file with its rows and key) describes; the file's name is the party's name."""
+    """Read a party's card (a file with its key and number of rows), and return the party's entry in the plan."""
     content = _json(path, "card such as `dpml federate card` writes")
     try:
         return _seat(path.stem, content)
@@ -316,14 +295,14 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 
 def _seat(name: str, content: Any) -> Seat:
     if not isinstance(content, dict) or set(content) != {"rows", "key"}:
-        raise UserError("a party must have the keys rows and key, and no others.")
+        raise UserError("a party must have the keys rows and key, and no other keys.")
     rows = convert(content["rows"], Annotated[int, between(1, 10**9)], "rows")
     return Seat(name, rows, _bytes("key", content["key"], KEY_BYTES))
 
 
 def _bytes(key: str, value: Any, length: int) -> bytes:
     if not isinstance(value, str) or not re.fullmatch(rf"[0-9a-f]{{{2 * length}}}", value):
-        raise UserError(f"{key} must be {2 * length} hexadecimal digits.")
+        raise UserError(f"{key} must consist of {2 * length} hexadecimal digits.")
     return bytes.fromhex(value)
 
 

@@ -1,9 +1,9 @@
-"""Run an algorithm of secure sums between machines: compute a party's messages, or the aggregator's model.
+"""Run an algorithm of secure sums between several machines, as one of the parties or as the aggregator.
 
 Party and aggregator run the algorithm's usual code with `algo.protocol=secagg`. A party uses one row of zeros in place
-of each other party's rows, draws the noise of all parties, and keeps only its own message (`Own`). The aggregator uses
-zeros in place of all rows and receives the sums from the parties (`Remote`). So with the same seed everywhere, the
-model equals that of a single process to the last bit.
+of each other party's rows, draws the noise of all parties, and keeps only its own message. The aggregator uses zeros in
+place of all rows and receives the sums from the parties. So with the same seed everywhere, the
+model equals the model of a single process to the last bit.
 
 Before every sum, the aggregator sends its arguments, such as the current model. The guarantees hold even if an
 adversary chooses them depending on all earlier sums. Noise is fresh in every sum, so different parties may be missing
@@ -33,21 +33,21 @@ from dpml.privacy import Budget, Problem
 from dpml.protocols import Session
 from dpml.protocols.codec import Ring
 from dpml.protocols.messages import RefusedError
-from dpml.protocols.transports import Dropouts, Outcome
+from dpml.protocols.transports import Outcome
 
 _LONGEST = 1e15
 """The largest allowed entry of a model, for which all scores of rows in the unit ball are finite."""
 
 
 OPEN, MESSAGE, REFUSED, END = b"o", b"m", b"r", b"e"
-"""The first byte of a message between aggregator and party: an `Opening`, a protocol message, the reason of a refusal,
-or the final model follows."""
+"""The first byte of a message between aggregator and party, before an `Opening`, a protocol message, the reason of a
+refusal, or the final model."""
 
 _OPENING = struct.Struct("<16s64sI")
 
 
 class Opening(NamedTuple):
-    """The message that starts a secure sum.
+    """The aggregator's message that starts a secure sum.
 
     Attributes:
         name: 16 bytes, never used before.
@@ -67,7 +67,7 @@ class Opening(NamedTuple):
 
     @classmethod
     def read(cls, content: bytes) -> "Opening | None":
-        """Return the opening in these bytes; None if they are too short."""
+        """Return the opening in the bytes of a message, or None if the bytes are too short."""
         if len(content) < _OPENING.size:
             return None
         name, digest, number = _OPENING.unpack_from(content)
@@ -84,44 +84,9 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 """
 
 
-class Own:
-    """A transport that stores one party's message, instead of adding up the messages of all parties."""
-
-    def __init__(self, party: int) -> None:
-        self._party = party
-        self.ring: Ring = np.empty(0, np.uint64)
-        self.beside: Array = np.empty(0)
-
-    def __call__(
-        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
-    ) -> Outcome:
-        self.ring = inputs[self._party].copy()
-        floats = np.empty((len(inputs), 0)) if beside is None else beside
-        self.beside = floats[self._party].copy()
-        return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
-
-
-class Remote:
-    """A transport that requests each sum from parties on their own machines."""
-
-    def __init__(self, ask: Ask) -> None:
-        self._ask = ask
-        self._content = b""
-
-    def announce(self, statistic: Statistic, at: tuple[Array, ...]) -> None:
-        """Store the arguments of the next sum, which the parties receive before it."""
-        kind = statistic.state(0)[0]
-        self._content = b"".join(np.asarray(each, kind).tobytes() for each in at)
-
-    def __call__(
-        self, session: Session, inputs: Ring, beside: Array | None = None, dropouts: Dropouts | None = None
-    ) -> Outcome:
-        return self._ask(self._content)
-
-
 @dataclass(frozen=True)
 class Sums:
-    """An algorithm of secure sums, with the budget and the public numbers of the release."""
+    """An algorithm of secure sums, with the budget and the public numbers of a release."""
 
     algorithm: Program
     budget: Budget
@@ -130,13 +95,13 @@ class Sums:
 
     @cached_property
     def _messages(self) -> list[tuple[int, Statistic]]:
-        """For each sum, the number of the algorithm's message and its statistic."""
+        """Return for each secure sum the number of the algorithm's message, and the message's statistic."""
         messages = self.algorithm.messages(self.budget, self.problem)
         return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """The number of entries of a party's vector in each sum."""
+        """Return the number of entries of a party's vector, for each secure sum."""
         return tuple(sum(statistic.lengths(self.problem.d)) for _, statistic in self._messages)
 
     @property
@@ -144,29 +109,35 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Return a function that makes a party's answers from a random generator, for rows X (n, d) and labels y (n,).
+        """Prepare the answers of a party with rows X (n, d) and labels y (n,); return a function that adds the noise.
 
-        Everything that may fail is done here, before noise is drawn.
+        Everything that may fail is done before the returned function draws noise.
         """
-        own = Own(party)
-        mechanism = replace(self._prepared(party, (X, y)), transport=own)
+        sent: list[Any] = []
+
+        def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
+            """Keep the party's message, instead of adding up the messages of all parties."""
+            floats = np.empty((len(inputs), 0)) if beside is None else beside
+            sent[:] = inputs[party].copy(), floats[party].copy()
+            return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
+
+        mechanism = replace(self._prepared(party, (X, y)), transport=keep)
 
         def answering(rng: Generator) -> Answer:
             carrier = Carrier(mechanism, [self.budget], rng, 1, None)
 
             def answer(number: int, content: bytes) -> tuple[Ring, Array]:
                 carrier.ask(self._messages[number][0], *self.read(number, content))
-                return own.ring, own.beside
+                return sent[0], sent[1]
 
             return answer
 
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Return the arguments of a sum as arrays, from the aggregator's bytes.
+        """Return the arguments of a secure sum as arrays, from the bytes that the aggregator sent.
 
-        Raises:
-            RefusedError: their size is wrong, or they are so extreme that an answer might fail for some rows.
+        Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
         """
         statistic = self._messages[number][1]
         kind, lengths = statistic.state(self.problem.d)
@@ -184,13 +155,19 @@ class Sums:
         return at
 
     def release(self, ask: Ask) -> Release:
-        """Return the model, weights (1, 1, K d), and its metrics."""
-        remote = Remote(ask)
-        mechanism = replace(self._prepared(), transport=remote, announce=remote.announce)
+        """Run all secure sums by the function `ask`; return the model's weights (1, 1, K d) and metrics."""
+        arguments = b""
+
+        def announce(statistic: Statistic, at: tuple[Array, ...]) -> None:
+            nonlocal arguments
+            kind = statistic.state(0)[0]
+            arguments = b"".join(np.asarray(each, kind).tobytes() for each in at)
+
+        mechanism = replace(self._prepared(), transport=lambda *_: ask(arguments), announce=announce)
         return mechanism.release([self.budget], np.random.default_rng(0), 1)  # the noise of this process is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """Return the algorithm with one party's rows, or with none; every other party has one row of zeros."""
+        """Return the algorithm with the rows of one party, or of no party; other parties have one row of zeros."""
         sizes = np.ones(self.problem.M, np.intp)
         if rows is not None:
             sizes[party] = len(rows[1])
@@ -207,7 +184,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """Parties with stated public numbers, because they have more rows than the arrays here."""
+    """Parties whose public numbers are stated, because the arrays do not contain the rows of all parties."""
 
     stated: Problem = field(kw_only=True)
 
@@ -222,7 +199,7 @@ class _Stated(Parties):
 
 
 def sums_of(algorithm: Algorithm, budget: Budget, problem: Problem, task: Task = "binary") -> Sums:
-    """Return the secure sums of an algorithm; raise UserError if it releases anything else."""
+    """Return the secure sums of an algorithm; raise UserError if the algorithm releases anything but secure sums."""
     program: Any = algorithm
     messages = program.messages(budget, problem)
     secure = program.sharing(problem).secure

@@ -1,4 +1,4 @@
-"""Read training recipes from files and KEY=VALUE words, in dpml's keys or those of Flower, Opacus and dp-accounting.
+"""Read training recipes with the keys of dpml, Flower, Opacus or dp-accounting from files and KEY=VALUE words.
 
 The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.42), of
 Opacus's PrivacyEngine.make_private (1.6), and of dp-accounting's DpEvent (0.6), which plans of jax_privacy have, too.
@@ -33,9 +33,9 @@ _LONGEST = 10_000  # characters of an event
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
-    """Return the recipe in a file; words KEY=VALUE and keyword arguments replace its values."""
+    """Return the recipe in a file, in which KEY=VALUE words and keyword arguments replace values."""
     content: dict[Any, Any] = {}
-    seen = set()
+    given: dict[str, Any] = {}
     try:
         if path is not None:
             content = read_mapping(Path(path), "a recipe", deepest=12, largest=1 << 20)
@@ -45,11 +45,10 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
         key, equals, value = word.partition("=")
         if not equals:
             raise UserError(f"{word[:60]!r} is not KEY=VALUE.")
-        if key in seen:
+        if key in given:
             raise UserError(f"{key[:60]} is given twice: leave out one of them.")
-        seen.add(key)
-        content[key] = value
-    content |= keys
+        given[key] = value
+    content |= given | keys
     named = [key for key in FRAMEWORKS if key in content]
     if len(named) > 1:
         raise UserError(f"a recipe must be for one framework, got {' and '.join(named)}: leave out one of them.")
@@ -60,7 +59,7 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
 
 
 def is_word(text: str) -> bool:
-    """Return whether a word of the command line is KEY=VALUE, and not the name of a file."""
+    """Return whether a word of the command line is KEY=VALUE, rather than the name of a file."""
     return re.match(r"[A-Za-z_]+=", text) is not None
 
 
@@ -79,25 +78,27 @@ def _positive(where: str, said: Any) -> float:
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
-    """Return the recipe; raise UserError if a value differs from the one that the framework implies (`said`)."""
+    """Return the recipe; raise UserError if a value differs from the value that the framework implies."""
     due = typed({"rounds": 1, "delta": recipe.delta, **said})
     for key in said:
         means = getattr(due, key)
         if getattr(recipe, key) != means:
-            raise UserError(f"{where} implies {key}={means}: leave out {key}, or use dpml's own keys only.")
+            raise UserError(
+                f"{where} implies {key}={means}: leave out {key}, or describe the training by dpml's own keys only."
+            )
     return recipe
 
 
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in _FLOWER:
-        raise UserError(f"flower must have one of {', '.join(_FLOWER)}, with its arguments.")
+        raise UserError(f"flower must have one of the keys {', '.join(_FLOWER)}, with the arguments of that key.")
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
     own = {"unit": "client", "weight": None} | own  # FedAvg weights clients by their numbers of records
     if name == "LocalDpMod":
         if given["delta"] >= 1:
-            raise UserError(f"{where}.delta must lie below 1.")
+            raise UserError(f"{where}.delta must be below 1.")
         std = given["sensitivity"] * math.sqrt(2 * math.log(1.25 / given["delta"])) / given["epsilon"]
         common = {"clip": given["clipping_norm"], "std": std, "noise_by": "clients"}
         recipe = _agreeing(where, typed(common | {"delta": given["delta"]} | own), common)
@@ -120,7 +121,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Return the recipe; nothing is proven for records, because Flower clips the update of a whole client."""
+    """Return the recipe, marked as unproven for records, because Flower clips the update of a whole client."""
     why = "not proven: clip is for a client's whole update, not for a record's contribution: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 
@@ -128,17 +129,17 @@ def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
 def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     given = _arguments("opacus", said, _OPACUS, _OPACUS_ALSO)
     if given.get("clipping", "flat") not in ("flat", "per_layer"):
-        raise UserError("opacus.clipping must be flat or per_layer: adaptive clipping is not covered.")
+        raise UserError("opacus.clipping must be flat or per_layer, because dpml cannot check adaptive clipping.")
     poisson = convert(given.get("poisson_sampling", True), bool, "opacus.poisson_sampling")
     drop_last = convert(given.get("drop_last", False), bool, "opacus.drop_last")
     batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
     if not (batch.is_integer() and rows.is_integer() and epochs * max(rows / batch, 1.0) <= MOST):
         raise UserError(
-            f"opacus.batch_size and rows must be whole numbers, for at most {MOST:,} batches in all epochs."
+            f"opacus.batch_size and opacus.rows must be whole numbers, with at most {MOST:,} batches in all epochs."
         )
     norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
     if drop_last and batch > rows:
-        raise UserError("opacus.drop_last leaves no batch: choose a batch_size of at most rows.")
+        raise UserError("opacus.drop_last leaves no batch: choose opacus.batch_size no larger than opacus.rows.")
     batches = math.floor(rows / batch) if drop_last else math.ceil(rows / batch)
     common = {
         "clip": math.hypot(*(_positive("opacus.max_grad_norm", norm) for norm in norms[:10_000])),
@@ -151,7 +152,7 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _dp_event(said: Any, own: dict[str, Any]) -> TrainingRecipe:
-    """Translate a DpEvent, or the text that Python prints for it."""
+    """Return the recipe of a DpEvent of dp-accounting, or of the text that Python prints for a DpEvent."""
     try:
         common = _of_event(ast.parse(str(said)[:_LONGEST], mode="eval").body)
     except (SyntaxError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError):
@@ -161,7 +162,7 @@ def _dp_event(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_event(node: Any) -> dict[str, Any]:
-    """Return the keys of a recipe that a printed event implies."""
+    """Return the keys and values of a recipe that follow from the syntax tree of a printed DpEvent."""
     name, given = node.func.id, {each.arg: each.value for each in node.keywords}
     if name == "GaussianDpEvent":
         once = {"rounds": 1, "row_sampling": "none", "row_rate": 1.0}
@@ -180,13 +181,13 @@ def _of_event(node: Any) -> dict[str, Any]:
         if once["rounds"] == 1 and once["row_sampling"] == "none":
             return once | {"row_sampling": _SAMPLED[name], "row_rate": rate}
     raise UserError(
-        f"dp_event: {name[:60]} is not covered here: a recipe is one GaussianDpEvent, sampled at most once, in every "
-        "round."
+        f"dp_event has the event {name[:60]}, which dpml cannot check: every round of a recipe is one GaussianDpEvent, "
+        "sampled at most once."
     )
 
 
 def _number(node: Any) -> Any:
-    """Return a printed number; NumPy prints ``np.float64(1.5)``."""
+    """Return the number in a syntax tree; NumPy prints numbers as ``np.float64(1.5)``."""
     return ast.literal_eval(node.args[0] if isinstance(node, ast.Call) else node)
 
 

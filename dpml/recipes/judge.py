@@ -13,7 +13,7 @@ from dpml.files import seal_object
 from dpml.privacy import View, gdp
 from dpml.privacy.safe import written
 from dpml.privacy.sampled import SampledGaussian, Sampling
-from dpml.recipes.recipe import TrainingRecipe
+from dpml.recipes.recipe import RowWay, TrainingRecipe
 from dpml.release.verify import CERTIFICATE
 
 _LEAST = 1e-8  # the least noise per clip for which privacy losses do not overflow
@@ -29,7 +29,7 @@ _NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zer
 
 @dataclass(frozen=True)
 class Judged:
-    """The privacy of a training recipe against one observer (`view`).
+    """The claimed, proven and attacked privacy of a training recipe against one observer (`view`).
 
     Attributes:
         view, unit: the view, and the protected unit.
@@ -52,7 +52,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """The verdict on the claimed eps: holds, false, or not proven; a dash if nothing is claimed."""
+        """Return the verdict on the claimed eps: `holds`, `false` or `not proven`, or a dash without a claim."""
         if self.claimed is None:
             return "-"
         if self.proven <= self.claimed:
@@ -65,7 +65,7 @@ class Judged:
 
 
 def judge(recipe: TrainingRecipe) -> list[Judged]:
-    """Return the privacy of a recipe against every observer, in ascending order of what they see."""
+    """Return the privacy of a recipe against every observer, from the weakest observer to the strongest."""
     views: list[View] = ["release", "aggregate"]
     if recipe.clients > 1 or recipe.noise_by != "server":  # otherwise one curator has all records
         views += [] if recipe.secure_sum else ["client"]
@@ -84,7 +84,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
     why_not = _open(recipe, view) or (f"noise {noise:g} per clip is too little to count" if noise < _LEAST else None)
     if why_not:
         return Judged(view, unit, delta, claimed, math.inf, None, f"not proven: {why_not}")
-    pair = _pair(recipe, view, noise)
+    pair = _pair(recipe, noise)
     shuffled = "shuffled" in (recipe.row_sampling, recipe.client_sampling)
     source = "Gaussian differential privacy" if pair.mu is not None else "privacy loss distributions"
     source = "random allocation (Feldman & Shenfeld 2026)" if pair.sampling == "random_allocation" else source
@@ -97,7 +97,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return the noise per clip that is certain to be added and that the observer does not know."""
+    """Return the noise, divided by the clip, that is certain to be in a sum and that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
@@ -108,7 +108,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Return whether only the noise of the protected unit's own client is certain to be in a sum."""
+    """Return whether a sum certainly has the noise of the protected unit's own client, but maybe no other noise."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
@@ -142,59 +142,47 @@ def _open(recipe: TrainingRecipe, view: View) -> str | None:
     return None
 
 
-def _pair(recipe: TrainingRecipe, view: View, noise: float) -> SampledGaussian:
-    rounds, steps, present = recipe.rounds * recipe.runs, 1, 1.0
-    sampling: Sampling = "none"
+def _pair(recipe: TrainingRecipe, noise: float) -> SampledGaussian:
+    rounds, steps, present = recipe.rounds, 1, _client_rate(recipe)
+    if recipe.client_sampling == "shuffled":
+        rounds, present = _epochs(rounds, present), 1.0
+    way: RowWay = "none"
     rate = 1.0
-    if recipe.unit == "client":
-        way, rate = recipe.client_sampling, _client_rate(recipe)
-        if way == "shuffled":
-            rounds, rate = recipe.runs * _epochs(recipe.rounds, rate), 1.0
-        elif recipe.noise_by != "server":
-            present, rate = rate, 1.0
-        elif way != "none":
-            sampling = way
-    else:
-        steps, present = recipe.local_steps, _client_rate(recipe)
-        if recipe.client_sampling == "shuffled":
-            rounds, present = recipe.runs * _epochs(recipe.rounds, present), 1.0
-        rate = recipe.row_rate
-        if recipe.row_sampling == "shuffled":
-            if steps == 1 and recipe.clients == 1:
-                rounds = recipe.runs * _epochs(recipe.rounds, rate)
-            else:  # a client may start a new order in every round
-                rounds = recipe.runs * recipe.rounds * _epochs(steps, rate)
+    if recipe.unit == "record":
+        way, rate, steps = recipe.row_sampling, recipe.row_rate, recipe.local_steps
+        if way == "random_allocation" and rate < 1:
+            rounds, steps = _epochs(rounds, rate), _batches(rate)
+        elif way == "shuffled":
+            alone = steps == 1 and recipe.clients == 1  # several clients may each start a new order in every round
+            rounds = _epochs(recipe.rounds, rate) if alone else recipe.rounds * _epochs(steps, rate)
             steps, rate, present = 1, 1.0, 1.0
-        elif recipe.row_sampling == "random_allocation" and rate < 1:
-            sampling, steps, rounds = recipe.row_sampling, _batches(rate), recipe.runs * _epochs(recipe.rounds, rate)
-        elif recipe.row_sampling != "none":
-            sampling = recipe.row_sampling
-    if rate == 1:
-        sampling = "none"  # all units are in every sum
+    elif recipe.noise_by == "server":  # nobody sees which clients take part
+        way, rate, present = recipe.client_sampling, present, 1.0
+    sampling: Sampling = "none" if way == "shuffled" or rate == 1 else way
     if sampling == "none" and present == 1:
         rounds, steps = rounds * steps, 1
-    return SampledGaussian(noise, rounds, recipe.neighbours, sampling, rate, present, steps)
+    return SampledGaussian(noise, rounds * recipe.runs, recipe.neighbours, sampling, rate, present, steps)
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """Return the share of clients in a round. If the number of clients is fixed, it is rounded up."""
+    """Return the share of clients in a round; a fixed number of clients is rounded up."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return the largest number of batches with a given unit, which is in one batch of every epoch."""
+    """Return the largest number of batches that contain a unit, if every epoch has the unit in one batch."""
     return math.ceil(batches / _batches(rate))
 
 
 def _batches(rate: float) -> int:
-    """Return the number of batches of an epoch."""
+    """Return how many batches of this rate (share of the rows) an epoch has."""
     return math.floor(1 / rate * (1 + 1e-12))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Return whether some data attain the worst case of the proof, so that attacks on it are attacks on the recipe.
+    """Return whether some data attain the worst case of the proof, so that an attack reaches the proven eps.
 
     A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """
@@ -207,7 +195,7 @@ def _attained(recipe: TrainingRecipe, view: View) -> bool:
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:
-    """Return the claimed eps, or the eps of the claimed formula; None if nothing is claimed."""
+    """Return the eps that a recipe claims, by a number or by a formula, or None without a claim."""
     if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
         return recipe.claimed_eps
     sensitivity = 2 if recipe.neighbours == "replace" else 1
@@ -216,13 +204,13 @@ def claimed_eps(recipe: TrainingRecipe) -> float | None:
     if recipe.formula == "clt":
         rate = recipe.row_rate if recipe.unit == "record" else recipe.client_rate
         if recipe.noise**2 * 600 < 1:
-            raise UserError("formula=clt overflows for so little noise: choose more noise or another formula.")
+            raise UserError("formula=clt cannot be computed for so little noise: choose more noise or another formula.")
         return gdp.eps_of(rate * math.sqrt(rounds * math.expm1(1 / recipe.noise**2)), recipe.delta)
     return each if recipe.formula == "textbook" else each * rounds
 
 
 def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return one sentence that states the guarantees, for a paper's section on privacy."""
+    """Return a sentence that states the guarantees of a recipe, for the privacy section of a paper."""
     by_eps: dict[str, list[str]] = {}
     for each in found:
         key = "" if math.isinf(each.proven) else written(each.proven)
@@ -239,7 +227,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return the content of a certificate for `dpml verify`, for observers of Gaussian releases without sampling."""
+    """Return a certificate for `dpml verify`, for all observers who see Gaussian noise without sampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:
@@ -248,7 +236,9 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
-        raise UserError("no view can have a certificate, because none is a Gaussian release without sampling.")
+        raise UserError(
+            "this recipe can have no certificate: no view has a proven guarantee of Gaussian noise without sampling."
+        )
     content: dict[str, Any] = {
         "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",

@@ -1,4 +1,4 @@
-"""Describe a training run with noise as plain values: clipping, noise, sampling, colluders and claims."""
+"""Describe a training run as plain values: its clipping, noise, sampling, colluders and claimed eps."""
 
 import math
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ Rate = Annotated[float, between(1e-6, 1)]
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """A description of a training with Gaussian noise on sums of clipped contributions.
+    """A description of a training run that adds Gaussian noise to sums of clipped contributions.
 
     Args:
         rounds: the number of released sums; each has at most one update of a client.
@@ -101,17 +101,17 @@ class TrainingRecipe:
 
     @property
     def in_round(self) -> int:
-        """The least number of clients in a round, or the average number if it is random."""
+        """Return the least number of clients in a round, or the average number if the number is random."""
         return max(1, math.floor(self.clients * self.client_rate * (1 + 1e-9)))
 
     @property
     def most_in_round(self) -> int:
-        """The largest number of clients in a round, unless clients are sampled independently."""
+        """Return the largest number of clients in a round, unless clients are sampled independently."""
         return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
 
     @property
     def noise(self) -> float:
-        """The standard deviation of the noise, divided by the largest contribution of a unit to the sum."""
+        """Return the standard deviation of the noise, divided by a unit's largest contribution to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
         weight = self.weight or 1.0
         # if clients add noise, a weight below 1 reduces contribution and noise alike
@@ -122,7 +122,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """Return the recipe with these keys and values; values may be text."""
+    """Return the training recipe with these keys and values, where text stands for numbers, too."""
     refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:
@@ -131,7 +131,7 @@ def typed(content: Mapping[str, Any]) -> TrainingRecipe:
 
 
 def plain(value: Any) -> Any:
-    """Return the number or truth value that a text means, because YAML 1.1 reads 1e-5 as text."""
+    """Return the number or truth value that a text means (YAML 1.1 reads 1e-5 as text)."""
     if isinstance(value, str):
         with suppress(ValueError):
             return _WORDS[value] if value in _WORDS else float(value)

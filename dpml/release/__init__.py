@@ -1,1 +1,1 @@
-"""Publish models: guarantees, statements, certificates, and the ledger of spent budgets."""
+"""Publish models with guarantees, statements and certificates, and keep the ledger of spent budgets."""

@@ -1,8 +1,8 @@
-"""Write certificates: numbers about a release's noise from which `verify.py` computes eps without dpml.
+"""Write the certificate of a release, from which `verify.py` computes the eps of the release without dpml.
 
 A certificate describes every message of the release (`dpml.release.verify` defines the format). If the verifier does
-not know the kind of message, the certificate contains the proven mu or eps instead, marked as `stated`. If there is
-none either, nothing can be verified.
+not know a kind of message, the certificate contains the proven mu or eps instead, marked as `stated`. If neither is
+known, nothing can be verified.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from dpml.mechanism.message import Sum, eps_of
 from dpml.mechanism.objectives import Perturbed, PerturbedObjective
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import CapeNoise, IndependentNoise, SecureSumNoise, Sharing, TrustedCurator
-from dpml.privacy import Budget, Guarantee, Problem
+from dpml.privacy import Budget, Guarantee, Problem, worst
 from dpml.privacy.safe import round_up
 from dpml.release.verify import CERTIFICATE
 
@@ -26,17 +26,15 @@ Message = dict[str, Any]
 def certificate(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee], away: int = 0
 ) -> dict[str, Any]:
-    """Return the certificate of a release.
+    """Return the certificate of an algorithm's release, for the proven or declared guarantee of every view.
 
-    Args:
-        algorithm: the released algorithm.
-        budget: the budget for which noise was drawn.
-        problem: the public numbers; its colluders include the `away` parties.
-        guarantees: the proven or declared guarantee against every observer.
-        away: how many parties may be missing from a sum.
+    `away` parties may be missing from a sum; the colluders of `problem` include these parties. If the release has no
+    messages that the verifier knows, every view has a message that states its guarantee.
     """
     noise, messages = described(algorithm, budget, problem, guarantees)
     who = author(algorithm)
+    if away:
+        guarantees = same_for_all(guarantees)
     if noise["by"] != "curator":
         noise |= {"parties": problem.M, "colluders": problem.colluders - away, "away": away}
     return {
@@ -47,19 +45,20 @@ def certificate(
         "delta": guarantees[0].delta,
         "noise": noise,
         "messages": messages,
-        "views": views(guarantees, messages),
+        "views": {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees},
     }
 
 
-def views(guarantees: Sequence[Guarantee], messages: Sequence[Message]) -> dict[str, Any]:
-    """Return the eps against every observer; without `messages`, also a message that states the guarantee."""
-    return {g.view: {"eps": g.eps} | ({} if messages else {"messages": stated(g)}) for g in guarantees}
+def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
+    """Return the weakest guarantee for every view, because stronger guarantees assume the noise of all parties."""
+    most = worst(guarantees)
+    return [replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in guarantees]
 
 
 def described(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
 ) -> tuple[dict[str, Any], list[Message]]:
-    """Return who drew the noise of a release, and its messages; no messages if the guarantees do not follow from them.
+    """Return who drew the noise of a release, and its messages if the verifier can derive the guarantees from them.
 
     Only known classes of messages and noise are described, but not derived classes, which may weaken a guarantee.
     """
@@ -79,7 +78,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a message that states a guarantee by its mu or its curve; none if it has neither."""
+    """Return a certificate's message that states the mu or the privacy curve of a guarantee, if it has one."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:
@@ -96,7 +95,7 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
-    """Return the description of a noisy sum or perturbed objective; None if the verifier does not know its kind."""
+    """Return the description of a message, or None if the verifier does not know this kind of message."""
     if type(message) is PerturbedObjective:
         return _objective(message)
     if type(message) is not Sum or message.law == "radial":  # radial noise proves nothing in more than one dimension

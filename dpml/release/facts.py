@@ -1,4 +1,4 @@
-"""Record how a release was made; its guarantees, statement, model file and ledger entry follow from these facts.
+"""Record how a release was made, and derive the release's guarantees and its statement from these facts.
 
 If some of the `Facts` violate an assumption of the proof, the proven eps is infinite, with the reason. The guarantee
 that would hold without the violation is listed as *conditional*.
@@ -30,16 +30,12 @@ from dpml.privacy.entropy import check_tail
 from dpml.privacy.guarantee import HELD, REAL, large_delta
 from dpml.privacy.safe import written
 from dpml.release import verify
-from dpml.release.certificate import certificate
-
-Randomness = Literal["system", "seed"]
-Ranges = Literal["stated", "fitted"]
-Dealt = Literal["one place", "natural", "at random", "by labels"]
+from dpml.release.certificate import certificate, same_for_all
 
 
 @dataclass(frozen=True)
 class Facts:
-    """How a release was made: everything on which its guarantees depend, in addition to the algorithm's proof.
+    """Facts about how a release was made, on which the release's guarantees depend.
 
     Attributes:
         algorithm: the algorithm's name.
@@ -54,23 +50,23 @@ class Facts:
         certificate: the certificate (`certificate.certificate`); None: there is no noise.
         tight: whether the noise is the least that is proven to suffice, instead of that of a paper.
         author: the class outside dpml that declares the guarantees; None: dpml proves them.
-        floating: whether the class `author` adds floating-point noise.
+        exact: whether noise and sums are integers, so that the proof covers the published bits.
         noiseless: whether there is no noise: a baseline, or eps = inf.
     """
 
     algorithm: str
     problem: Problem
     given: tuple[Guarantee, ...]
-    randomness: Randomness = "system"
-    ranges: Ranges = "stated"
+    randomness: Literal["system", "seed"] = "system"
+    ranges: Literal["stated", "fitted"] = "stated"
     labels: bool = False
-    dealt: Dealt = "one place"
+    dealt: Literal["one place", "natural", "at random", "by labels"] = "one place"
     missing: bool = False
     trust: str | None = None
     certificate: Mapping[str, Any] | None = None
     tight: bool = True
     author: str | None = None
-    floating: bool = False
+    exact: bool = True
     noiseless: bool = False
 
     @property
@@ -78,29 +74,24 @@ class Facts:
         return self.given[0].unit
 
     @property
-    def exact(self) -> bool:
-        """Whether noise and sums are integers, so that the proof covers the published bits."""
-        return not (self.floating or any(guarantee.basis == REAL for guarantee in self.given))
-
-    @property
     def open(self) -> tuple[str, ...]:
-        """The reasons why nothing is proven, as words that follow "because"; () if the proof holds."""
+        """Return the reasons why nothing is proven about a release, as words that follow "because"."""
         reasons = {
-            "the noise was made from a seed, and whoever has or guesses it can subtract the noise":
+            "the noise was made from a seed, and anybody who knows or guesses the seed can subtract the noise":
                 self.randomness == "seed",
-            "ranges were fitted to the private rows, which no budget counts": self.ranges == "fitted",
+            "ranges were fitted to the private rows, which no budget accounts for": self.ranges == "fitted",
             "rows were dealt to parties by their private labels, on which the parties' sizes then depend":
                 self.dealt == "by labels",
-            "rows were left out because of what is in them, so that a replaced row changes how many there are":
+            "rows were left out because of their content, so that a replaced row can change the number of rows":
                 self.missing,
-            "the parties were made up by chance, so that a guarantee for one of them protects nobody":
+            "the parties were formed at random, so that a guarantee for one party protects nobody":
                 self.unit == "party" and self.dealt == "at random",
         }  # fmt: skip
         return tuple(reason for reason, holds in reasons.items() if holds)
 
     @property
     def guarantees(self) -> tuple[Guarantee, ...]:
-        """The guarantees. If a fact violates an assumption, they have eps = inf, and conditional ones follow."""
+        """Return the guarantees of a release, with eps = inf if a fact violates an assumption of the proof."""
         if not self.open:
             return self.given
         why = "; ".join(self.open)
@@ -115,11 +106,11 @@ class Facts:
 
     @property
     def held(self) -> tuple[Guarantee, ...]:
-        """The proven or declared guarantee against every observer."""
+        """Return the proven or declared guarantee against every observer."""
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
-        """Raise UserError unless every observer's eps is at most `eps` and proven (or declared, if `declared`)."""
+        """Raise UserError unless every observer's eps is proven (or declared, if allowed) and at most `eps`."""
         if self.open:
             raise UserError(f"nothing can be proven about this release, because {self.open[0]}.")
         if self.author and not declared:
@@ -137,7 +128,7 @@ class Facts:
             )
 
     def require_messages(self) -> None:
-        """Raise UserError if the certificate describes no messages, so that nobody could verify the model."""
+        """Raise UserError if the certificate has no messages, because nobody could verify the model."""
         described = self.certificate or {"messages": [], "views": {}}
         if not all(described["messages"] or view.get("messages") for view in described["views"].values()):
             raise UserError(
@@ -157,7 +148,10 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts of a release of which `away` parties may be missing; `others` are more fields of `Facts`."""
+    """Return the facts of a release from whose sums `away` parties may be missing.
+
+    `others` has the fields of `Facts` that do not follow from the other arguments.
+    """
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
@@ -169,9 +163,11 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     who, held = author(algorithm), [guarantee for guarantee in given if guarantee.basis in HELD]
     finite = all(math.isfinite(guarantee.eps) for guarantee in held)
     described = certificate(algorithm, budget, problem, held, away) if held and finite else None
+    if away:
+        given = same_for_all(held)
     return Facts(
         algorithm.name, problem, tuple(given), certificate=described,
-        tight=algorithm.calibration == "tight", author=who, floating=bool(who) and not exact,
+        tight=algorithm.calibration == "tight", author=who, exact=exact,
         noiseless=math.isinf(budget.eps) or any(guarantee.source == "no noise" for guarantee in held), **others,
     )  # fmt: skip
 
@@ -183,12 +179,12 @@ NOT_THESE_BITS = "proven for real numbers, not for these bits"
 
 
 def has_exact_noise(algorithm: Algorithm) -> bool:
-    """Return whether an algorithm's noise is discrete, so that rounding cannot weaken its guarantee."""
+    """Return whether an algorithm's noise is discrete, so that rounding cannot weaken the guarantee."""
     return getattr(algorithm, "noise", "continuous") == "discrete"
 
 
 def require_linear_model(algorithm: Algorithm) -> None:
-    """Raise UserError unless an algorithm may publish models and its models are linear."""
+    """Raise UserError unless an algorithm may publish models and the models are linear."""
     if type(algorithm).__module__.startswith(f"{packs.__name__}."):
         raise UserError(f"algo={algorithm.name} is for experiments and audits only: choose another, such as algo=wdgd.")
     if not getattr(algorithm, "linear", True):
@@ -196,14 +192,14 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """Return the content of an algorithm's configuration file, which is in dpml or in the folder of a paper."""
+    """Return the content of an algorithm's configuration file, which is part of dpml or of a pack."""
     files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
     content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
     return dict(content)
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm of a configuration, with exact noise if it can have it and `node` sets no other."""
+    """Return the algorithm of a configuration `node`, with exact noise if `node` and the algorithm allow it."""
     if "noise" not in node:
         with suppress(UserError):  # the algorithm has no exact noise; any other mistake is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
@@ -211,12 +207,12 @@ def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None
 
 
 def require_exact(algorithm: Algorithm) -> None:
-    """Raise UserError unless the algorithm's noise is exact."""
+    """Raise UserError unless an algorithm's noise consists of exact integers."""
     if not has_exact_noise(algorithm):
         raise UserError(
-            f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: set "
-            "calibration=tight with algo.noise=discrete or with algo=wdgd, whose noise is exact, or add --floating; "
-            f"its guarantee is then {NOT_THESE_BITS}."
+            f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: choose "
+            "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd), or add --floating to publish a "
+            f"guarantee that is {NOT_THESE_BITS}."
         )
 
 
@@ -228,7 +224,7 @@ HIGH = 10.0
 
 
 def statement(facts: Facts) -> tuple[str, ...]:
-    """Return sentences about a release; the first three state the unit, the guarantee and the noise."""
+    """Return the sentences of a release's statement, which begin with the unit, the guarantee and the noise."""
     weakest = worst(facts.held)
     if facts.certificate and math.isfinite(weakest.eps):
         proven = verify.statement(dict(facts.certificate))
@@ -239,7 +235,7 @@ def statement(facts: Facts) -> tuple[str, ...]:
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
-    """Return a sentence about the values that replace missing ones (`ColumnBounds.gaps`), or ()."""
+    """Return a sentence that states which `values` replace missing values, or () if no value does."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
     if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
         said = "Preprocessing: what stands for missing values is stated with the columns."
@@ -258,14 +254,14 @@ def _noise(facts: Facts) -> str:
     if facts.noiseless:
         return "Noise: none."
     if facts.randomness == "seed":
-        return "Noise: from a generator with a seed, for tests: whoever has the seed has the noise."
+        return "Noise: from a generator with a seed, for tests only: anybody who knows the seed can subtract the noise."
     return f"Noise: {'exact integers' if facts.exact else 'floating-point numbers'}."
 
 
 def _warnings(facts: Facts) -> list[str]:
     found, eps = [], worst(facts.held).eps
     if HIGH < eps < math.inf:
-        found.append(f"Warning: so weak a guarantee excludes little: odds of e^{written(eps)} to one.")
+        found.append(f"Warning: this guarantee excludes little, because it allows odds of e^{written(eps)} to one.")
     if facts.delta * facts.problem.N >= 1:  # publishing one random record satisfies such a delta
         often = facts.delta * facts.problem.M if facts.unit == "party" else 1.0  # publishes a random party
         chance = f", with a probability of {often:.3g}" if often < 1 else ""
@@ -278,18 +274,18 @@ def _warnings(facts: Facts) -> list[str]:
 
 def _trust(facts: Facts) -> str:
     if facts.problem.M == 1:
-        return "Trust: the one place that had all records and drew the noise is trusted with them."
+        return "Trust: one place had all records and drew the noise, and it is trusted with the records."
     where = facts.trust or (
         "one place computed this release on behalf of several parties, and it is trusted with all records. The "
         "guarantees are about parties that run the protocol on their own machines"
     )
     alone = (facts.certificate or {"noise": {}})["noise"].get("colluders") == 0
-    party = " None of them is against another party, which knows its own share of the noise."
+    party = " No guarantee holds against another party, which knows its own share of the noise."
     return f"Trust: {where}.{party if alone else ''}"
 
 
 def _public(facts: Facts) -> str:
-    parties = ", of the records of each party, and whose a record is" if facts.problem.M > 1 else ""
+    parties = ", the number of each party's records, and the party of each record" if facts.problem.M > 1 else ""
     classes = "; and which classes the records have: one of them alone may show that it is there" * facts.labels
     return f"Public: the number of records{parties}; the number of features{classes}."
 
@@ -298,8 +294,8 @@ def _ranges(facts: Facts) -> str:
     if facts.ranges == "fitted":
         return "Preprocessing: ranges were taken from the private records."
     return (
-        f"Preprocessing: by ranges{'' if facts.labels else ' and lists'} that were stated, not taken from the records; "
-        "values outside were clipped. That they were stated without a look at the records is the publisher's word."
+        f"Preprocessing: ranges{'' if facts.labels else ' and lists of values'} were stated, not taken from the "
+        "records, as the publisher vouches; values outside were clipped."
     )
 
 

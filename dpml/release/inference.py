@@ -1,6 +1,6 @@
-"""Compute the coefficients of a released `regression`, with intervals and p-values, from its noisy sums alone.
+"""Compute the coefficients of a released `regression`, with intervals and p-values, from the noisy sums alone.
 
-This is post-processing, so a table costs no privacy. The variance accounts for the sample and for the noise
+The computation is post-processing, so it costs no privacy. The variance accounts for the sample and for the noise
 (docs/privacy/inference.md, Theorems 2 and 4). A coefficient that the noise hides is not shown.
 """
 
@@ -33,9 +33,9 @@ _CONFOUNDED = 0.5  # other coefficients are named if their share is at least hal
 
 @dataclass(frozen=True)
 class Coefficient:
-    """A line of the table: an effect on the label, in the label's unit or in log odds; NaN if the noise hides it.
+    """An effect of a column on the label, in the label's unit or in log odds, or NaN if the noise hides the effect.
 
-    `unit` is the change that has this effect: an increase of a number, or another value than the first one.
+    `unit` is the change of the column that has this effect: an increase of a number, or another value than the first.
     """
 
     column: str
@@ -48,7 +48,7 @@ class Coefficient:
 
 
 def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBounds) -> None:
-    """Raise UserError if the coefficients of `regression` would not be those of ordinary regression."""
+    """Raise UserError unless loss and preprocessing let algo=regression estimate ordinary regression coefficients."""
     if algorithm.name != Regression.name:
         return
     if (stated.target is None) != (algorithm.loss.name == "logistic"):
@@ -62,7 +62,7 @@ def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBo
 
 
 def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[str, ...]:
-    """Return sentences on how many coefficients of a `regression` the noise will hide, from public numbers."""
+    """Return sentences that predict from public numbers which coefficients of a `regression` the noise hides."""
     if not isinstance(algorithm, Program) or algorithm.name != Regression.name:
         return ()
     noise = square_noise(algorithm.messages(budget, problem))
@@ -77,16 +77,9 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
 
 
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
-    """Return the coefficients in a model of algo=regression: the constant, and those of every column.
+    """Return the table of coefficients in a model of algo=regression, for the constant and for every column.
 
-    Args:
-        model: the released model.
-        level: the confidence level of the intervals.
-        per: the increase of a number that an effect is for, by column; 1 by default.
-
-    Raises:
-        UserError: the model is for prediction only, the noise hides more than half of the coefficients, or a logistic
-            regression has not converged.
+    Intervals have the confidence `level`. `per` has, by column, the increase of a number whose effect is estimated.
     """
     if model.moments is None:
         raise UserError(
@@ -122,7 +115,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return for each linear combination of coefficients, (m, d), whether the noise hides too much of it: (m,)."""
+    """Return for m linear combinations of coefficients, (m, d), whether the noise hides each of them: (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
@@ -136,7 +129,7 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield column, unit, and a difference of preprocessed rows (d,), whose score is the effect."""
+    """Yield for every coefficient its column, its unit, and the difference of two preprocessed rows, (d,)."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}
@@ -166,7 +159,7 @@ def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, st
 
 
 def heading(model: Model, level: float) -> str:
-    """Return two sentences about the table of coefficients."""
+    """Return sentences that explain what the table of a regression's coefficients shows."""
     moments, target = model.moments, model.stated.target
     assert moments is not None
     if model.task == "binary":

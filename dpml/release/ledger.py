@@ -1,14 +1,13 @@
-"""Record all releases about some people in one SQLite file, the ledger. Releases are entered before noise is drawn.
+"""Record all releases about some people in one SQLite file, the ledger, before their noise is drawn.
 
-A process that is killed after `enter` leaves an entry without a release. Such an entry counts, because nobody knows
-what was seen. Processes that enter at the same time wait for each other.
+A process that is killed after `enter` leaves an entry without a release. The entry counts, because nobody knows what
+was seen. Processes that enter releases at the same time wait for each other.
 
-Guarantees for a *party* add up only over releases of the same parties. The ledger identifies them by an HMAC, under its
-own random key, of a digest of their rows or public keys, so that nobody without the ledger can test a guess of the
-rows.
+Guarantees for a *party* add up only over releases of the same parties. The ledger recognises parties by an HMAC, under
+its own random key, of a digest of their rows or public keys. So nobody without the ledger can test a guess of the rows.
 
-Each row of the file has a checksum of itself and of the previous row, and the last checksum is also stored separately,
-so a ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It does not
+Each row of the file has a checksum of itself and of the previous row, and the last checksum is also stored separately.
+A ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It does not
 protect against its owner, who can restore an old copy.
 """
 
@@ -35,7 +34,7 @@ from dpml.privacy.safe import written
 Unit = Literal["sample", "party"]
 
 Audience = Literal["release", "worst"]
-"""The observer for whom eps adds up: one who sees only what is published, or the strongest observer of each release."""
+"""The observer for whom eps adds up: somebody who sees published models only, or each release's strongest observer."""
 
 _OPEN: list["Ledger"] = []
 """The ledger of this process's `with` blocks, listed once for each open block."""
@@ -58,7 +57,7 @@ INSERT INTO last VALUES (0, '');
 
 @dataclass(frozen=True)
 class Cap:
-    """The largest total eps of all releases in a ledger, at one delta, against the strongest observer of each.
+    """A cap on the total eps of all releases in a ledger, at one delta, against the strongest observer.
 
     If all releases are Gaussian, the budgets may depend on the results of earlier releases (`dpml.privacy.accountant`).
     """
@@ -77,13 +76,12 @@ class Cap:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """A release in the ledger.
+    """An entry of the ledger, which records one release.
 
     Attributes:
         number: 1, 2, ... in the order of entry.
         time: the time of entry, in UTC, in ISO 8601 format.
         setting: the requested setting, as on the command line.
-        unit: the unit that each guarantee protects, a sample or a party.
         guarantees: the proven or declared guarantee against every observer.
         parties: the parties' identity; None if unknown.
         model: SHA-256 of the published file, entered before the file is written; None if unknown or not published.
@@ -101,22 +99,19 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """Return the guarantee against an audience; if there is none for the audience `release`, that for `worst`."""
+        """Return the guarantee against an audience, or the weakest guarantee if none is stated for the audience."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
 
 @dataclass(frozen=True)
 class Ledger:
-    """A ledger; its file is created by the first entry.
+    """A ledger of releases, in a file that the first entry creates.
 
     In a `with` block, each `fit` of a dpml estimator without its own ledger is entered into this ledger, also in other
     threads, and in processes that receive an estimator to fit. A process has one such ledger at a time.
 
-    Args:
-        path: the path of the file.
-        cap: the largest total eps of all releases for one record; None sets no new cap.
-        delta: the delta at which `cap` holds.
+    `cap` is the largest total eps of all releases for one record, at `delta`. None sets no new cap.
     """
 
     path: Path
@@ -131,8 +126,8 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in another block: give the estimators of {self.path} their own "
-                "ledger, with ledger=dpml.Ledger(path)."
+                f"the ledger {_OPEN[0].path} is open in another block of this process: give each estimator that should "
+                f"use {self.path} its own ledger, with ledger=dpml.Ledger(path)."
             )
         _OPEN.append(self)
         return self
@@ -146,37 +141,32 @@ class Ledger:
     def enter(
         self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
     ) -> LedgerEntry:
-        """Enter a release before its noise is drawn; the entry is on disk when this method returns.
+        """Enter a release into the ledger, before noise is drawn; when the method returns, the entry is on disk.
 
         Args:
             setting: the requested setting.
             guarantees: the proven guarantee against every observer; all for the same unit.
             cap: a further cap, which applies from now on.
-            parties: a digest of the parties' rows or public keys, never of their names; None if unknown. It is used
-                only if the release protects parties.
+            parties: a digest of the parties' rows or public keys, never of their names, if the release protects parties
+                and if the digest is known.
         """
-        with self._transaction() as (connection, content):
+        with self._opened() as (connection, content):
             entry, values = self._allowed(content, setting, guarantees, cap, parties)
             content.append(connection, "release", entry.time, values)
         return entry
 
-    def require_room(
-        self, setting: str, guarantees: Sequence[Guarantee], cap: Cap | None = None, parties: str | None = None
-    ) -> None:
-        """Raise UserError if `enter` would refuse this release now."""
-        self._allowed(self._read(), setting, guarantees, cap, parties)
+    def require_room(self, *release: Any) -> None:
+        """Raise UserError if the ledger would refuse to enter this release now."""
+        self._allowed(self._read(), *release)
 
     def _allowed(
-        self,
-        content: "_Content",
-        setting: str,
-        guarantees: Sequence[Guarantee],
-        cap: Cap | None,
-        parties: str | None,
+        self, content: "_Content", setting: str, guarantees: Sequence[Guarantee], cap: Cap | None, parties: str | None
     ) -> tuple[LedgerEntry, dict[str, Any]]:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
-        if not proven or worst(proven).eps == float("inf"):
-            raise UserError("nothing is proven for the worst view of this release, so it cannot be entered.")
+        if not proven or math.isinf(worst(proven).eps):
+            raise UserError(
+                "nothing is proven for the worst view of this release, so the ledger cannot record the release."
+            )
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)
         if parties is not None and proven[0].unit == "party":
@@ -189,37 +179,36 @@ class Ledger:
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
         """Record the SHA-256 of the file in which a release will be published."""
-        with self._transaction() as (connection, content):
+        with self._opened() as (connection, content):
             content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
     def entries(self) -> list[LedgerEntry]:
-        """Return all releases in the order of entry; none if the file does not exist."""
+        """Return the entries of all releases, from the first to the last."""
         return self._read().entries
 
     def caps(self) -> list[Cap]:
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the total of all releases (`dpml.release.ledger.spent`)."""
+        """Return the total guarantee of all releases in the ledger (see the function `spent`)."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
-            single = any(each.unit == "sample" for each in (*before, entry))
-            why = "protects only single samples" if single else "may be about different parties"
             raise UserError(
-                f"{self.path} has a cap for a party, which cannot hold because this release or an earlier one {why}: "
-                "if this release is about different people, use another ledger."
+                f"{self.path} has a cap for a party, which cannot hold: this release or an earlier one protects only "
+                "single samples, or is about other parties. If this release is about different people, use another "
+                "ledger."
             )
         reached = then.eps(cap.delta)
+        if math.isinf(reached):
+            raise UserError(
+                f"the deltas of this release and of those in {self.path} add up to the cap's delta, {cap.delta:g}, or "
+                "more, so no total eps holds there: choose smaller deltas, or a larger one for the cap."
+            )
         if reached > cap.eps:
             already = now.eps(cap.delta) if now and before else 0.0
-            if math.isinf(reached):
-                raise UserError(
-                    f"the deltas of this release and of those in {self.path} add up to the cap's delta, {cap.delta:g}, "
-                    "or more, so no total eps holds there: choose smaller deltas, or a larger one for the cap."
-                )
             raise UserError(
                 f"this release would raise the total eps of {self.path} from {written(already)} to {written(reached)} "
                 f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
@@ -228,26 +217,17 @@ class Ledger:
     def _read(self) -> "_Content":
         if not self.path.exists():
             return _Content()
-        with self._opened() as connection:
-            return _content(connection, self.path)
+        with self._opened("BEGIN") as (_, content):
+            return content
 
     @contextmanager
-    def _transaction(self) -> Iterator[tuple[sqlite3.Connection, "_Content"]]:
+    def _opened(self, begin: str = "BEGIN IMMEDIATE") -> Iterator[tuple[sqlite3.Connection, "_Content"]]:
+        """Open the ledger's file for one transaction; yield the connection and the ledger's content."""
         try:
             if not self.path.exists():
                 with suppress(FileExistsError), closing(sqlite3.connect(":memory:")) as connection:
                     connection.executescript(_TABLES)
                     create_atomically(self.path, connection.serialize(), private=True)
-        except OSError as error:
-            raise UserError(_unusable(self.path, error.strerror)) from error
-        with self._opened() as connection:
-            connection.execute("BEGIN IMMEDIATE")  # before the ledger is read, so that other processes wait
-            yield connection, _content(connection, self.path)
-            connection.execute("COMMIT")  # after an error, closing rolls back
-
-    @contextmanager
-    def _opened(self) -> Iterator[sqlite3.Connection]:
-        try:
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
                 # COMMIT returns only when the data and the folder's entry of the journal are on disk
@@ -259,14 +239,17 @@ class Ledger:
                         "from a copy, or delete it if nothing was ever released with it."
                     )
                 if connection.execute("PRAGMA integrity_check").fetchone()[0] != "ok":
-                    raise UserError(_damaged(self.path, "one of its pages is damaged"))
-                yield connection
-        except (sqlite3.Error, ValueError, TypeError, LookupError) as error:  # also from a file of another program
-            raise UserError(_unusable(self.path, error)) from error
+                    raise _damaged(self.path, "one of its pages is damaged")
+                connection.execute(begin)
+                yield connection, _content(connection, self.path)
+                connection.execute("COMMIT")  # after an error, closing rolls back
+        except (sqlite3.Error, OSError, ValueError, TypeError, LookupError) as error:  # or a file of another program
+            why = getattr(error, "strerror", None) or error
+            raise UserError(f"the ledger {self.path} cannot be used: {why}; nothing was released.") from error
 
 
 def default_ledger(data: Path) -> Path:
-    """Return the default ledger of a data file: next to the file itself, and not next to a link to the file."""
+    """Return the path of a data file's default ledger, next to the file, even if `data` is a link to the file."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(
             f"{data} has several names (hard links), and each name would have its own ledger: give the same "
@@ -281,26 +264,22 @@ def default_ledger(data: Path) -> Path:
 
 
 def current() -> Ledger | None:
-    """Return the ledger of the innermost `with` block of this process, or None."""
+    """Return the ledger whose `with` block is open in this process, or None."""
     return _OPEN[0] if _OPEN else None
 
 
-def _unusable(path: Path, why: object) -> str:
-    return f"the ledger {path} cannot be used: {why}; nothing was released."
-
-
-def _damaged(path: Path, what: str) -> str:
-    return (
+def _damaged(path: Path, what: str) -> UserError:
+    return UserError(
         f"the ledger {path} has changed since it was written, {what}: restore it from a copy; until then nothing can "
         "be released with it."
     )
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the total guarantee of releases for one unit and audience, or None if there is none.
+    """Return the total guarantee of several releases for one unit and audience, or None if no total is known.
 
     A guarantee for a party also holds for each of its samples, but not the other way round. Guarantees for different
-    parties do not add up: both may have rows of the same people.
+    parties do not add up, because both parties may have rows of the same people.
     """
     if unit == "party" and len(entries) > 0:
         known = {entry.parties for entry in entries}
@@ -317,7 +296,7 @@ def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Acc
 
 @dataclass(frozen=True)
 class _Content:
-    """The content of a ledger's file."""
+    """The releases, caps and key in a ledger's file, with the number and the checksum of its last row."""
 
     entries: list[LedgerEntry] = field(default_factory=list)
     caps: list[Cap] = field(default_factory=list)
@@ -333,7 +312,7 @@ class _Content:
 
 
 def _content(connection: sqlite3.Connection, path: Path) -> _Content:
-    """Return the content of a ledger; raise UserError if a row is damaged or missing."""
+    """Return the content of a ledger's file; raise UserError if a row is damaged or missing."""
     entries: list[LedgerEntry] = []
     caps: dict[Cap, None] = {}
     key, number, before = "", 0, ""
@@ -341,7 +320,7 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
     for number, (stored, kind, time, text, checksum) in enumerate(rows, 1):
         before = _checksum(before, number, kind, time, text)
         if (stored, checksum) != (number, before):
-            raise UserError(_damaged(path, f"from row {number} on"))
+            raise _damaged(path, f"from row {number} on")
         values = json.loads(text)
         if kind == "published":
             of = values["entry"] - 1
@@ -354,7 +333,7 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
         if values["cap"]:  # a cap without a unit (version 0.1) is for the unit of its release
             caps[Cap(**{"unit": guarantees[0].unit, **values["cap"]})] = None
     if connection.execute("SELECT number, checksum FROM last").fetchall() != [(number, before)]:
-        raise UserError(_damaged(path, "its last rows are missing"))
+        raise _damaged(path, "its last rows are missing")
     return _Content(entries, list(caps), key, number, before)
 
 

@@ -1,4 +1,4 @@
-"""Write and read a published model: one JSON file with weights, guarantees, and everything that predictions need.
+"""Write and read the JSON file of a published model, which has everything that predictions need.
 
 Only the weights, the counted errors and the `moments` are computed from private rows. The preprocessing uses ranges and
 lists of values that the publisher states (`dpml.data.csv.column_bounds`).
@@ -31,7 +31,7 @@ PROBABILITY = "probability_"
 
 @dataclass(frozen=True)
 class Model:
-    """A published linear model of preprocessed rows.
+    """A published linear model, which predicts a label from preprocessed rows.
 
     Attributes:
         task: the prediction task.
@@ -68,7 +68,7 @@ class Model:
     moments: Moments | NewtonMoments | None = None
 
     def text(self) -> str:
-        """Return the content of the model's file: JSON that ends with a checksum of everything before it."""
+        """Return the text of the model's file, JSON that ends with a checksum of everything before it."""
         content = {"format": verify.MODEL} | vars(self)
         content["stated"] = self.stated.content()
         content["weights"] = self.weights.tolist()  # JSON keeps all bits of a float
@@ -80,16 +80,16 @@ class Model:
         return json.dumps(seal_object(content), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def scores(self, X: Array) -> Array:
-        """Return the scores x'w of unprocessed rows (n, p) of numbers and codes of values: (n,), or (n, K)."""
+        """Return the model's scores x'w, (n,) or (n, K), for rows (n, p) before preprocessing."""
         rows, _, _ = apply_steps(self.steps, X, X[:0], self.stated.columns)
         K = len(self.weights)
         return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
 
     def predictions(self, X: Array) -> dict[str, Any]:
-        """Return the columns of a table of predictions for rows X (n, p).
+        """Return the model's predictions for rows X (n, p), as the columns of a table.
 
-        `prediction` (n,) has the label's own values or unit. Logistic and softmax losses also give `probability_CLASS`
-        (n,) for every class.
+        The column `prediction` has the label's own values or unit. Logistic and softmax losses also give a column
+        `probability_CLASS` for every class.
         """
         found = self.scores(X)
         if self.task == "regression":
@@ -116,7 +116,7 @@ def _guarantee(content: Mapping[str, Any]) -> Guarantee:
 
 
 def read_model(path: Path) -> Model:
-    """Return the model in a file; raise UserError if the file is not a valid model."""
+    """Read a model's file, and return the model; raise UserError if the file is not a valid model."""
     try:
         content = verify.read(path)
         del content["format"]

@@ -1,4 +1,4 @@
-"""Release one model: enter it into the ledger, draw noise from the operating system's random numbers, and write it."""
+"""Release one model: enter the release into the ledger, draw its secret noise, and write the model's file."""
 
 import hashlib
 import math
@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from dpml.algorithms import Algorithm
-from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round
 from dpml.algorithms.quadratic.regression import Regression
 from dpml.data import Dataset, Files, Source
 from dpml.data.csv.column_bounds import WRITTEN, ColumnBounds
@@ -18,7 +17,7 @@ from dpml.data.preprocess import check_ball
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.files import reserved
-from dpml.privacy import Adversary, Budget, Problem
+from dpml.privacy import Adversary, Budget
 from dpml.privacy.entropy import SystemGenerator
 from dpml.release.facts import Facts, facts_about, gaps, require_exact, require_linear_model, statement
 from dpml.release.inference import check_effects, expected
@@ -27,19 +26,17 @@ from dpml.release.model import Model
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
-_LONGEST = -1.2345678901234567e-300
-"""A number with as many characters as any float can have."""
+_LINE = 32  # the most characters of a number's line in a model's file
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request to release one model.
+    """The data, the algorithm and the budget with which one model shall be released.
 
     Attributes:
-        dataset, partition, algorithm, adversary, budget, M, N: as in `dpml.running.cell`.
+        dataset, partition, algorithm, M, N, budget, adversary: as in `dpml.running.cell`.
         stated: the public statements about the features and about the label.
         label: the name of the column to predict.
-        files: the paths of the data.
         setting: the requested setting as KEY=VALUE words, without paths.
         floating: whether floating-point noise is allowed, whose guarantee holds for real numbers only.
         declared: whether guarantees that code outside dpml declares are allowed.
@@ -67,7 +64,7 @@ class Request:
 def release(
     request: Request, ledger: Ledger, cap: Cap | None, place: Path, say: Callable[[str], None] = lambda _: None
 ) -> tuple[Model, LedgerEntry]:
-    """Enter a release into the ledger, draw its noise, and write the model to the new file `place`.
+    """Enter a release into the ledger, draw the release's noise, and write the model to the new file `place`.
 
     Before the entry, a file as large as any model is written to the disk, and `say` is called with what to expect of
     the model. The message of a later error names the entry, because the entry stays.
@@ -87,7 +84,9 @@ def release(
         facts.require_small_delta()
         mechanism = algorithm.prepare(parties, entropy())
         model = _model(request, data, facts)
-        write(" " * len(model.text().encode()))
+        # a regression publishes up to six vectors and six matrices more
+        numbers = model.weights.size + 6 * (parties.problem.d + 1) ** 2 * isinstance(algorithm, Regression)
+        write(" " * (len(model.text().encode()) + _LINE * numbers))
         for sentence in expected(algorithm, budget, parties.problem):
             say(sentence)
         holdings = dataset.holdings if isinstance(rule, Natural) and isinstance(dataset, CSV) else None
@@ -104,7 +103,7 @@ def release(
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
             raise UserError(
-                f"{said} Entry {entry.number} of {ledger.path} stays, because its noise may have been drawn."
+                f"{said} Entry {entry.number} of {ledger.path} stays, because the release's noise may have been drawn."
             ) from error
     return model, entry
 
@@ -121,7 +120,7 @@ def _check_setting(request: Request) -> None:
 
 
 def _model(request: Request, data: Dataset, facts: Facts) -> Model:
-    """Return the model before noise is drawn; its weights (K, d) have as many characters as any weight can have."""
+    """Return the model as it is before noise is drawn, with weights (K, d) of zeros."""
     stated, K = request.stated, facts.problem.classes if data.task == "multiclass" else 1
     return Model(
         task=data.task,
@@ -134,31 +133,18 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
             classes=tuple(data.provenance.get("classes", {}).values()) or stated.classes,
         ),
         steps=tuple(request.dataset.steps),  # type: ignore[attr-defined]
-        weights=np.full((K, facts.problem.d), _LONGEST),
+        weights=np.zeros((K, facts.problem.d)),
         guarantees=facts.held,
         statement=(*statement(facts), *gaps(stated.gaps("impute" in request.dataset.steps))),  # type: ignore[attr-defined]
         setting=request.setting,
         versions=provenance()["versions"],
         scale=divisor(stated),
         certificate=facts.certificate,
-        moments=_longest_moments(request.algorithm, facts.problem),
     )
 
 
-def _longest_moments(algorithm: Algorithm, problem: Problem) -> Moments | NewtonMoments | None:
-    """Return noisy sums with as many characters as those of `regression` can have; None for other algorithms."""
-    if not isinstance(algorithm, Regression):
-        return None
-    d = problem.d
-    square, linear = np.full((d, d), _LONGEST), np.full(d, _LONGEST)
-    if algorithm.loss.task == "binary":
-        each = Round(linear, linear, square, square, _LONGEST, _LONGEST)
-        return NewtonMoments(each, each, each, problem.N)
-    return Moments(square, linear, _LONGEST, _LONGEST, _LONGEST, problem.N, _LONGEST)
-
-
 def divisor(stated: ColumnBounds) -> float:
-    """Return the number by which a regression target is divided (`dpml.data.preprocess.scale_target`)."""
+    """Return the number by which the labels of a regression are divided (`dpml.data.preprocess.scale_target`)."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])
@@ -166,5 +152,5 @@ def divisor(stated: ColumnBounds) -> float:
 
 
 def entropy() -> np.random.Generator:
-    """Return a generator of secret random numbers of the operating system."""
+    """Return a generator of secret random numbers, which the operating system makes."""
     return SystemGenerator()

@@ -3,20 +3,20 @@
 
 This file needs only Python's standard library. dpml reads models with it, but computes no privacy number with it.
 
-A model has a certificate, which is its publisher's word. For every message it states the sensitivity (how far one unit
-can change the message), the law and size of the noise, how often the message was sent, and who drew the noise. From
-these numbers, this program computes an eps against every kind of observer (view). It rejects a model that says more
-about privacy than its certificate proves, and everything that it does not know, which may weaken the guarantee. All
-numbers are rational or enclosed by two rational bounds, so no rounding favours the publisher. These theorems are used:
+A model has a certificate, which is its publisher's word. For every message, the certificate states the sensitivity (how
+far one unit can change the message), the law and size of the noise, how often the message was sent, and who drew the
+noise. From these numbers, this program computes an eps against every kind of observer (view). It rejects a model that
+says more about privacy than its certificate proves, and all that it does not know, which may weaken the guarantee.
+Numbers are fractions, or decimals of 100 digits with a margin, so no rounding favours the publisher. The theorems:
 
 1. *Gaussian noise* of standard deviation s makes a message of L2 sensitivity D mu-GDP with mu = D/s. Messages compose
    to ``mu^2 = sum times (D/s)^2``, even if chosen adaptively (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
 2. *From mu to eps.* mu-GDP is (eps, delta)-DP with ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu
-   and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). It equals phi(z1) (m(z1) - m(z2)) with the density phi
+   and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). Delta equals phi(z1) (m(z1) - m(z2)) with the density phi
    and Mills' ratio m = Q/phi.
-3. *Discrete Gaussian noise* on k integers. Each of h parties adds variance v >= 2 r^2, r^2 = 13/4 + (binary digits of h
-   k)/28. The sum counts as Gaussian noise of variance ``h v - r^2``; 1e-25 is added to mu (docs/privacy/
-   discrete_noise.md).
+3. *Discrete Gaussian noise* on k integers (docs/privacy/discrete_noise.md). Each of h parties adds variance v >= 2 r^2,
+   r^2 = 13/4 + (binary digits of h k)/28. The sum counts as Gaussian noise of variance ``h v - r^2``, and 1e-25 is
+   added to mu.
 4. *Laplace noise* of scale b on reals or integers of L1 sensitivity D: eps = D/b (Dwork et al. 2006; Ghosh, Roughgarden
    & Sundararajan 2009). For noise of density exp(-|z|/b), D is in the norm |.|. The eps of messages add up.
 5. *Objective perturbation* (docs/privacy/perturbed_minima.md). For the logistic loss, Gaussian noise s and ridge R give
@@ -32,14 +32,11 @@ import math
 import re
 import sys
 from collections.abc import Callable
+from decimal import Context, Decimal, localcontext
 from fractions import Fraction as Q
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Pair = tuple[Q, Q]  # a lower and an upper bound
-BITS = 180
-FAR = 1 << 10  # for larger x, the bounds on e^-x are 0 and 2^-1024
-PI = Q(31415926535897932384626433832795028841971693993751058209749445, 10**61)  # pi, rounded down
 VIEWS = {
     "release": "those who see the published model and nothing else",
     "aggregate": "those who see every sum that the parties release together",
@@ -70,61 +67,52 @@ ROUND = "at gradient hessian meat noise scaled_up"
 FREE = r"(Trust|Public|Preprocessing|Not covered|Warning|Counted|Errors): ((?!\beps\b|\bdelta ?=|collu|ε|δ).)*"
 
 
+ROOT_2PI = Decimal("2.50662827463100050241576528481104525300698674060993831662992357634")
+DIGITS = Context(prec=100)
+ERROR = Decimal("1e-50")  # far more than the relative error of Mills' ratio and of numbers of 100 digits
+FAR = Decimal(1000)  # for larger x, e^-x is bounded by 0 and e^-1000
+
+
+def decimal(x: Q) -> Decimal:
+    """Return a fraction as a decimal number, with the precision of the current decimal context."""
+    return Decimal(x.numerator) / Decimal(x.denominator)
+
+
 def root_above(x: Q) -> Q:
     """Return a number just above the square root of x >= 0."""
-    shift = BITS + max(0, x.denominator.bit_length() - x.numerator.bit_length())
-    return Q(math.isqrt((x.numerator << 2 * shift) // x.denominator) + 1, 1 << shift)
+    with localcontext(DIGITS):
+        return Q(decimal(x).sqrt() * (1 + ERROR))
 
 
-ROOT_2PI: Pair = 1 / root_above(1 / (2 * PI)), root_above(2 * (PI + Q(1, 10**61)))
-
-
-def exp_minus(x: Q) -> Pair:
-    """Return bounds on e^-x for x >= 0: the series of e^-y with y = x/2^k < 1/16, squared k times."""
-    if x > FAR:
-        return Q(0), Q(1, 1 << FAR)
-    k = math.ceil(x).bit_length() + 4
-    w = BITS + 3 * int(x) // 2 + 2 * k + 16
-    y = (x.numerator << w - k) // x.denominator
-    total, term, n = 1 << w, 1 << w, 0
-    while term:
-        n, term = n + 1, (term * y >> w) // (n + 1)
-        total += -term if n % 2 else term
-    # each term is off by at most 2 units, the omitted terms add up to less than 8, and y is off by less than 1
-    low, high = total - 2 * n - 9, total + 2 * n + 9
-    for _ in range(k):
-        low, high = low * low >> w, (high * high >> w) + 1
-    return Q(low, 1 << w), Q(high, 1 << w)
-
-
-def mills(z: Q) -> Pair:
-    """Return bounds on Mills' ratio Q(z)/phi(z) for z >= 0, computed with integers, which are fast."""
-    one, p, q = 1 << BITS, z.numerator, z.denominator
-    if z >= 5:  # Laplace's continued fraction 1/(z + 1/(z + 2/(z + ...))): the rest after n lies between z and z + n/z
-        low, high = (p << BITS) // q, -(-((p * p + 200 * q * q) << BITS) // (p * q))
-        for more in range(199 * q << BITS, 0, -q << BITS):
-            low, high = ((p * high + more) << BITS) // (q * high), -(-((p * low + more) << BITS) // (q * low))
-        return Q(one * one // high, one), Q(-(-one * one // low), one)
-    k, total = 0, (term := (p << BITS) // q)
-    while term > 1 or k < 40:  # from 40 on, a term is less than half of the one before
-        k, term = k + 1, -(-term * p * p // (q * q * (2 * k + 3)))
+def mills(z: Decimal) -> Decimal:
+    """Return Mills' ratio Q(z)/phi(z) of the normal distribution for z >= 0, with a relative error below 1e-54."""
+    if z >= 5:  # Laplace's continued fraction z + 1/(z + 2/(z + ...)), with z in place of what follows 200
+        rest = z
+        for n in range(200, 0, -1):
+            rest = z + n / rest
+        return 1 / rest
+    term = total = z
+    for k in range(3, 400, 2):  # z + z^3/3 + z^5/(3 * 5) + ... = (1/2 - Q(z))/phi(z)
+        term *= z * z / k
         total += term
-    least, most = exp_minus(z * z / 2)
-    error = Q(k + 8, 1 << BITS - 40)  # the rounding of z and of terms grows by less than e^(z^2/2) < 2^19
-    return ROOT_2PI[0] / 2 / most - Q(total, one) - error, ROOT_2PI[1] / 2 / least - Q(total, one) + error
+    return ROOT_2PI / 2 * (z * z / 2).exp() - total
 
 
 def delta_of(mu: Q, eps: Q) -> Q:
-    """Return an upper bound on the least delta with which mu-GDP implies (eps, delta)-DP, for eps >= 0."""
+    """Return an upper bound on the least delta such that mu-GDP implies (eps, delta)-DP, for eps >= 0."""
     if mu == 0:
         return Q(0)
-    z1, z2 = eps / mu - mu / 2, eps / mu + mu / 2
-    (low, high), first, second = exp_minus(z1 * z1 / 2), mills(abs(z1)), mills(z2)
-    return high / ROOT_2PI[0] * (first[1] - second[0]) if z1 >= 0 else 1 - low / ROOT_2PI[1] * (first[0] + second[0])
+    with localcontext(DIGITS):
+        z1, z2 = decimal(eps / mu - mu / 2), decimal(eps / mu + mu / 2)
+        x, first, second = z1 * z1 / 2, mills(abs(z1)), mills(z2)
+        density = (-min(x, FAR)).exp() / ROOT_2PI
+        if z1 >= 0:
+            return Q(density * (1 + ERROR) * (first * (1 + ERROR) - second * (1 - ERROR)))
+        return Q(1 - density * (1 - ERROR) * (first + second)) if x < FAR else Q(1)
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
-    """Return the least eps above `low`, to six digits, with delta_at(eps) <= delta; None if it is not below 2^30."""
+    """Return the least eps above `low` with delta_at(eps) <= delta, to six digits, or None if it exceeds 2^30."""
     high = 2 * (low := Q(math.ceil(max(low, Q(1, 1 << 40)) * 2**60), 2**60))
     while delta_at(high) > delta:
         low, high = high, 2 * high
@@ -137,7 +125,7 @@ def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
 
 
 class RejectedError(Exception):
-    """Raised if a file is not a model or certificate, contradicts itself, or has something unknown."""
+    """Report that a file is not a model or certificate, contradicts itself, or has unknown content."""
 
 
 def require(holds: object, why: str) -> None:
@@ -147,7 +135,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return the exact number of a key; raise RejectedError unless it is positive, or at least `least`."""
+    """Return the exact number under a JSON key; raise RejectedError unless it is positive, or at least `least`."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
@@ -156,19 +144,19 @@ def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
 
 
 def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
-    """Return the whole number of a key; raise RejectedError unless it is at least `least`."""
+    """Return the whole number under a JSON key; raise RejectedError unless it is at least `least`."""
     require((found := number(content, key, Q(least))).denominator == 1, f"{key} is not a whole number")
     return int(found)
 
 
 def require_only(content: dict[str, Any], keys: str) -> None:
-    """Raise RejectedError if there are keys other than `keys`, because they may weaken the guarantee."""
+    """Raise RejectedError if an object has keys other than `keys`, because they may weaken the guarantee."""
     if more := set(content) - set(keys.split()):
         raise RejectedError(f"the key {min(more)[:40]!r} is unknown")
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return h, n and f: an observer does not know the noise of h of n parties, f h/n of the total variance."""
+    """Return h, n and f: an observer does not know the noise of h of n parties, a share f h/n of all variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -187,7 +175,7 @@ def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
 
 
 def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
-    """Return an upper bound on mu^2 of one sum with Gaussian noise, on reals or on integers."""
+    """Return an upper bound on mu^2 of one message with continuous or discrete Gaussian noise."""
     h, n, factor = heads
     D = number(message, "sensitivity")
     if message["law"] == "gaussian":
@@ -203,14 +191,14 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The guarantee of several messages together: mu, the eps of Laplace noise, and a perturbed objective."""
+    """The guarantee of several messages together: their mu, their eps of Laplace noise, and a perturbed objective."""
 
     mu: Q
     pure: Q
     objective: tuple[Q, Q] | None
 
     def delta(self, eps: Q) -> Q:
-        """Return an upper bound on the delta of the messages at an eps."""
+        """Return an upper bound on the delta of all messages together at the given eps."""
         if self.objective is None:
             return delta_of(self.mu, eps - self.pure) if eps >= self.pure else Q(1)
         deviation, ridge = self.objective
@@ -219,7 +207,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the guarantee of messages together, for the unknown noise `heads` (`unknown_noise`)."""
+    """Return the guarantee of several messages against an observer who does not know a part of the noise (`heads`)."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -241,7 +229,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return, for every view that a certificate names, the guarantee of all its messages together."""
+    """Return the guarantee of all messages together, for every view that a certificate names."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")
@@ -260,7 +248,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps (the stated one if it holds; None if none is found)."""
+    """Return for every view its name, its stated eps, and a proven eps: the stated eps itself if that is proven."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -269,20 +257,20 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 
 
 def basis_of(certificate: dict[str, Any]) -> str:
-    """Return the basis of the guarantees, which hold for the published bits only if all noise is exact integers."""
+    """Return whether a certificate's guarantees are declared, proven, or proven for real numbers only."""
     sent = certificate["messages"] or [one for view in certificate["views"].values() for one in view["messages"]]
     exact = sent and all(message["law"].startswith("discrete") for message in sent)
     return "declared" if "declared" in certificate else "proven" if exact else REAL
 
 
 def written(x: float) -> str:
-    """Return a proven number in four digits, rounded up; an excess of up to a millionth of it is ignored."""
+    """Return a proven number in four digits, rounded up; an excess of less than a millionth is ignored."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 
 
 def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the first three sentences of a model's statement: its unit of privacy, its guarantee and its noise."""
+    """Return the first three sentences of a model's statement, about unit of privacy, guarantee and noise."""
     noise, delta = certificate["noise"], float(number(certificate, "delta", Q(0)))
     how, drawn = NOISES[basis_of(certificate)]
     who = "One trusted place adds it."
@@ -299,18 +287,18 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise RejectedError if a key occurs twice, as readers may take different values."""
+    """Return a JSON object; raise RejectedError if a key occurs twice, because readers may take different values."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 
 
 def flat(value: Any, depth: int = 2) -> list[Any]:
-    """Return the numbers in a matrix or vector as one list."""
+    """Return all numbers of a matrix or vector in one list."""
     return [x for each in value for x in flat(each, depth - 1)] if depth and isinstance(value, list) else [value]
 
 
 def check_form(content: dict[str, Any]) -> None:
-    """Raise RejectedError unless a model has all keys of a model, with values of their types."""
+    """Raise RejectedError unless a model's file has all keys of a model, with values of the right types."""
     rest = {"errors", "moments"}  # only some models have these
     require({*content, *rest} == {*KEYS.split(), *rest}, "its keys are not those of a model")
     require(all(isinstance(content[key], str) for key in ("loss", "label", "setting")), "a word is not text")
@@ -359,7 +347,7 @@ def check_model(content: dict[str, Any]) -> None:
 
 
 def read(path: str | Path) -> dict[str, Any]:
-    """Return the content of a model or a certificate; raise RejectedError if it is neither or contradicts itself."""
+    """Return the content of a model's or certificate's file; raise RejectedError if the content is not valid."""
     try:
         content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=without_repeats)
         seal, plain = content.pop("checksum"), json.dumps(content)
@@ -375,7 +363,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Print which stated eps hold; return 0 if all do, 1 if one does not, and 2 if the file is rejected."""
+    """Print which stated eps hold; return 0 if all eps hold, 1 if one does not, and 2 if the file is rejected."""
     try:
         content = read(path)
         certificate = content.get("certificate", content)

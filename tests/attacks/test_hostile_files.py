@@ -311,7 +311,7 @@ def hostile_ledgers(folder: Path) -> Iterator[Path]:
         )
     ):
         path = folder / f"{k}.ledger"
-        with Ledger(path)._transaction():
+        with Ledger(path)._opened():
             pass
         with closing(sqlite3.connect(path)) as connection, connection:
             connection.execute(statement)

@@ -319,7 +319,7 @@ def test_no_release_is_proven_of_adult_whose_incomplete_rows_are_left_out(tmp_pa
     place = (f"data_dir={tmp_path}", "-o", str(tmp_path / "model.json"), "--ledger", str(tmp_path / "ledger"))
     words = ("dataset=adult", "dataset.bounds=public", "algo=ssp", "eps=1", "delta=1e-5")
     done = run_command("dpml", "release", *words, *place)
-    assert (done.code, "because rows were left out because of what is in them" in done.err) == (2, True), done.err
+    assert (done.code, "because rows were left out because of their content" in done.err) == (2, True), done.err
     assert not [name for name in ("model.json", "ledger") if (tmp_path / name).exists()]
     assert run_command("dpml-run", *words, "draws=1", "M=1", place[0], f"hydra.run.dir={tmp_path / 'out'}").code == 0
     rows = pd.read_csv(tmp_path / "out" / "rows.csv")

@@ -55,7 +55,7 @@ class Clinics:
 
     def pooled(self) -> Parties:
         """All rows in one place, party by party."""
-        rows = [party.own_rows(self.plan.dataset, self.plan.stated, file) for file in self.files]
+        rows = [party.own_rows(self.plan.terms.dataset, self.plan.stated, file) for file in self.files]
         X, y = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         offsets = np.cumsum([0, *(len(labels) for _, labels in rows)])
         data = Dataset("clinics", self.plan.task, X, y, X[:0], y[:0])
@@ -131,10 +131,10 @@ def run(
         nonlocal stage, number
         stage = next(stages)
         number += stage is Stage.KEYS
-        here = [node for node in mail if number < first or (silent or {}).get(node - 10, Stage.DONE) > stage]
-        return {node: members[node - 10].answer(mail[node]) for node in here}
+        here = [party for party in mail if number < first or (silent or {}).get(party, Stage.DONE) > stage]
+        return {party: members[party].answer(mail[party]) for party in here}
 
-    return aggregate(plan, range(10, 10 + len(members)), exchange)
+    return aggregate(plan, exchange)
 
 
 def assert_none_is_received(member: Member, text: str, changes: Iterable[Mapping[str, object]]) -> None:

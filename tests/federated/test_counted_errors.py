@@ -134,7 +134,7 @@ def test_who_was_missing_from_an_earlier_sum_makes_no_wider_interval(tmp_path) -
         in_first = next(numbers) < 5
         return {k: members[k].answer(said) for k, said in mail.items() if k != 2 or not in_first}
 
-    less = aggregate(parties.plan, range(4), exchange).model
+    less = aggregate(parties.plan, exchange).model
     assert less.errors["rows"] == sum(SIZES)
     assert less.errors["deviation"] == made.model.errors["deviation"]
 
@@ -177,12 +177,12 @@ def test_the_guarantee_is_that_of_model_and_count_together(tmp_path, words) -> N
     both = float(np.hypot(*mus))
     eps = brentq(lambda eps: delta_of(both, eps) - 1e-5, 0.1, 10, xtol=1e-13)
     assert 1 < eps < 1.5
-    for guarantee in plan.guarantees:
+    for guarantee in plan.facts.held:
         assert guarantee.eps == pytest.approx(eps, rel=1e-5)
         assert guarantee.basis == "proven"
     run(clinics(tmp_path, *words, *COUNT).members(), plan)
     (entry,) = Ledger(tmp_path / "clinic0.ledger").entries()
-    assert entry.guarantees == tuple(plan.guarantees)
+    assert entry.guarantees == plan.facts.held
 
 
 def test_the_verifier_finds_the_same_and_less_noise_in_the_count_would_not_do(tmp_path) -> None:
@@ -190,7 +190,7 @@ def test_the_verifier_finds_the_same_and_less_noise_in_the_count_would_not_do(tm
     described = json.loads(json.dumps(plan.facts.certificate))
     assert len(described["messages"]) == 2
     unknown = verify.unknown_noise(described["noise"], "colluders")
-    claimed = {guarantee.view: guarantee.eps for guarantee in plan.guarantees}["colluders"]
+    claimed = {guarantee.view: guarantee.eps for guarantee in plan.facts.held}["colluders"]
 
     def least() -> Fraction:
         at = verify.total(described["messages"], unknown).delta

@@ -24,17 +24,17 @@ def test_a_release_is_in_the_ledger_of_every_party_whose_vector_left(tmp_path) -
     run(parties.members(), parties.plan, {2: Stage.MASKED})
     assert entries(parties) == [1, 1, 0, 1]
     (entry,) = Ledger(parties.files[0].with_suffix(".ledger")).entries()
-    assert entry.guarantees == tuple(parties.plan.guarantees)
+    assert entry.guarantees == parties.plan.facts.held
 
 
 def test_a_ledger_recognises_the_parties_of_a_federation_by_their_keys(tmp_path) -> None:
     plan = clinics(tmp_path, "algo=ssp", "algo.unit=party").plan
     ledger = Ledger(tmp_path / "ledger")
-    ledger.enter("", plan.guarantees, parties=plan.keys)
-    ledger.enter("", plan.guarantees, parties=replace(plan, seats=plan.seats[::-1]).keys)
+    ledger.enter("", plan.facts.held, parties=plan.keys)
+    ledger.enter("", plan.facts.held, parties=replace(plan, seats=plan.seats[::-1]).keys)
     assert ledger.spent("party", "worst") is not None
     other = replace(plan.seats[0], key=signing_key(tmp_path / "key").public_key().public_bytes_raw())
-    ledger.enter("", plan.guarantees, parties=replace(plan, seats=(other, *plan.seats[1:])).keys)
+    ledger.enter("", plan.facts.held, parties=replace(plan, seats=(other, *plan.seats[1:])).keys)
     assert ledger.spent("party", "worst") is None
 
 
@@ -85,7 +85,7 @@ def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:
     assert path.stat().st_mode & 0o077 == 0
     assert signing_key(path).private_bytes_raw() == made.private_bytes_raw()
     path.chmod(0o644)
-    with pytest.raises(UserError, match="may be read by others"):
+    with pytest.raises(UserError, match="can be read by others"):
         signing_key(path)
 
 

@@ -77,9 +77,7 @@ class Liar:
 
 def released(plan: FederationPlan, parties: list, heard: list[str]) -> Federated | None:
     try:
-        return aggregate(
-            plan, range(len(parties)), lambda mail: {k: parties[k].answer(said) for k, said in mail.items()}
-        )
+        return aggregate(plan, lambda mail: {k: parties[k].answer(said) for k, said in mail.items()})
     except ProtocolError as error:
         heard.append(str(error))
         return None

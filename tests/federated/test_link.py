@@ -8,8 +8,8 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,7 +46,7 @@ def released(
         ]
         called.await_all(5.0)
         try:
-            made = aggregate(parties.plan, range(4), called.exchange)
+            made = aggregate(parties.plan, called.exchange)
         finally:
             called.end("" if "made" not in locals() else made.model.text())
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
@@ -96,7 +96,7 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
 
         def leaving(said: bytes) -> bytes:
             if len(sums) == 1 and said[:1] == MESSAGE:  # in the second sum it loses its connection
-                called._connections[2].shutdown(socket.SHUT_RDWR)
+                called._loop.call_soon_threadsafe(called._streams[2][1].transport.abort)
                 sums.append(0)
                 time.sleep(0.1)
             return members[2].answer(said)
@@ -116,7 +116,7 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
                 here.append(number)
                 called.await_all(5.0)
 
-            aggregate(parties.plan, range(4), called.exchange, progress)
+            aggregate(parties.plan, called.exchange, progress)
             called.end("")
             for job in jobs:
                 job.result(timeout=30)
@@ -164,15 +164,16 @@ def test_tls_is_needed_from_one_machine_to_another() -> None:
         with pytest.raises(UserError, match="TLS"):
             tls(("hospital.example", 1))
     for text in ("8000", ":8000", "hospital.example:0", "hospital..example:8000"):
-        with pytest.raises(UserError, match="must be HOST:PORT"):
+        with pytest.raises(UserError, match="must have the form HOST:PORT"):
             address_of(text)
 
 
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
 def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
     host, _ = address_of("[::1]:8000")
-    with listening(clinics(tmp_path).plan, (host, 0), 1.0, None) as (_, port):
-        socket.create_connection((host, port)).close()
+    plan = clinics(tmp_path).plan
+    with listening(plan, (host, 0), 1.0, None) as (_, port), socket.create_connection((host, port)) as stranger:
+        assert stranger.recv(32)
 
 
 def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_path) -> None:
@@ -227,38 +228,41 @@ def test_a_party_does_not_wait_for_ever_for_what_only_takes_calls(tmp_path, monk
 
 @pytest.fixture
 def forty():
-    """The aggregator's connections to 40 parties, and the other ends of these."""
-    here, there = zip(*(socket.socketpair() for _ in range(40)), strict=True)
-    called = Callers(SimpleNamespace(seats=here, longest=100), 1.0, dict(enumerate(here)))  # type: ignore[arg-type]
-    yield called, there
-    called.close()
-    for one in (*here, *there):
-        one.close()
+    """An aggregator, and its connections to 40 parties that say nothing, unless a test lets them."""
+    keys = [Ed25519PrivateKey.generate() for _ in range(40)]
+    seats = [SimpleNamespace(key=key.public_key().public_bytes_raw()) for key in keys]
+    plan = SimpleNamespace(seats=seats, longest=100, digest="")
+    with listening(plan, HERE, 1.0, None) as (called, port), ExitStack() as stack:  # type: ignore[arg-type]
+        there = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in keys]
+        for number, (key, connection) in enumerate(zip(keys, there, strict=True)):
+            connection.sendall(struct.pack("<I", number) + key.sign(b"dpml link " + connection.recv(32)))
+        called.await_all(5.0)
+        yield called, there
 
 
 def test_parties_that_say_nothing_keep_nobody_else_waiting(forty) -> None:
     called, there = forty
-    called._connections[0].close()  # as of a party that calls again while it is asked
+    there[0].close()
     there[39].sendall(struct.pack("<I", 2) + b"ok")
     assert called.exchange(dict.fromkeys(range(40), b"said")) == {39: b"ok"}
 
 
-def test_who_hangs_up_waits_for_no_answer() -> None:
+def test_who_hangs_up_waits_for_no_answer(forty) -> None:
     """Ctrl-C ended an aggregator only after its --timeout, where a party was silent."""
-    here, there = socket.socketpair()
-    called = Callers(SimpleNamespace(seats=[here], longest=100), 40.0, {0: here})  # type: ignore[arg-type]
-    with there, ThreadPoolExecutor(2) as pool:
+    called, there = forty
+    called._timeout = 40.0
+    with ThreadPoolExecutor(1) as pool, suppress(CancelledError):
         answers = pool.submit(called.exchange, {0: b"said"})
-        assert there.recv(4)  # it is asked
-        pool.submit(called.close).result(timeout=20)
-        assert answers.result(timeout=20) == {}
+        assert there[0].recv(4)  # it is asked
+        called.close()
+        answers.result(timeout=20)
 
 
 def test_parties_that_take_nothing_keep_the_model_from_nobody_else(forty) -> None:
     called, there = forty
     model, taken = "x" * 3_000_000, []  # more than a connection holds by itself
-    called.timeout, called._connections = 3.0, {k: called._connections[k] for k in (0, 1, 39)}
-    called._connections[1].close()
+    called._timeout = 3.0
+    there[1].close()
     with ThreadPoolExecutor(1) as pool:
         reading = pool.submit(lambda: taken.extend(iter(lambda: len(there[39].recv(1 << 20)), 0)))
         called.end(model)
@@ -278,7 +282,7 @@ def test_strangers_who_are_gone_at_once_or_too_many_close_the_door_to_nobody(tmp
     monkeypatch.setattr(socket.socket, "accept", accept)
     with listening(parties.plan, HERE, 30.0, None) as (called, port), ThreadPoolExecutor(1) as pool:
         job = pool.submit(take_part, parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 5.0, None)
-        while 0 not in called._connections and not job.done():
+        while 0 not in called._streams and not job.done():
             time.sleep(0.01)
         called.end("the model")
         assert job.result(timeout=30) == "the model"

@@ -78,7 +78,7 @@ def test_every_view_has_the_noise_of_those_that_are_left(words, colluders, dropo
     plan = plan_of(words, colluders, dropouts)
     made = json.loads(json.dumps(plan.facts.certificate))
     results = verify.verify(made)
-    assert [(view, float(eps)) for view, eps, _ in results] == [(each.view, each.eps) for each in plan.guarantees]
+    assert [(view, float(eps)) for view, eps, _ in results] == [(each.view, each.eps) for each in plan.facts.held]
     assert all(stated == proven for _, stated, proven in results)
     M = len(plan.seats)
     colluding = {each.view: each for each in plan.facts.given}["colluders"]

@@ -89,7 +89,7 @@ def test_nobody_takes_part_before_all_have_signed(tmp_path) -> None:
         with pytest.raises(UserError, match="clinic2"):
             Member(plan, parties.keys[0], parties.files[0], tmp_path / "ledger")
         with pytest.raises(UserError, match="clinic2"):
-            aggregate(plan, range(4), lambda mail: {})
+            aggregate(plan, lambda mail: {})
     changed = replace(parties.plan, dropouts=0)
     assert len(changed.unsigned) == 4
 

@@ -95,7 +95,7 @@ def test_the_ledger_has_a_release_before_any_noise_of_it_is_drawn(tmp_path) -> N
     run(members, parties.plan)
     assert seen == [1, 2, 3, 4]
     assert entries(parties) == [1, 1, 1, 1]
-    assert Ledger(parties.files[0].with_suffix(".ledger")).entries()[0].guarantees == tuple(parties.plan.guarantees)
+    assert Ledger(parties.files[0].with_suffix(".ledger")).entries()[0].guarantees == parties.plan.facts.held
 
 
 def test_a_party_gives_one_vector_to_every_sum_and_none_beyond(tmp_path) -> None:

@@ -44,7 +44,7 @@ def aggregated(parties: Clinics, members, kept: Kept, until: int | None = None, 
             raise Killed
         return answers
 
-    return aggregate(parties.plan, range(len(members)), exchange, kept=kept).model
+    return aggregate(parties.plan, exchange, kept=kept).model
 
 
 def killed(folder: Path, until: int, heard: bool = False, spy=None):
@@ -72,7 +72,6 @@ def test_it_goes_on_wherever_it_was_killed(tmp_path, whole, until, heard) -> Non
     assert all(path.stat().st_mode & 0o077 == 0 for path in (kept.folder, *kept.folder.iterdir()))
     made = aggregated(parties, members, kept)
     assert made.text() == whole
-    assert [path.suffix for path in kept.folder.iterdir()] == [".json"] * SUMS
     assert entries(parties) == [1] * 4
 
 
@@ -86,7 +85,7 @@ def test_parties_that_could_not_be_reached_go_on_later(tmp_path, whole) -> None:
         return {node: members[node].answer(mail[node]) for node in here}
 
     with pytest.raises(ProtocolError):
-        aggregate(parties.plan, range(4), exchange, kept=kept)
+        aggregate(parties.plan, exchange, kept=kept)
     assert aggregated(parties, members, kept).text() == whole
     assert entries(parties) == [1] * 4
 
@@ -102,9 +101,9 @@ def test_a_sum_whose_parties_are_gone_begins_anew_without_those_who_sent_a_vecto
         return {node: members[node].answer(mail[node]) for node in here}
 
     with pytest.raises(ProtocolError):
-        aggregate(parties.plan, range(4), exchange, kept=kept)
+        aggregate(parties.plan, exchange, kept=kept)
     members[1:] = parties.members()[1:]
-    made = aggregate(parties.plan, range(4), lambda mail: {k: members[k].answer(mail[k]) for k in mail}, kept=kept)
+    made = aggregate(parties.plan, lambda mail: {k: members[k].answer(mail[k]) for k in mail}, kept=kept)
     assert Kept(kept.folder, parties.plan).read(0, b"")["parties"] == [1, 2, 3]
     assert made.refused
     assert entries(parties) == [1] * 4
@@ -114,15 +113,14 @@ def test_what_is_kept_is_the_sums_and_nothing_that_parties_sent(tmp_path) -> Non
     parties, spy = clinics(tmp_path, *WORDS), []
     kept = Kept(tmp_path / "model.json.sums", parties.plan)
     aggregated(parties, parties.members(), kept, spy=spy)
-    assert kept.folder.stat().st_mode & 0o077 == 0
     sent = [answer for _, answers in spy for answer in answers.values()]
     openings = {said[1:17] for mail, _ in spy for said in mail.values() if said[:1] == OPEN}
     assert len(openings) == SUMS
     for path in kept.folder.iterdir():
-        assert path.stat().st_mode & 0o077 == 0
         content = json.loads(path.read_text())
         assert set(content) == {"of", "parties", "total", "beside", "checksum"}
-        said = bytes.fromhex(content["total"] + content["beside"] + content["of"][2])
+        numbers = np.array(content["total"], "<u8").tobytes() + np.array(content["beside"], "<f8").tobytes()
+        said = numbers + bytes.fromhex(content["of"][2])
         pieces = {said[place : place + 16] for place in range(len(said) - 15)}
         assert not any(answer[place : place + 16] in pieces for answer in sent for place in range(0, len(answer) - 15))
     kept.forget()
@@ -152,7 +150,7 @@ def test_no_party_gives_two_vectors_to_a_sum_however_often_the_aggregator_starts
             return {node: members[node].answer(mail[node]) for node in here}
 
         with pytest.raises((Killed, ProtocolError)):
-            aggregate(parties.plan, range(4), exchange, kept=kept)
+            aggregate(parties.plan, exchange, kept=kept)
         if start % 2:
             kept.forget()
     assert len(set(given)) == len(given) > 0

@@ -40,8 +40,11 @@ FLOATING = replace(FACTS, given=(replace(PROVEN, basis=REAL),))
         ({"randomness": "seed"}, "made from a seed"),
         ({"ranges": "fitted"}, "fitted to the private rows"),
         ({"dealt": "by labels"}, "by their private labels"),
-        ({"missing": True}, "left out because of what is in them"),
-        ({"given": (replace(PROVEN, unit="party"),), "dealt": "at random", "problem": Problem(5, 500, 3)}, "by chance"),
+        ({"missing": True}, "left out because of their content"),
+        (
+            {"given": (replace(PROVEN, unit="party"),), "dealt": "at random", "problem": Problem(5, 500, 3)},
+            "formed at random",
+        ),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
@@ -63,7 +66,7 @@ def test_what_a_guarantee_does_not_exclude_is_said() -> None:
     ssp, budget = SufficientStatistics(LOSSES["squared"], noise="discrete"), Budget(1.0, 1e-5)
     for colluders in (0, 1):
         said = statement(facts_about(ssp, Problem(4, 500, 3, colluders=colluders), budget, dealt="natural"))
-        assert ("None of them is against another party" in said[3]) == (colluders == 0)
+        assert ("No guarantee holds against another party" in said[3]) == (colluders == 0)
     assert "e^12" in statement(facts_about(ssp, Problem(1, 500, 3), Budget(12.0, 1e-5)))[3]
     for unit, end in (("sample", "published."), ("party", "published, with a probability of 0.02.")):
         facts = facts_about(replace(ssp, unit=unit), Problem(4, 500, 3), Budget(1.0, 0.005), dealt="natural")
@@ -248,7 +251,7 @@ def test_parties_of_an_earlier_version_are_unknown(tmp_path) -> None:
     """Up to version 0.2 an entry had a digest of its parties' names, which identifies nobody."""
     ledger = Ledger(tmp_path / "ledger")
     content = {"setting": "", "parties": "of names", "guarantees": [asdict(gaussian(0.3, unit="party"))], "cap": None}
-    with ledger._transaction() as (connection, before):
+    with ledger._opened() as (connection, before):
         before.append(connection, "release", "2026-11-23T00:00:00+00:00", content)
     assert ledger.spent("party", "worst") is not None  # of one release
     ledger.enter("", [gaussian(0.3, unit="party")], parties="of names")

@@ -192,7 +192,7 @@ def test_the_weights_hold_no_more_than_the_noise_allows(run_command, people, tmp
         ((*STATED, "algo=gop", "eps=1", "delta=1e-30", "--floating"), "delta=1e-30"),
         ((*STATED, "algo=ssp", "eps=1", "delta=0.004"), "1/N or more"),
         ((*STATED, "algo=ssp", "eps=1", "-o", "nowhere/model.json"), "nowhere/model.json"),
-        ((*BOUNDED, "M=5", "algo=ssp", "eps=1", "algo.unit=party"), "by chance"),
+        ((*BOUNDED, "M=5", "algo=ssp", "eps=1", "algo.unit=party"), "at random"),
         ((*BOUNDED, "M=2", "algo=ssp", "eps=1", "partition=classes"), "private labels"),
         ((*BOUNDED, "M=2", "algo=la", "algo.lam=1", "eps=1", "delta=null", "partition=dirichlet"), "private labels"),
         ((*STATED, "algo=nn_cape", "eps=1"), "no linear model"),
