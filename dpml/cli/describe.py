@@ -8,8 +8,8 @@ from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE, own_options
 from dpml.config.words import word_of
 from dpml.data.csv.column_bounds import WRITTEN
-from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
+from dpml.data.csv.profile import ColumnProfile
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.files import to_json, write_atomically
@@ -56,9 +56,9 @@ def _line(found: ColumnProfile, rows: int) -> list[str]:
 
 def _values(found: ColumnProfile) -> str:
     kind = found.kind
-    if isinstance(kind, Number):
+    if kind.name == "number":
         return "-" if found.low != found.low else f"{found.low:g} to {found.high:g}"
-    if isinstance(kind, Date):
+    if kind.name == "date":
         return kind.form if found.problem else f"{kind.shown(found.low)} to {kind.shown(found.high)}"
     shown = ", ".join(found.values[:_SHOWN])
     return shown if len(found.values) <= _SHOWN else f"{shown}, ... ({len(found.values):,})"

@@ -56,7 +56,7 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
     X, names = matrix(columns, kinds), list(model.stated.columns)
     for place in np.flatnonzero(levels_of(features_of(kinds))):
         X[np.isnan(X[:, place]), place] = -1.0
-        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].statement())
+        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].values)
     missing = np.isnan(X)
     if missing.any() and "impute" not in model.steps:
         row, column = (int(index[0]) for index in np.nonzero(missing))

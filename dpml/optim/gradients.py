@@ -39,7 +39,7 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that all runs share, or that every run maps in its own way.
+    """Rows for gradients at many models, which all runs share, or which every run maps by its own matrix.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).

@@ -1,4 +1,4 @@
-"""Gradient descent on clipped sums with Gaussian noise (`dpgd`), at one curator or by secure sums of M parties.
+"""Gradient descent on sums of clipped gradients with Gaussian noise (`dpgd`), at one curator or by M parties.
 
 A round is ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i, or with `unit=party` the
 mean gradient of party i's rows. Rows are in the unit ball, so a row's slope (the derivative of its loss with respect to

@@ -211,7 +211,7 @@ class PrivateSGD(
         return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
-        """Return the last models (B, d) of runs with ridges `strength` (B, 1).
+        """Return the models (B, d) after the last round, of runs with ridges `strength` (B, 1).
 
         ``ask(w, t)`` returns the noisy sums of gradients at models w in round t = 0, 1, ....
         """

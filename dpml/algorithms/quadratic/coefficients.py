@@ -89,7 +89,7 @@ def _in_a_plane(A: float, B: float, C: float) -> Neighbours:
         c = cosine(s)
         return C * (1 - s * s) ** 2 + A * (1 + s * s + 2 * s * c) + B * (2 - 2 * c * c)
 
-    # For c < 1 the distance is convex in s^2: take the ends. For c = 1 its derivative (1+s)(2A - 4C s(1-s)) has roots.
+    # for c < 1 the distance is convex in s^2 and largest at an end; for c = 1 its derivative is (1+s)(2A - 4C s(1-s))
     s = max([0.0, min(1.0, 2 * B / A), 1.0, *_hump(A, C)], key=distance)
     c = cosine(s)
     return Neighbours(math.sqrt(distance(s)), s, (c, math.sqrt(1 - c * c)))
@@ -100,7 +100,7 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
         s, r = point
         return C * (1 - s * s) ** 2 + A * (1 + s * r) ** 2 + B * (1 - r * r) ** 2
 
-    # the corners, and inner maxima on the edges: of (1 + t)^2 (A + C (1 - t)^2) for r = 1, with B for C for s = 1
+    # the corners, and inner maxima of (1 + t)^2 (A + C (1 - t)^2) on the edge r = 1, and with B instead of C for s = 1
     points = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     s, r = max([*points, *((s, 1.0) for s in _hump(A, C)), *((1.0, r) for r in _hump(A, B))], key=distance)
     return Neighbours(math.sqrt(distance((s, r))), s, (r,))
@@ -333,7 +333,7 @@ def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
 
 
 def entries(d: int) -> tuple[Index, Index]:
-    """Return the row and column indices of the diagonal of a (d, d) matrix, followed by the entries above it."""
+    """Return the row and column indices of the diagonal of a (d, d) matrix, and then of the entries above it."""
     on, (i, j) = np.arange(d), np.triu_indices(d, 1)
     return np.concatenate([on, i]), np.concatenate([on, j])
 

@@ -183,7 +183,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The number of rows in the sums of the last two rounds, the smaller number if parties dropped out."""
+        """The smaller of the numbers of rows in the sums of the last two rounds."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:
