@@ -12,7 +12,7 @@ import dpml
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
-overview, notebook = (pytest.importorskip(name) for name in ("overview", "notebook"))
+overview, notebook, metadata = (pytest.importorskip(name) for name in ("overview", "notebook", "metadata"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -46,9 +46,11 @@ def test_a_headline_is_the_worst_view_that_a_claim_is_about() -> None:
     assert (first.view, first.claimed, first.proven, first.attacked) == ("colluders", 1, 3, 0.5)
 
 
-def test_the_notebook_is_up_to_date() -> None:
+def test_generated_files_are_up_to_date() -> None:
     page = notebook.PAGE.read_text(encoding="utf-8")
     assert notebook.NOTEBOOK.read_text(encoding="utf-8") == notebook.notebook(page)
+    for name, content in metadata.files().items():
+        assert (ROOT / name).read_text(encoding="utf-8") == content
 
 
 def test_one_version() -> None:

@@ -12,8 +12,9 @@ import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,7 +34,7 @@ from dpml.data import Dataset, Range, Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.preprocess import to_both_sides
-from dpml.errors import PrivacyWarning, UserError
+from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.files import reserved
 from dpml.optim.losses import for_task, scores
 from dpml.options import convert
@@ -50,6 +51,22 @@ from dpml.seeds import generator
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_E = TypeVar("_E", bound=BaseEstimator)
+
+
+def _suggesting(cls: type[_E]) -> type[_E]:
+    """Make the TypeError about an unknown parameter suggest the nearest one, such as eps for epsilon."""
+    init, known = cls.__init__, cls._get_param_names()
+
+    @wraps(init)
+    def checked(self: _E, *values: Any, **parameters: Any) -> None:
+        for name in parameters.keys() - known:
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}: {nearest(name, known)}")
+        init(self, *values, **parameters)
+
+    cls.__init__ = checked
+    return cls
 
 
 @dataclass(eq=False, repr=False)
@@ -293,6 +310,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = weights[:, :-1], weights[:, -1]
 
 
+@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear classifier with (eps, delta) differential privacy. Neighbouring data sets differ in one replaced row.
@@ -400,6 +418,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return tags
 
 
+@_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     """A linear least-squares regression with (eps, delta) differential privacy, where neighbours differ in one row.

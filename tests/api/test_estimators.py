@@ -127,6 +127,11 @@ def test_public_ranges_map_every_row_on_its_own():
     assert np.allclose(into_ball(other, low, high, True)[7], lifted([[1, 1, 1]]))  # clipped
 
 
+def test_an_unknown_parameter_has_a_nearest_one():
+    with pytest.raises(TypeError, match="did you mean 'eps'"):
+        dpml.PrivateClassifier(epsilon=1)
+
+
 @SEEDED
 def test_nothing_is_fitted_where_ranges_are_public():
     """A row of any size moves no other row's prediction but through the model: with no noise and no weight, none."""
