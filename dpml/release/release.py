@@ -31,7 +31,7 @@ _LINE = 32  # the most characters of a number's line in a model's file
 
 @dataclass(frozen=True)
 class Request:
-    """The data, the algorithm and the budget with which one model shall be released.
+    """The data, the algorithm and the privacy budget of a requested release of one model.
 
     Attributes:
         dataset, partition, algorithm, M, N, budget, adversary: as in `dpml.running.cell`.

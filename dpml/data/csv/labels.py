@@ -1,4 +1,4 @@
-"""Find the task that a label column implies, and convert the labels into the form of that task."""
+"""Find the prediction task that a label column implies, and convert the labels to numbers for this task."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -60,7 +60,9 @@ def find_labels(column: FileColumn, choice: TaskChoice, positive: Any, stated: C
         raise UserError(f"the label {where} has {has}, so there is nothing to learn: set another dataset.label.")
     task = _task(choice, positive, names, numbers)
     if positive is not None and task != "binary":
-        raise UserError(f"dataset.positive={positive} is for two classes, but the task is {task}: remove it.")
+        raise UserError(
+            f"dataset.positive={positive} is for two classes, but the task is {task}: remove dataset.positive."
+        )
     if stated is not None and (task == "regression") != (stated.target is not None):
         needs, has = ("target", "classes") if task == "regression" else ("classes", "target")
         raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, but the file has `{has}`.")
