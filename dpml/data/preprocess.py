@@ -521,8 +521,8 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
             )
         if isinstance(extent, Box) and name == "pca":
             raise UserError(
-                "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave it "
-                "out, or set dataset.bounds=fitted."
+                "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave "
+                "out pca, or set dataset.bounds=fitted."
             )
     if any(map(sparse.issparse, parts)):
         if names[:1] != ["pca"]:
@@ -562,7 +562,7 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """Return the number of features after the steps.
+    """Return the number of features after the preprocessing steps.
 
     `columns` are the public ranges and values of the columns, or the number of columns after one-hot coding.
     """

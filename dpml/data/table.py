@@ -1,4 +1,4 @@
-"""Define base classes of data sets in files: parse the files once, draw rows, preprocess them, and cache results."""
+"""Define base classes for data sets in files, which parse files, draw and preprocess rows, and cache results."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields

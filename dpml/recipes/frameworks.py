@@ -1,4 +1,4 @@
-"""Read training recipes with the keys of dpml, Flower, Opacus or dp-accounting from files and KEY=VALUE words.
+"""Read training recipes, with the keys of dpml, Flower, Opacus or dp-accounting, from files or KEY=VALUE words.
 
 The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.42), of
 Opacus's PrivacyEngine.make_private (1.6), and of dp-accounting's DpEvent (0.6), which plans of jax_privacy have, too.
@@ -51,7 +51,7 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
     content |= given | keys
     named = [key for key in FRAMEWORKS if key in content]
     if len(named) > 1:
-        raise UserError(f"a recipe must be for one framework, got {' and '.join(named)}: leave out one of them.")
+        raise UserError(f"a recipe must be for one framework, got {' and '.join(named)}: leave out one framework.")
     try:
         return FRAMEWORKS[named[0]](content.pop(named[0]), content) if named else typed(content)
     except UserError as error:

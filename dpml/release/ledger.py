@@ -1,4 +1,4 @@
-"""Record all releases about some people in one SQLite file, the ledger, before their noise is drawn.
+"""Record all releases about some people in an SQLite file, the ledger, before the noise of each release is drawn.
 
 A process that is killed after `enter` leaves an entry without a release. The entry counts, because nobody knows what
 was seen. Processes that enter releases at the same time wait for each other.

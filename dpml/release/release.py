@@ -152,5 +152,5 @@ def divisor(stated: ColumnBounds) -> float:
 
 
 def entropy() -> np.random.Generator:
-    """Return a generator of secret random numbers, which the operating system makes."""
+    """Return a generator of secret random numbers from the operating system."""
     return SystemGenerator()

@@ -150,7 +150,7 @@ def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
 
 
 def require_only(content: dict[str, Any], keys: str) -> None:
-    """Raise RejectedError if an object has keys other than `keys`, because they may weaken the guarantee."""
+    """Raise RejectedError if an object has keys other than `keys`, because unknown keys may weaken the guarantee."""
     if more := set(content) - set(keys.split()):
         raise RejectedError(f"the key {min(more)[:40]!r} is unknown")
 
@@ -264,7 +264,7 @@ def basis_of(certificate: dict[str, Any]) -> str:
 
 
 def written(x: float) -> str:
-    """Return a proven number in four digits, rounded up; an excess of less than a millionth is ignored."""
+    """Round a proven number up to four digits, but do not round up for an excess of less than a millionth."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 

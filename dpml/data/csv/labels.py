@@ -41,7 +41,7 @@ class Labels:
 
     @property
     def names(self) -> dict[str, str]:
-        """The name of each class; the keys are the numbers of the classes as texts, such as +1."""
+        """A dict from the numbers of the classes, as texts such as "+1", to the names of the classes."""
         sign = "+d" if self.task == "binary" else "d"
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
@@ -98,7 +98,7 @@ def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numb
 
 
 def class_names(column: FileColumn) -> tuple[str, ...]:
-    """Return the different labels as texts, numbers in ascending order and other labels in alphabetical order."""
+    """Return the different labels as sorted texts; numbers are in ascending order, words in alphabetical order."""
     if not column.is_number:
         return column.texts
     return tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))

@@ -110,7 +110,7 @@ class CSV:
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The paths of the files that are read; the keys are the roles rows, test and bounds."""
+        """A dict from the roles "rows", "test" and "bounds" to the paths of the files that are read."""
         named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
@@ -201,7 +201,7 @@ class CsvRows(Table):
 
 @lru_cache(maxsize=8)
 def checksums(options: CSV) -> dict[str, str]:
-    """Return the checksum of each file that is read; the keys are the roles rows, test and bounds."""
+    """Return a dict from the roles "rows", "test" and "bounds" to the checksums of the files that are read."""
     _ = options.file, options.statements  # raises UserError if one of them is invalid
     digests = {}
     for name, path in options.paths.items():

@@ -48,7 +48,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Files:
-    """The places where raw files are found: `data_dir` (or DPML_DATA), which is only read, and the user's cache.
+    """The folders of raw files: the read-only folder `data_dir` (or DPML_DATA), and the user's cache.
 
     A missing file is unpacked from an archive in the data set's folder. Otherwise, the file is downloaded from `mirror`
     (or DPML_MIRROR), which has the layout of a data folder, or from its publisher. `offline` (or DPML_OFFLINE=1)
