@@ -135,7 +135,7 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Return the arguments of a secure sum as arrays, from the bytes that the aggregator sent.
+        """Convert the bytes that the aggregator sent into arrays, the arguments of a secure sum.
 
         Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
         """

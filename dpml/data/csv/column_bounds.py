@@ -181,7 +181,7 @@ def _kind(statement: Any) -> ColumnKind:
         statement = {key: value for key, value in statement.items() if key not in more}
         statement = statement["values"] if statement.keys() == {"values"} else statement
     if more.get("missing", "indicator") != "indicator":
-        raise UserError(f"missing must be indicator, got {more['missing']!r}.")
+        raise UserError(f"the value of the key missing must be indicator, got {more['missing']!r}.")
     if statement == "boolean":
         kind = ColumnKind("boolean", ZERO_ONE)
     elif isinstance(statement, dict) and statement.get("unit") == "days":
