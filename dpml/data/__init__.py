@@ -1,4 +1,4 @@
-"""Data sets: metadata (`Info`), places of raw files (`Files`), and the arrays that a run uses (`Dataset`)."""
+"""Export the types for data sets: `Info` (metadata), `Files` (places of raw files), and `Dataset` (arrays)."""
 
 from dpml.data.dataset import Dataset, Source, check_rows, checksum, sha256, training_rows
 from dpml.data.info import Info, Range, Raw, Task

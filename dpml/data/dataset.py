@@ -56,17 +56,17 @@ class Source(Protocol):
 
     @property
     def info(self) -> Info:
-        """The metadata of the data set; a class attribute is enough."""
+        """The metadata of the data set."""
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Return the numbers of training rows (N, unless it is None) and of features without reading any data."""
+        """Return the numbers of training rows (all if N is None) and of features, without reading any data."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of these rows."""
+        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""
 
 
 def checksum(source: Source, files: Files) -> str | None:
-    """Return the checksum of a data set's content, which is part of its provenance; None for synthetic data."""
+    """Return the checksum of a data set's content for its provenance; None for synthetic data."""
     own: Callable[[Files], str | None] | None = getattr(source, "checksum", None)
     if own is not None:
         return own(files)

@@ -1,4 +1,4 @@
-"""Read the metadata of data sets and of their raw files from YAML files; this opens no raw file."""
+"""Read the metadata of data sets from YAML files, without opening the data sets' raw files."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ Bounds = Literal["fitted", "public"]
 
 @dataclass(frozen=True)
 class Range:
-    """The public range of a numeric column, which comes from its documentation; values outside are clipped.
+    """The public range of a numeric column, according to documentation; values outside the range are clipped.
 
     Attributes:
         low, high: The smallest and the largest value, in the unit of the column.
@@ -33,7 +33,7 @@ class Range:
 
     def __post_init__(self) -> None:
         if not -math.inf < self.low < self.high < math.inf:
-            raise UserError(f"a range needs finite ends, low < high, got {self.low:g} and {self.high:g}.")
+            raise UserError(f"the ends of a range must be finite with low < high, got {self.low:g} and {self.high:g}.")
         if math.isinf(self.high - self.low):
             raise UserError(f"a range must be narrower than 1.8e308, got {self.low:g} to {self.high:g}.")
         if self.log and self.low <= -1:
@@ -127,7 +127,7 @@ class Info:
 
 
 def described(module: str) -> dict[str, Info]:
-    """Return the metadata of the data sets in the YAML file next to a module (its ``__file__``), by name."""
+    """Return a dict from data set names to metadata, read from the YAML file next to the file `module`."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 
@@ -142,7 +142,7 @@ def beside(module: str) -> dict[str, Any]:
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """Return the metadata of a data set from the values `said` in a YAML file.
+    """Return the metadata of a data set, given its entry `said` in a YAML file.
 
     The values are the fields of `Info`, with these exceptions:
 

@@ -54,7 +54,7 @@ class Parties:
 
     @property
     def problem(self) -> Problem:
-        """The inputs of the privacy analysis, such as M, N and d; the number of classes counts as public."""
+        """The inputs of the privacy analysis, such as the public numbers of parties, rows, features and classes."""
         y, y_test, classes = self.data.y, self.data.y_test, 1
         if self.data.task == "multiclass":
             classes = max(self.data.classes, 1 + int(max(y.max(), y_test.max(initial=0))))
@@ -64,7 +64,7 @@ class Parties:
 
     @cached_property
     def folded(self) -> Rows:
-        """The private rows, in which equal rows are merged into one row and its number of copies."""
+        """The private rows after equal rows were merged, with the number of copies of each row."""
         if len(self.y) > FOLDED:
             return self.X, self.y, None
         first, _, counts = distinct(self.X, self.y)
@@ -223,7 +223,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError if N rows are too few for M parties with `rows` rows each; the key `option` sets `rows`."""
+    """Raise UserError naming the key `option` if N rows are too few for M parties with `rows` rows each."""
     if rows * M > N:
         raise UserError(f"partition.{option}={rows} rows for each of M={M} parties are more than N={N} rows: reduce M.")
 
@@ -509,7 +509,7 @@ class Skew:
 
     @classmethod
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
-        """Count the rows of each party in each class; `rng` shuffles the rows for `chance`."""
+        """Count the rows of each party in each class, for the partition and for a random shuffle of its rows."""
         classes, names = named_classes(parties.y, parties.data.task)
         cells = len(parties.sizes), len(names)
         party = len(names) * np.repeat(np.arange(len(parties.sizes)), parties.sizes)
@@ -525,7 +525,7 @@ class Skew:
 
 
 def distances(counts: Index) -> Array:
-    """Return the total variation distance between each party's labels and all labels, (M,).
+    """Return the total variation distance between each party's label frequencies and the overall ones, (M,).
 
     `counts` (M, K) are the numbers of rows per party and class.
     """

@@ -165,7 +165,7 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Replace each symbolic column by a 0/1 column per value, after the numeric columns; unknown values are zeros."""
+    """Replace each symbolic column by 0/1 columns, one per value, and put them last; unknown values become zeros."""
     return _coded(extent, first=0)
 
 
@@ -309,7 +309,7 @@ def pca(extent: Extent, components: int) -> Step:
 
 
 def principal_components(A: Any, mean: Array, components: int) -> Array:
-    """Return the leading right singular vectors of A - mean (n, p): an array (p, components).
+    """Return the leading right singular vectors of the centred matrix A - mean (n, p): an array (p, components).
 
     A Lanczos iteration on the smaller Gram matrix only multiplies vectors by A, so A is not copied.
     """
@@ -459,7 +459,7 @@ def apply_steps(
 
 
 def image(steps: Iterable[str], columns: Mapping[str, Column]) -> Box:
-    """Return a set that contains all possible rows after the steps, from the columns' public ranges and values."""
+    """Return a set of all possible preprocessed rows, computed from the columns' public ranges and values."""
     parsed = parse(steps)
     box = into_ranges(columns)[1]
     check_steps([name for name, _ in parsed], box)
@@ -476,7 +476,7 @@ def split_apply(
     columns: Levels | Mapping[str, Column],
     target: Range | str | None,
 ) -> Preprocessed:
-    """Select the training and test rows `parts` of a table, and apply the steps to them.
+    """Select the training rows and the test rows of a table (`parts`), and apply the preprocessing steps to them.
 
     The range `target` scales regression targets; "fitted" scales them by the training rows. None: labels are classes.
     """
@@ -502,16 +502,16 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
 
 
 def check_bounds(info: Info, bounds: Bounds, steps: Sequence[str]) -> None:
-    """Raise UserError if `bounds` is public, but the data set has no public ranges, or the steps do not fit them."""
+    """Raise UserError if `bounds` is public, but public ranges are missing or unsuitable for the steps."""
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):
-        raise UserError(f"dataset={info.name} has no public ranges ({info.bounds}): leave dataset.bounds=fitted.")
+        raise UserError(f"dataset={info.name} has no public ranges ({info.bounds}): set dataset.bounds=fitted.")
     image(steps, info.columns)
 
 
 def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
-    """Raise UserError if the named steps do not fit the columns and the rows `parts`, or if their order is wrong."""
+    """Raise UserError if preprocessing steps are in the wrong order or unsuitable for the data."""
     levels = extent.levels
     for name in names:
         if isinstance(extent, TrainingRows) and name in ("treatment", *_CUTS):
@@ -521,8 +521,8 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
             )
         if isinstance(extent, Box) and name == "pca":
             raise UserError(
-                "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave it "
-                "out, or set dataset.bounds=fitted."
+                "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave "
+                "out pca, or set dataset.bounds=fitted."
             )
     if any(map(sparse.issparse, parts)):
         if names[:1] != ["pca"]:
@@ -539,7 +539,7 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
         if before or names.count(name) > 1:
             raise UserError(
                 f"dataset.steps may have {name} only once, and only {' and '.join(sorted(allowed))} before it, "
-                f"because {name} needs the original columns, got [{', '.join(names)}]."
+                f"because {name} needs the original columns; dataset.steps has [{', '.join(names)}]."
             )
     # a missing value lies in no part of a range, so impute must come before bin and spline; no scale can be fitted to
     # missing values, so impute must be the first fitted step
@@ -562,7 +562,7 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """Return the number of features after the steps.
+    """Return the number of features after the preprocessing steps.
 
     `columns` are the public ranges and values of the columns, or the number of columns after one-hot coding.
     """
@@ -585,7 +585,7 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
 
 
 def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
-    """Return a note on the steps that were fitted on private rows and on rows that were left out; it may be empty."""
+    """Return a note that names steps fitted on private rows and says whether rows were left out; "" if neither."""
     fitted = ",".join(str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE)
     notes = [f"{fitted} fitted on training rows"] if fitted else []
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])
@@ -595,10 +595,10 @@ FOLDED = 1 << 19  # merge equal rows up to this public number of rows, so that t
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
-    """Return the distinct rows of X (n, d), or of X with the labels y (n,), as three arrays (first, where, counts).
+    """Find the distinct rows of X (n, d), or of X with the labels y (n,), and count the copies of each row.
 
-    Row i equals row ``first[where[i]]``, and row ``first[j]`` occurs ``counts[j]`` times. The function compares digests
-    of the rows.
+    The function returns arrays (first, where, counts): row i equals row ``first[where[i]]``, and row ``first[j]``
+    occurs ``counts[j]`` times. The function compares digests of the rows.
     """
     places: dict[bytes, int] = {}
     where = np.empty(len(X), dtype=np.intp)

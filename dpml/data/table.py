@@ -1,4 +1,4 @@
-"""Define base classes of data sets in files: parse the files once, draw rows, preprocess them, and cache results."""
+"""Define base classes for data sets in files, which parse files, draw and preprocess rows, and cache results."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -57,7 +57,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Tabular:
-    """A data set in files. A subclass defines its metadata (`info`) and how its files are parsed (`parse`).
+    """A data set in files. Subclasses define the metadata (`info`) and how the files are parsed (`parse`).
 
     Attributes:
         bounds: The source of scales: the training rows (`fitted`), or the ranges in `info.columns` (`public`).
@@ -223,14 +223,14 @@ def cached(name: str, key: Mapping[str, Any], build: Callable[[], Table], privat
 
 
 def joint_checksum(digests: Mapping[str, str]) -> str:
-    """Return one checksum for several files, from the checksums of the files by name."""
+    """Return one checksum for several files, given a dict from file names to checksums."""
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
 
 
 def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
-    """Read a plain or compressed CSV file with `pandas.read_csv`, which gets the `options`."""
+    """Read a plain or compressed CSV file by calling `pandas.read_csv` with the `options`."""
     import pandas as pd  # slow to load, and only parsing needs it
 
     with open_raw(path) as file:

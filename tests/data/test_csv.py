@@ -203,7 +203,7 @@ def test_a_file_of_test_rows(write):
         ("x,c,label\n1,a,u\nten,b,v\n", "test.csv, line 3, column 'x': 'ten' is not a number."),
         ("x,c,label\n1,a,u\n2,b,w\n", "test.csv, line 3, column 'label': 'w' is"),
         ("x,c,label\ninf,a,u\n", "test.csv, line 2, column 'x': inf is not a number."),
-        ("x,c,label\n", "test.csv has no rows below the names."),
+        ("x,c,label\n", "test.csv has no rows below the column names."),
         ("x,c,label\n?,a,u\n", "a missing value"),
     ],
 )

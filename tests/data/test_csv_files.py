@@ -32,13 +32,13 @@ PACKED = gzip.compress(TABLE.encode(), mtime=0)
 
 BAD_TABLES = [
     ("", {}, "DIR/f.csv is empty"),
-    ("age,job,income\n", {}, "DIR/f.csv has no rows below the names"),
-    ("age,job,income\n31,nurse,low\n", {}, "DIR/f.csv has one row below the names"),
+    ("age,job,income\n", {}, "DIR/f.csv has no rows below the column names"),
+    ("age,job,income\n31,nurse,low\n", {}, "DIR/f.csv has one row below the column names"),
     (GOOD + "7\n", {}, "DIR/f.csv, line 6: there is 1 value"),
     ("age,job,income\n31,nurse,low,1\n", {}, "DIR/f.csv, line 2: there are 4 values"),
     (GOOD + "7,clerk,low,high\n", {"drop": ("job",)}, "DIR/f.csv, line 6: there are 4 values"),
     (GOOD + LATER + "44,clerk\n", {}, "DIR/f.csv, line 70006: there are 2 values"),
-    ((GOOD + LATER + "44,Kürschner,high\n").encode("latin-1"), {}, "DIR/f.csv, line 70006: it is not UTF-8 text"),
+    ((GOOD + LATER + "44,Kürschner,high\n").encode("latin-1"), {}, "DIR/f.csv, line 70006 is not UTF-8 text"),
     # a quoted value may go over several lines, and blank lines do not count as rows
     ('age,job,income\n1,"a\nb",low\n\n2,c\n', {}, "DIR/f.csv, line 5: there are 2 values"),
     (GOOD + '7,"cl\n8,"clerk,low\ninf,clerk,low\n', {}, "DIR/f.csv, line 6: ',' expected after"),

@@ -229,7 +229,7 @@ def test_a_set_without_ranges_refuses_in_one_sentence(name):
         replace(catalogue.source(name), bounds="public")
     told = str(caught.value)
     assert told.startswith(f"dataset={name} has no public ranges")
-    assert told.endswith(": leave dataset.bounds=fitted.")
+    assert told.endswith(": set dataset.bounds=fitted.")
     assert told.count(". ") == 0
 
 

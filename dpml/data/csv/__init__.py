@@ -1,1 +1,1 @@
-"""Read and describe the user's own file: its columns, its labels, and the bounds file that declares them."""
+"""Read and describe the user's own data file, its labels, and its bounds file with the columns' public ranges."""

@@ -1,4 +1,4 @@
-"""Read bounds files (`dataset.bounds=PATH.yaml`): public ranges and values of the columns, and options of reading.
+"""Read bounds files (`dataset.bounds=PATH.yaml`) with the columns' public ranges and values, and other options.
 
 columns:
   age: {low: 17, high: 90}
@@ -64,14 +64,14 @@ class ColumnBounds:
     def of_columns(
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
-        """Return the bounds of columns that are either numbers in a range or categories."""
+        """Return bounds for `columns`, which maps each column to its range of numbers or its list of categories."""
         names: dict[type, Any] = {Range: "number", tuple: "category"}
         kinds = {name: ColumnKind(names[type(each)], each) for name, each in columns.items()}
         return cls(path, kinds, classes, target)
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The range or the list of values of every feature; dates are days since 1970-01-01."""
+        """The range or the list of values of every feature, where a date is a number of days since 1970-01-01."""
         return {name: column for name, column in features_of(self.kinds).items() if column is not None}
 
     @property
@@ -80,11 +80,11 @@ class ColumnBounds:
         return [name for name, kind in self.kinds.items() if kind.is_text]
 
     def kind_of(self, feature: str) -> str:
-        """Return the kind of a feature, such as number; a feature that marks missing values is boolean."""
+        """Return the kind of a feature, such as "number"; features that mark missing values have the kind "boolean"."""
         return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Return a clause for every column whose missing values are replaced, such as: age counts as 40."""
+        """Return a clause such as "age counts as 40" for every column whose missing values are replaced."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
@@ -94,14 +94,14 @@ class ColumnBounds:
         return values
 
     def content(self) -> dict[str, Any]:
-        """Return the content of the bounds file as plain values, in the form that `bounds_from` reads."""
+        """Return the bounds as the nested dicts and lists of a YAML file, which `bounds_from` reads."""
         columns = {name: kind.content() for name, kind in self.kinds.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
         reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the bounds in the order of the features `names` of the file `data`; both must have all columns."""
+        """Order the bounds like the features `names` of the file `data`; raise UserError if the features differ."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} does not describe the column {name!r} of {data}: add it under `columns`.")
@@ -119,13 +119,13 @@ def load(path: Path) -> ColumnBounds:
     except OSError as error:
         raise UserError(
             f"dataset.bounds={path} cannot be read: {error.strerror}. Write dataset.bounds=fitted or name a YAML file; "
-            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` drafts one."
+            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` drafts such a file."
         ) from None
     return bounds_from(path, content)
 
 
 def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
-    """Return the bounds from the plain values of a bounds file; messages name the file `path`."""
+    """Return the bounds that the parsed YAML `content` of the bounds file `path` declares."""
     for key in content:
         if key not in _KEYS:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")
@@ -181,7 +181,7 @@ def _kind(statement: Any) -> ColumnKind:
         statement = {key: value for key, value in statement.items() if key not in more}
         statement = statement["values"] if statement.keys() == {"values"} else statement
     if more.get("missing", "indicator") != "indicator":
-        raise UserError(f"missing must be indicator, got {more['missing']!r}.")
+        raise UserError(f"the value of the key missing must be indicator, got {more['missing']!r}.")
     if statement == "boolean":
         kind = ColumnKind("boolean", ZERO_ONE)
     elif isinstance(statement, dict) and statement.get("unit") == "days":
@@ -210,7 +210,7 @@ def _fill(kind: ColumnKind, value: Any) -> float:
 
 def _range(statement: Any, read: Callable[[Any], float], others: Collection[str]) -> Range:
     if not isinstance(statement, dict) or not {"low", "high"} <= statement.keys() <= {"low", "high", "edges", *others}:
-        raise UserError(f"{_FORMS}, got {statement}.")
+        raise UserError(f"{statement} is not a range: {_FORMS}.")
     edges, log = statement.get("edges", []), statement.get("log", False)
     if not isinstance(log, bool):
         raise UserError(f"log must be true or false, got {log!r}.")

@@ -1,4 +1,4 @@
-"""Turn the texts of a column into a feature, by the kind of the column: number, boolean, category or date."""
+"""Convert a column of texts into a feature; the kind of the column is number, boolean, category or date."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -64,7 +64,7 @@ class ColumnKind:
         return cells
 
     def shown(self, value: float) -> Any:
-        """Return a value of the feature in the form in which a bounds file has it."""
+        """Return a value of the feature as a bounds file shows it, e.g. a date as 2024-12-31."""
         if self.name == "date":
             return iso(value)
         if self.name == "category":
@@ -105,7 +105,7 @@ def matrix(columns: Columns, kinds: Kinds) -> Array:
 
 
 def features_of(kinds: Kinds) -> dict[str, Column | None]:
-    """Return the range or the values of each feature; None if its range is taken from the rows."""
+    """Return the range or the values of each feature; None for a feature whose range is taken from the rows."""
     features: dict[str, Column | None] = {}
     for name, kind in kinds.items():
         features[name] = kind.column
@@ -115,13 +115,13 @@ def features_of(kinds: Kinds) -> dict[str, Column | None]:
 
 
 def range_content(column: Range) -> dict[str, Any]:
-    """Return a range in the form in which a bounds file has it."""
+    """Return a range as the mapping that a bounds file shows, e.g. {low: 0, high: 1, log: false}."""
     content = asdict(column) | {"edges": list(column.edges)}
     return content if column.edges else {key: content[key] for key in ("low", "high", "log")}
 
 
 def as_text(value: float) -> str:
-    """Return a number as a text, which names a class; whole numbers have no decimal point."""
+    """Return the text of a number that names a class, without a decimal point if the number is whole."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
@@ -129,7 +129,7 @@ def as_text(value: float) -> str:
 
 
 def days(texts: Sequence[str], form: str) -> Array:
-    """Convert dates to days since 1970-01-01, (n,), with fractions for times; infinity for texts that are not dates."""
+    """Convert date texts to days since 1970-01-01, (n,), with fractions for times; infinity for invalid dates."""
     return np.array([_day(text, form) for text in texts], dtype=float)
 
 

@@ -51,7 +51,7 @@ class Description:
 
 
 def describe(options: CSV) -> Description:
-    """Return a description of the file that the options name; the label is optional."""
+    """Return a description of the file that the options name; the options need not name a label column."""
     options, noticed = as_meant(options)
     label, party, stated = options.label, options.party, options.statements
     file = options.file
@@ -60,7 +60,7 @@ def describe(options: CSV) -> Description:
     columns = read_columns(file, features, options, stated)
     rows = len(columns[features[0]])
     if not rows:
-        raise UserError(f"{file.path} has no rows below the names.")
+        raise UserError(f"{file.path} has no rows below the column names.")
     labels, y = None, None
     classes: tuple[float, ...] = ()
     if label is not None:

@@ -1,4 +1,4 @@
-"""Find the task that a label column implies, and convert the labels into the form of that task."""
+"""Find the prediction task that a label column implies, and convert the labels to numbers for this task."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -41,7 +41,7 @@ class Labels:
 
     @property
     def names(self) -> dict[str, str]:
-        """The name of each class; the keys are the numbers of the classes as texts, such as +1."""
+        """A dict from the numbers of the classes, as texts such as "+1", to the names of the classes."""
         sign = "+d" if self.task == "binary" else "d"
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
@@ -60,7 +60,9 @@ def find_labels(column: FileColumn, choice: TaskChoice, positive: Any, stated: C
         raise UserError(f"the label {where} has {has}, so there is nothing to learn: set another dataset.label.")
     task = _task(choice, positive, names, numbers)
     if positive is not None and task != "binary":
-        raise UserError(f"dataset.positive={positive} is for two classes, but the task is {task}: remove it.")
+        raise UserError(
+            f"dataset.positive={positive} is for two classes, but the task is {task}: remove dataset.positive."
+        )
     if stated is not None and (task == "regression") != (stated.target is not None):
         needs, has = ("target", "classes") if task == "regression" else ("classes", "target")
         raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, but the file has `{has}`.")
@@ -96,7 +98,7 @@ def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numb
 
 
 def class_names(column: FileColumn) -> tuple[str, ...]:
-    """Return the different labels as texts, numbers in ascending order and other labels in alphabetical order."""
+    """Return the different labels as sorted texts; numbers are in ascending order, words in alphabetical order."""
     if not column.is_number:
         return column.texts
     return tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))

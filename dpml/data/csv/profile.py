@@ -1,4 +1,4 @@
-"""Find the kind of a column from its values, why it cannot be a feature, and what may be wrong with it."""
+"""Find the kind of a column and its likely problems from its values."""
 
 import re
 from collections.abc import Sequence
@@ -110,7 +110,7 @@ def forms_of(texts: Sequence[str]) -> list[str]:
 
 
 def with_commas(texts: Sequence[str]) -> bool:
-    """Return whether all texts that contain numbers use a decimal comma."""
+    """Return whether all texts with digits are numbers, some of which have a decimal comma."""
     numbers = [text for text in texts if any(letter.isdigit() for letter in text)]
     with_comma = [text for text in numbers if COMMA.fullmatch(text)]
     whole = [text for text in numbers if text.lstrip("+-").isdigit()]
@@ -119,20 +119,20 @@ def with_commas(texts: Sequence[str]) -> bool:
 
 
 def with_unit(column: FileColumn) -> str:
-    """Return an example such as 50 kg if a column has only numbers, some with one unit; otherwise an empty text."""
+    """Return an example such as "50 kg" if a column has numbers with one unit of measurement; otherwise ""."""
     found = [_UNIT.fullmatch(text) for text in column.words]
     same = len(found) > 1 and None not in found and len({each and each[1] for each in found}) == 1
     return column.words[0] if same else ""
 
 
 def gap_words(column: FileColumn) -> list[str]:
-    """Return the words that mean a missing value, if a column has only numbers and such words; otherwise []."""
+    """Return the words for missing values in a column of numbers; [] if the column has any other words."""
     likely = all(text.lower() in WORDS_FOR_MISSING for text in column.words)
     return column.words if likely and len(column.words) < len(column.texts) else []
 
 
 def hint(column: FileColumn, profile: ColumnProfile, y: Array | None, labels: Labels | None) -> str:
-    """Return what may be wrong with a column, and the option that repairs it; empty if nothing seems wrong."""
+    """Return a text that names a likely problem of a column and the option that repairs it; "" without a problem."""
     if profile.problem:
         return ""
     cells, kind, values = _cells(column, profile.kind), profile.kind, profile.values

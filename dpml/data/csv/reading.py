@@ -54,7 +54,7 @@ _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD else {}
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV file is written, according to the options of dataset=csv; an empty separator is detected."""
+    """The encoding, separator ("" if unknown), decimal mark and missing-value texts of a CSV file."""
 
     encoding: str = "utf-8"
     separator: str = ""
@@ -68,7 +68,7 @@ class Dialect:
 
     @cached_property
     def gaps(self) -> frozenset[float]:
-        """The numbers that mean a missing value: if `na` has -999, then -999.00 is missing, too."""
+        """The numbers that mean a missing value, such as -999.0 if `na` contains the text -999."""
         return frozenset(value for text in self.na for value in (_float(text), self.number(text)) if value is not None)
 
     def number(self, text: str) -> float | None:
@@ -115,7 +115,7 @@ class CsvFile:
     is_text: bool
 
     def where(self, row: int) -> str:
-        """Return the file and the line of a row for a message; row 0 is the first row below the names."""
+        """Return the file name and the line number of a row; row 0 is the first row below the column names."""
         if not self.is_text:
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {next(islice(_rows(self.path, self.written), row + 1, None))[0]}"
@@ -171,7 +171,7 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Return a number for every row, (n,), from a number for every different value; NaN for a missing value."""
+        """Return for every row, (n,), the number that `values` has for the row's value; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -180,7 +180,7 @@ class FileColumn:
         return repr(self.values[code]) if self.numbers[code] is None else f"{self.numbers[code]:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if any row is `wrong`, (n,); the message says that the first wrong value is `what`."""
+        """Raise UserError if any entry of `wrong` (n,) is true; `what` says what is wrong, e.g. "not a number"."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             hint = mend(str(self.values[self.codes[row]]))
@@ -191,7 +191,7 @@ Columns = Mapping[str, FileColumn]
 
 
 def mend(text: str) -> str:
-    """Return the option that probably makes a text readable, in brackets; an empty text if no option does."""
+    """Return a hint with the option that probably makes a text readable; "" if no such option is known."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
@@ -200,7 +200,7 @@ def mend(text: str) -> str:
 def open_file(path: Path, written: Dialect) -> CsvFile:
     """Read the names of a file's columns, and detect its separator."""
     if not path.exists():
-        raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
+        raise UserError(f"there is no file {path}: correct dataset.path or dataset.test_path.")
     if not path.is_file():
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
     with _readable(path):
@@ -217,7 +217,7 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names` of a file: the columns in `text` as texts, other columns as numbers if possible.
+    """Read the columns `names` of a file as numbers if possible, but read the columns in `text` as texts.
 
     A number has the same bits in both forms, so that a word in one row does not change another row's value.
     """
@@ -302,7 +302,7 @@ def _separator(path: Path, written: Dialect) -> str:
     with open_raw(path) as file:
         start = file.read(_START)
     if b"\0" in start and written.codec == _UTF8:
-        raise UserError(f"{path}, line 1: it is not UTF-8 text: set dataset.encoding, for example utf-16.")
+        raise UserError(f"{path} is not UTF-8 text: set dataset.encoding, for example utf-16.")
     lines = start.decode(written.codec, errors="replace").splitlines(keepends=True)
     lines = lines[:-1] if len(start) == _START else lines
     first = next((line for line in lines if line.strip()), "")
@@ -320,8 +320,8 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise UserError(f"{path} is empty: its first line must name the columns.")
     if "" in names:
         raise UserError(
-            f"{path}, line 1: column {names.index('') + 1} has no name (does it have row numbers that a program "
-            "wrote?): name every column, and leave out columns that are not features with dataset.drop=[NAME]."
+            f"{path}, line 1: column {names.index('') + 1} has no name (maybe it has row numbers): name every column, "
+            "and leave out columns that are not features with dataset.drop=[NAME]."
         )
     if len(names) < 2:
         raise UserError(
@@ -373,7 +373,7 @@ def _wrong_bytes(path: Path, written: Dialect) -> UserError:
                     line.decode()
                 except UnicodeDecodeError as error:
                     return UserError(
-                        f"{path}, line {number}: it is not UTF-8 text (byte {line[error.start]:#04x}): set "
+                        f"{path}, line {number} is not UTF-8 text (byte {line[error.start]:#04x}): set "
                         "dataset.encoding (--encoding), for example cp1252, or save the file as UTF-8."
                     )
     return UserError(f"{path} is not {written.encoding} text: set another dataset.encoding, or save it as UTF-8.")

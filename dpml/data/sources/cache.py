@@ -47,7 +47,7 @@ def folder(name: str, key: Mapping[str, Any]) -> Path:
 
 
 def keyed(checksum: str) -> str:
-    """Return a keyed digest of a file's checksum; nobody without the user's secret key can test guesses of the file."""
+    """Return a keyed digest of a file's checksum, which hides the checksum from everybody without the user's key."""
     return hmac.new(_secret(root() / "secret", WRITES.get()), checksum.encode(), "sha256").hexdigest()
 
 

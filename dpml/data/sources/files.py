@@ -48,7 +48,7 @@ class Content:
 
 @dataclass(frozen=True)
 class Files:
-    """The places where raw files are found: `data_dir` (or DPML_DATA), which is only read, and the user's cache.
+    """The folders of raw files: the read-only folder `data_dir` (or DPML_DATA), and the user's cache.
 
     A missing file is unpacked from an archive in the data set's folder. Otherwise, the file is downloaded from `mirror`
     (or DPML_MIRROR), which has the layout of a data folder, or from its publisher. `offline` (or DPML_OFFLINE=1)
@@ -111,7 +111,7 @@ class Files:
                     yield from (f"{path.resolve().as_uri()}!{part}" for part in inside)
 
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
-        """Return the path and the verified checksum of each raw file of a data set, by the name of the file."""
+        """Return a dict from the raw file names of a data set to pairs (path, verified checksum)."""
         verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
@@ -147,7 +147,7 @@ class Files:
         folders = " nor in ".join(str(root / info.name) for root in self.roots)
         return UserError(
             f"dataset={info.name} needs the file {filename}, which is not in {folders}, plain or as .gz, .xz or .bz2. "
-            f"{why}{info.how_to_get} Put the file there, or set data_dir=DIR to the folder that contains it."
+            f"{why}{info.how_to_get} Put the file into a folder named above, or set data_dir=DIR to the file's folder."
         )
 
 
@@ -190,7 +190,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Return how the content of a file differs from its published or first recorded content; empty if it is equal."""
+    """Return how a file's content differs from the published or first recorded content; "" without a difference."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
