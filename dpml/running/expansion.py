@@ -62,7 +62,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand lists of settings to combinations. `config` has all other settings, and `chosen` names its options."""
+    """Expand lists of settings to all combinations.
+
+    `config` has the values of all other settings. `chosen` maps each group of options to the name of the chosen option.
+    """
 
     config: Mapping[str, Any]
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -137,13 +140,16 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _check(self, cell: Cell) -> None:
-        """Raise UserError if the noise of a fit cannot be calibrated. The seed matters only if it draws party sizes."""
+        """Raise UserError if the noise of a fit cannot be calibrated.
+
+        Fits that differ only in the seed are checked once, unless the seed determines the parties' sizes.
+        """
         seed = cell.seed if cell.partition.drawn else None
         kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
         self._once("check", kind, cell.check)
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Return the object that `build` makes, but call `build` only once for equal settings `node`."""
+        """Return the object that `build` makes, and reuse the object in later calls with equal settings `node`."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()
