@@ -155,7 +155,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if ledger is not None and unproven:
             raise UserError(
                 f"no eps is proven for this fit, because {why or f'algo={self.algo} proves none at eps={self.eps:g}'}, "
-                "so the ledger cannot add it up: fit outside of the ledger's `with` block, or without ledger=."
+                "so the ledger cannot account for it: fit outside of the ledger's `with` block, or without ledger=."
             )
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:

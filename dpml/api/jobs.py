@@ -262,7 +262,7 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files. An experiment whose settings a command changes has its own folder."""
+    """Return the path of an experiment's files. If a command changes settings, the path is in a separate folder."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
@@ -273,7 +273,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write all files of an experiment, unless there are files that were made from the same fits (cells)."""
+    """Write all files of an experiment, unless files that were made from the same fits (cells) exist already."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)

@@ -32,7 +32,7 @@ class Settings:
         return {word.key_or_group: word.value() for word in words}
 
     def only(self, kept: Callable[[str], bool]) -> "Settings":
-        """Return the settings of those keys for which the function `kept` is true, without swept keys."""
+        """Return the settings whose keys satisfy the function `kept`, without swept keys."""
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
@@ -55,7 +55,7 @@ class Settings:
 
 
 def is_private(word: str) -> bool:
-    """Return whether a setting KEY=VALUE changes no result, because it sets where files are or how fits are computed."""
+    """Return whether a setting KEY=VALUE changes no result, but only where files are or how fits are computed."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
@@ -97,7 +97,7 @@ def plain(value: Any, key: str) -> Any:
 
 
 def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
-    """Return the configuration of settings with one value each, and the number of features if the key `d` is set."""
+    """Compose settings with one value each; return the configuration, and the number of features `d` if it is set."""
     settings = settings.swept()
     keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
     lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}

@@ -47,7 +47,7 @@ def refuse_replacing(output: Path | None, *read: Path | None) -> None:
 
 
 def refuse_overwriting(path: Path, force: bool, kinds: Sequence[str]) -> None:
-    """Raise UserError if an output file exists and `force` is not set, or if its suffix is not one of `kinds`."""
+    """Raise UserError if an output file exists and `force` is not set, or if the file's suffix is not in `kinds`."""
     if path.suffix[1:] not in kinds:
         raise UserError(f"-o {path} must end in .{', .'.join(kinds[:-1])} or .{kinds[-1]}.")
     if path.exists() and not force:

@@ -80,7 +80,7 @@ _OPTIONS = {
     "--why": _flag("also print the messages, their sensitivity and noise, and the guarantee that follows"),
     "--fail-on": _option(
         None,
-        "exit with status 1 if a claim is false or not proven (unproven, the default), only if a claim is false, or never",
+        "exit with status 1 if a claim is false or not proven (unproven, the default), if one is false, or never",
         choices=("false", "unproven", "never"),
         default="unproven",
     ),
@@ -149,9 +149,7 @@ _OPTIONS = {
     "path": _path("RUN", "the folder of a run or a sweep, RESULTS/PAPER/FIGURE, or a model of algo=regression"),
     "folders": _path("RUN", "folders of runs or sweeps, which contain rows.csv", nargs="+"),
     "results": _path(None, "the folder of all results (default: %(default)s)", nargs="?", default=Path("results")),
-    "--x": _option(
-        None, "the x axis: eps, delta, M, N, inverse_eps or another setting (default: the first that varies)"
-    ),
+    "--x": _option(None, "the x axis: eps, delta, M, N, inverse_eps or a setting (default: the first one that varies)"),
     "--y": _option(
         "METRIC", "the metrics to show (default: accuracy or rmse, and the optimality gap)", nargs="+", action="extend"
     ),

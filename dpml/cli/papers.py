@@ -112,7 +112,7 @@ def run_report(arguments: Namespace) -> None:
 
 
 def run_cite(arguments: Namespace) -> None:
-    """Print the BibTeX entry of one name, or the entries of dpml and of all papers."""
+    """Print the BibTeX entry of dpml or of one paper, or the entries of dpml and of all papers."""
     entries = citations()
     if arguments.name not in (None, *entries):
         raise UserError(f"there is no {arguments.name!r} to cite: {nearest(arguments.name, entries)}")

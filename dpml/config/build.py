@@ -34,7 +34,7 @@ def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
 
 
 def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Build an algorithm from `node`, which names its class (``_target_``) and has its options.
+    """Build an algorithm from `node`, which has the algorithm's class (``_target_``) and the algorithm's options.
 
     If `calibration` is None, use the default of the algorithm's field `calibration`, or `published` without a default.
     """
@@ -91,7 +91,7 @@ def require_all_rows(missing: str) -> None:
 
 
 def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
-    """Build an object of the class that ``_target_`` names; the other keys of `node` are its parameters."""
+    """Build an object of the class that ``_target_`` names; the other keys of `node` are parameters of the class."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} has no _target_: write {key}=NAME, or add _target_ to the option's file.")
     options = {name: value for name, value in node.items() if name != "_target_"}
@@ -99,7 +99,7 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Call `target` with the user's options under `key`, converted to the parameters' types, and with `extra`."""
+    """Call `target` with the user's options under `key`, converted to the parameters' types, and arguments `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
@@ -143,7 +143,7 @@ _TOP_LEVEL = ("loss", "calibration")  # parameters of algorithms that are keys a
 
 
 def class_of(path: Any, key: str) -> Any:
-    """Import the class or function with the dotted path MODULE.NAME; errors name the setting ``key._target_``."""
+    """Import the class or function with the dotted path MODULE.NAME; error messages name the setting `key`."""
     return imported(path, f"{key}._target_={path}")
 
 

@@ -71,7 +71,7 @@ def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
 
 
 def check_option(group: str, name: str, config_dir: Path | None = None) -> None:
-    """Raise UserError if a group has no option of this name."""
+    """Raise UserError if a group of options has no option called `name`."""
     known = options(group, config_dir)
     if name not in known:
         raise UserError(unknown_option(group, name, known))

@@ -21,7 +21,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def files(config_dir: Path | None = None) -> dict[str, Path]:
-    """Return the paths of experiment files by name. A file whose name starts with ``_`` is only a template."""
+    """Map the names of experiments to the paths of their files. A file whose name starts with ``_`` is a template."""
     homes = {*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()}
     found = {
         f"{home.name}/{path.stem}": path

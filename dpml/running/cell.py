@@ -156,7 +156,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """Return the guarantees by budget number, and the reason for every budget whose noise cannot be calibrated."""
+    """Return the guarantees of every budget, and the reason why noise cannot be calibrated at some budgets."""
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
@@ -198,7 +198,7 @@ def _noise(cell: Cell) -> Generator:
 
 
 def step_key(cell: Cell) -> Any:
-    """Return a key that is equal for fits (cells) that can be computed together, or None for a fit that cannot."""
+    """Return a key that is equal for fits (cells) that can be computed together, or None for a fit computed alone."""
     return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
 
 

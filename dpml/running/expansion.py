@@ -36,7 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """One combination of settings with its fit (cell), or the `reason` why there is no fit, and its status.
+    """A combination of settings with its status, and with its fit (cell) or the `reason` why there is no fit.
 
     Points with the same `key` have the same numbers.
     """

@@ -1,4 +1,4 @@
-"""Measure the quality of models on the private data in experiments. A release publishes none of these metrics.
+"""Measure the quality of an experiment's models on private data. No release publishes the metrics in this module.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
 model. Algorithms report other metrics themselves; docs/howto/algorithms.md describes all of them.

@@ -190,7 +190,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of waiting fits from finished fits or published times; return None without times."""
+    """Estimate the CPU seconds of waiting fits from times of finished or published fits; return None without times."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:

@@ -96,7 +96,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 
 def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """Return the rows and the guarantees of fits as two tables, whose first column is the name of the block."""
+    """Return the rows and the guarantees of fits as two tables, whose first column names the block of settings."""
     import pandas as pd  # slow to load, and not needed by guarantees
 
     def table(lines: Iterable[dict[str, Any]]) -> pd.DataFrame:  # a missing value does not turn integers into floats
