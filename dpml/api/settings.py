@@ -27,7 +27,7 @@ class Settings:
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """Return the keys that the words set, with their values."""
+        """Return the keys that the words KEY=VALUE set, with their values."""
         words = [word for word in map(parsed, self.words) if not word.is_delete()]
         return {word.key_or_group: word.value() for word in words}
 

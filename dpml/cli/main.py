@@ -80,7 +80,8 @@ _OPTIONS = {
     "--why": _flag("also print the messages, their sensitivity and noise, and the guarantee that follows"),
     "--fail-on": _option(
         None,
-        "exit with status 1 if a claim is false or not proven (unproven, the default), if one is false, or never",
+        "exit with status 1 if a claim is false or not proven (unproven, the default), if a claim is false (false), or "
+        "never",
         choices=("false", "unproven", "never"),
         default="unproven",
     ),
@@ -242,7 +243,7 @@ def parser() -> argparse.ArgumentParser:
     )
     text = "compute the guarantees of any training recipe in every view (see docs/howto/check.md)"
     add("check", text, words, "--fail-on", "--format", "--json", "--certificate")
-    text = "run the protocol for secure sums on random vectors, and print its time and its bytes"
+    text = "run the protocol for secure sums on random vectors, and print the time and the bytes that it takes"
     drop = ("--drop", _number(float, 0.0, "the share of parties that drop out before they send their vector"))
     add("secagg", text, "-M", "-d", drop)
 

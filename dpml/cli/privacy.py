@@ -220,7 +220,7 @@ def _write_certificate(path: Path | None, content: Callable[[], str]) -> None:
 
 
 def run_secagg(arguments: Namespace) -> None:
-    """Run a secure sum with the real protocol, and print its time and its bytes."""
+    """Run the protocol for secure sums on random vectors, and print the time and the bytes that it takes."""
     from dpml.protocols.costs import measure  # loads cryptography
     from dpml.running.cell import limit_blas
 
