@@ -64,7 +64,7 @@ def run_table(arguments: Namespace) -> None:
 
 
 def _deliver(written: Callable[[str], str | bytes], output: Path | None) -> None:
-    """Write a table to a file in the format of the file's suffix, or print the table as Markdown without a file."""
+    """Write a table to the file `output` in the format of the file's suffix, or print Markdown if `output` is None."""
     if output is None:
         print(str(written("md")), end="")
     else:

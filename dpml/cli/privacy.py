@@ -140,7 +140,7 @@ def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
 
 
 def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
-    """Estimate how many draws an audit needs to reach all verdicts, if the attacked data sets attain the proven eps.
+    """Estimate how many draws an audit needs to judge every guarantee, if the attacked data sets attain the proven eps.
 
     The missing power is then a sampling error, which falls with the square root of the number of draws. Return None if
     all views have a verdict, or if more draws do not help because the power of the pair itself is known.

@@ -46,7 +46,7 @@ def parsed(word: str) -> Override:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return all options of a group, such as the names of all algorithms, in dpml, packs (papers) and `config_dir`."""
+    """Return the names of a group's options, such as all algorithms, in dpml, papers' folders and `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
     folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
@@ -78,7 +78,7 @@ def check_option(group: str, name: str, config_dir: Path | None = None) -> None:
 
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
-    """Return the content of a file such as conf/algo/capefm.yaml. Hydra only reads files that have ``defaults``."""
+    """Return the content of a file like conf/algo/capefm.yaml. Use Hydra only for files with a ``defaults`` list."""
     node: Any = OmegaConf.load(_file(group, name, config_dir))
     if "defaults" in node:
         node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]
