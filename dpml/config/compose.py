@@ -78,7 +78,7 @@ def check_option(group: str, name: str, config_dir: Path | None = None) -> None:
 
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
-    """Return the content of a file like conf/algo/capefm.yaml. Use Hydra only for files with a ``defaults`` list."""
+    """Return the content of a file such as conf/algo/capefm.yaml. Use Hydra only for files with a ``defaults`` list."""
     node: Any = OmegaConf.load(_file(group, name, config_dir))
     if "defaults" in node:
         node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]

@@ -79,7 +79,7 @@ class Expansion:
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
-        """Return every combination of the settings in every block of an experiment, in the order of the experiment's file.
+        """Return all combinations of settings in all blocks of an experiment, in the order of the experiment's file.
 
         With `check`, points whose noise cannot be calibrated are skipped.
         """
