@@ -56,7 +56,7 @@ _E = TypeVar("_E", bound=BaseEstimator)
 
 
 def _suggesting(cls: type[_E]) -> type[_E]:
-    """Make the TypeError about an unknown parameter suggest the nearest one, such as eps for epsilon."""
+    """Make the TypeError about an unknown parameter suggest the nearest known name, such as eps for epsilon."""
     init, known = cls.__init__, cls._get_param_names()
 
     @wraps(init)
@@ -87,7 +87,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
-        """Return the state for a copy or another process, including the ledger of the surrounding `with` block."""
+        """Return the state to pickle; if `ledger` is None, store the ledger of the surrounding `with` block instead."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -105,7 +105,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         party: ArrayLike | None,
         weights: Sequence[Array],
     ) -> Array:
-        """Release a model of the rows, set the attributes of the fit, and return the weights, (d,) or (K d,)."""
+        """Release one model, set attributes such as `guarantees_`, and return the model's weights, (d,) or (K d,)."""
         algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
@@ -146,7 +146,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return np.array(released.weights[0, 0])
 
     def _warn(self, facts: Facts, ledger: Ledger | None) -> None:
-        """Warn if the proven eps exceeds the requested one, or if a second fit is recorded in no ledger.
+        """Warn if the proven eps exceeds the requested eps, or if the estimator is fitted again without a ledger.
 
         Raise UserError if a ledger would record a fit of which nothing is proven.
         """
@@ -155,7 +155,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if ledger is not None and unproven:
             raise UserError(
                 f"no eps is proven for this fit, because {why or f'algo={self.algo} proves none at eps={self.eps:g}'}, "
-                "so the ledger cannot add it up: fit outside of the ledger's `with` block, or without ledger=."
+                "so the ledger cannot account for it: fit outside of the ledger's `with` block, or without ledger=."
             )
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
@@ -190,7 +190,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         require_linear_model(algorithm)
         if algorithm.auxiliary:
             raise UserError(
-                f"algo={name} makes a share of the rows public, and an estimator never does: choose another algo."
+                f"algo={name} would make a share of the rows public, which no estimator does: choose another algo."
             )
         return algorithm
 
@@ -233,7 +233,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
                 self.ledger_.publish(self.entry_, hashlib.sha256(text.encode()).hexdigest())
 
     def summary(self, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
-        """Return the coefficients of algo="regression" with intervals and p-values, as `dpml.read_table` does.
+        """Return the coefficients of a model of algo="regression" with intervals and p-values, as in `dpml.read_table`.
 
         Args:
             level: the confidence level of the intervals.
@@ -279,13 +279,14 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         facts = self.facts_
         if facts.ranges == "fitted":
             raise UserError(
-                "a model's file needs public ranges, but these were fitted to the rows: give bounds (and y_bounds)."
+                "a model's file needs public ranges, but this model's ranges were fitted to the rows: give bounds (and "
+                "y_bounds)."
             )
         if not (floating or facts.exact):
             raise UserError(
                 f"the noise of this model of algo={self.algo} is floating-point: its last bits can reveal rows. Fit "
                 "a model with exact noise, such as algo='wdgd' with calibration='tight'. Or call save(path, "
-                "floating=True): the file then says that it is proven for real numbers, not for these bits."
+                "floating=True): the file then says that the proof is for real numbers, not for floating-point numbers."
             )
         facts.require_messages()
         if facts.author and not declared:
@@ -298,11 +299,11 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             if facts.open:
                 why = f"nothing is proven of this model, because {facts.open[0]}"
             raise UserError(
-                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True), which says so in the file."
+                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True) to write a file that says so."
             )
 
     def _keep(self, weights: Array) -> None:
-        """Split the weights (K, d) of rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
+        """Split a model's weights (K, d) into the features' weights `coef_` (K, p) and `intercept_` (K,)."""
         self._weights = self.coef_ = weights
         self.intercept_: Any = np.zeros(len(weights))
         self._constant = bool(self.fit_intercept)  # the parameter can change later
@@ -463,7 +464,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the predicted target of every row, (n,), in its original unit."""
+        """Return the predicted target of every row, (n,), in the unit of the training targets."""
         found = self._scores(X)
         low, high = self.y_bounds_
         return (low + high) / 2 + ((high - low) / 2 or 1.0) * found

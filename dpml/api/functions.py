@@ -69,7 +69,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
 
 
 def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
-    """Compute what a training recipe guarantees against every observer, and judge its claim (`dpml check`).
+    """Compute what a training recipe guarantees against every observer, and judge the claimed eps (`dpml check`).
 
     >>> import dpml
     >>> for view in dpml.check(rounds=100, noise_multiplier=10, delta=1e-5, unit="client", clients=20, claimed_eps=3):
@@ -117,7 +117,7 @@ def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, floa
 
 
 def rows(path: str | Path) -> "pd.DataFrame":
-    """Read the results of a run or a sweep from its folder, or the results of a figure from RESULTS/PAPER/FIGURE."""
+    """Return the results in the folder of a run or a sweep, or results of a figure such as results/kang2019/fig1."""
     from dpml.reporting.tables import read_rows  # slow to load
 
     path = Path(path)
@@ -132,7 +132,7 @@ def _load(config: Mapping[str, Any], source: Source) -> Dataset:
 
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
-    """Deal the rows of a data set to parties; return how unequal they are, the partition rule, and the parties."""
+    """Deal the rows of a data set to parties; return how much the parties differ, the partition rule, and parties."""
     config, d = compose_one(settings)
     if d is not None:
         raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
@@ -155,7 +155,7 @@ class PlannedRelease(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> "PlannedRelease":
-        """Build the algorithm, the budget and the problem that settings describe."""
+        """Build the algorithm, the privacy budget and the public sizes (`Problem`) of a release from settings."""
         config, d = compose_one(settings)
         cell = _cell(config)
         problem = cell.problem if d is None else replace(cell.problem, d=d)
@@ -177,7 +177,7 @@ class PlannedRelease(NamedTuple):
 
     @property
     def messages(self) -> Sequence[Sum]:
-        """Return the noisy sums that the algorithm sends; nothing if it is not a `Program` of noisy sums."""
+        """Return the noisy sums that the algorithm sends, or () if the algorithm is not a `Program` of noisy sums."""
         if not isinstance(self.algorithm, Program):
             return ()
         return [each for each in self.algorithm.messages(self.budget, self.problem) if isinstance(each, Sum)]
@@ -193,7 +193,7 @@ class PlannedRelease(NamedTuple):
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """Return the problem, without the parties' sizes if the partition `rule` computes the sizes from the data.
+    """Remove the parties' sizes from `problem` if the partition `rule` computes these sizes from the data.
 
     A use of the sizes then raises UserError. A rule that can leave rows out raises it at once: even N is unknown.
     """
@@ -209,7 +209,7 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release that an audit attacks, the number of draws, the seed, and the values that the audit chose.
+    """Return the release to attack, the number of draws, the seed, and the settings that the audit itself has chosen.
 
     The data are synthetic. The audit chooses smaller values than usual for N, d and rounds that are not set.
     """

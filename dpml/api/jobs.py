@@ -37,7 +37,7 @@ _RUN = "run"
 
 
 class CellsFailedError(Exception):
-    """Raised if a cell (a single fit) failed because of a bug. The message names the file with the traceback."""
+    """Raised if a cell (a single fit) failed because of a bug. The error message names the file with the traceback."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def ask(settings: Settings) -> Asked:
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return the settings of fits (cells) that a command changes; all combinations of its lists are computed.
+    """Return the settings that a command changes, each with one value, or with a list of values that are all computed.
 
     Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
     """
@@ -119,7 +119,7 @@ def _store(expansion: Expansion) -> Store:
 
 
 def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> Plan:
-    """Plan a run or a sweep, which is an experiment with one block of settings."""
+    """Plan a run or a sweep as an experiment with one block of settings."""
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
@@ -250,7 +250,7 @@ def _published(
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
-    """Estimate the CPU seconds of a fit in each block of settings from the published times and this machine's speed."""
+    """For each block of settings, estimate the CPU seconds of a fit from published times and this machine's speed."""
     from dpml.reporting.manifest import Manifest
 
     cost = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("cost")
@@ -262,7 +262,7 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files. If a command changes the numbers, the path is in a separate folder."""
+    """Return the path of an experiment's files. If a command changes settings, the path is in a separate folder."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
@@ -273,7 +273,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write all files of an experiment, unless there are files that were made from the same fits (cells)."""
+    """Write all files of an experiment, unless files that were made from the same fits (cells) exist already."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)
@@ -285,7 +285,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError with the most common reason if none of the fits that the panels show can be computed."""
+    """Raise UserError with the most common reason if no fit that the figure shows can be computed."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):

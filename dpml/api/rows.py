@@ -17,7 +17,7 @@ Bounds = Sequence[Any]  # low and high, each a number or one per feature
 
 
 def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = False) -> Array:
-    """Map each row (n, p) into the unit ball on its own; return (n, p), or (n, p + 1) with a `constant` feature last.
+    """Map each row of X (n, p) into the unit ball, independently of other rows; append a feature 1 if `constant`.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
     lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
@@ -29,7 +29,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = 
 
 
 def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-    """Return the low and high ends (p,) of the public ranges `given`; without them, those of the values (n, p)."""
+    """Return the low and high ends (p,) of the ranges `given`, or of the columns of `values` if `given` is None."""
     if given is None:
         return values.min(axis=0), values.max(axis=0)
     width = values.shape[1]
@@ -46,7 +46,7 @@ def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Arr
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
-    """Keep each row (n, d) with a probability, the product of its `weights` (n,); replace all other rows by zeros.
+    """Keep each row of X with a probability equal to the product of the row's weights; replace all other rows by zeros.
 
     This is cost-proportionate rejection sampling (Zadrozny, Langford & Abe 2003): in expectation over `rng`, a sum over
     the rows counts each row with its weight. One coin is tossed per row, independently of the data. Given the coins,
@@ -60,7 +60,7 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
 
 def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
-    """Return a list with the checked weights of rows (n,), reduced to 1 with a warning; return [] without weights."""
+    """Return [w], where w (n,) has the rows' sample weights, with weights above 1 reduced to 1; return [] for None."""
     if given is None:
         return []
     weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
@@ -76,7 +76,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return a list with the class weights of rows (n,), relative to the largest weight; return [] without weights.
+    """Return [w], where w (n,) has the weight of each row's class, divided by the largest weight; return [] for None.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """
@@ -84,8 +84,8 @@ def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes
         return []
     if isinstance(given, str):
         raise UserError(
-            f"class_weight={given!r} would count the private labels, and no budget covers that: give weights that you "
-            "know from a public source, such as class_weight={0: 0.1, 1: 1}."
+            f"class_weight={given!r} would use counts of the private labels, which no budget covers: give "
+            "weights that you know from a public source, such as class_weight={0: 0.1, 1: 1}."
         )
     refuse_unknown("class", given, list(classes), "class_weight")
     weights = np.array([float(given.get(name, 1.0)) for name in classes])

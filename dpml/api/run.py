@@ -61,7 +61,7 @@ class Result:
 
 
 def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Result:
-    """Compute the results of settings, which have the keys of `dpml-run`, or read results that are already stored.
+    """Return the results of settings (keys as in `dpml-run`); compute only results that are not stored yet.
 
     Give several values of a key as a list: all combinations are run. Write a key with a dot as in
     ``**{"algo.lam": 0.01}``. If one value is a list itself, put it into another list: ``**{"algo.steps": [[0.1, 1]]}``.

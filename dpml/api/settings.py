@@ -27,16 +27,16 @@ class Settings:
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """Return the keys that the words set, with their values."""
+        """Return the keys that the words KEY=VALUE set, with their values."""
         words = [word for word in map(parsed, self.words) if not word.is_delete()]
         return {word.key_or_group: word.value() for word in words}
 
     def only(self, kept: Callable[[str], bool]) -> "Settings":
-        """Return the settings of those keys for which the function `kept` is true, without swept keys."""
+        """Return the settings whose keys satisfy the function `kept`, without swept keys."""
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return the settings after moving words with several values, such as ``M=5,10``, to `lists`."""
+        """Return settings in which words with several values, such as ``M=5,10``, are moved to the field `lists`."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():
@@ -48,14 +48,14 @@ class Settings:
         return replace(self, words=words, lists=lists)
 
     def composed(self) -> Composed:
-        """Compose the configuration from the defaults, the words, and the first option of each swept group."""
+        """Compose the configuration; if several data sets, partitions or algorithms are swept, use the first one."""
         words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
         words += [word_of(group, self.lists[group][0]) for group in GROUPS if group in self.lists]
         return compose(words, self.config_dir)
 
 
 def is_private(word: str) -> bool:
-    """Return whether a word KEY=VALUE changes no number: it says where files are, or how fits are computed."""
+    """Return whether a setting KEY=VALUE changes no result, but only where files are or how fits are computed."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
@@ -97,12 +97,12 @@ def plain(value: Any, key: str) -> Any:
 
 
 def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
-    """Return the configuration of settings with one value each, and the number of features if the key `d` is set."""
+    """Compose settings with one value each; return the configuration, and the number of features `d` if it is set."""
     settings = settings.swept()
     keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
     lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}
     for key, values in (lists | dict(settings.lists)).items():
-        raise UserError(f"{key} must have one value here, got {key}={','.join(map(str, values))}.")
+        raise UserError(f"{key} must have one value only, got {key}={','.join(map(str, values))}.")
     config = settings.only(lambda key: key != "d").composed().values
     check_keys(config)
     d = settings.given.get("d")

@@ -24,7 +24,7 @@ def dpml() -> None:
 
 
 def load(name: str) -> ModuleType:
-    """Import a module of `dpml.cli`. Ctrl-C during the import ends the process, because nothing needs undoing yet.
+    """Import a module of `dpml.cli`; Ctrl-C during the import ends the process at once.
 
     An exception would print a traceback, or an extension module that is being imported would swallow it.
     """

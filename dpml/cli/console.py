@@ -29,7 +29,7 @@ _TUNED = ("fixed", "rule")  # values of `tuned` that need no mention
 
 
 def eps_text(eps: float) -> str:
-    """Return an eps as the text that tables show, rounded up."""
+    """Round an eps up, and return the text that tables show."""
     return "-" if eps != eps else written(eps) if eps < _MEANINGLESS else "no meaningful guarantee"
 
 

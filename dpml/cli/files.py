@@ -14,7 +14,7 @@ READING = ("encoding", "separator", "decimal", "na")
 
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of a command that say how a file is written, such as its encoding."""
+    """Return the options of a command that describe the format of a file, such as its encoding."""
     return _given(arguments, READING)
 
 
@@ -29,7 +29,7 @@ def _given(arguments: argparse.Namespace, keys: Sequence[str]) -> dict[str, Any]
 
 
 def own_file(arguments: argparse.Namespace) -> list[str]:
-    """Return the words of `dpml release`, with FILE and all options written as settings of dataset=csv."""
+    """Return the settings KEY=VALUE of `dpml release`; FILE and the options become settings of dataset=csv."""
     words = arguments.overrides
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:
@@ -47,7 +47,7 @@ def refuse_replacing(output: Path | None, *read: Path | None) -> None:
 
 
 def refuse_overwriting(path: Path, force: bool, kinds: Sequence[str]) -> None:
-    """Raise UserError if an output file exists and `force` is not set, or if its suffix is not one of `kinds`."""
+    """Raise UserError if an output file exists and `force` is not set, or if the file's suffix is not in `kinds`."""
     if path.suffix[1:] not in kinds:
         raise UserError(f"-o {path} must end in .{', .'.join(kinds[:-1])} or .{kinds[-1]}.")
     if path.exists() and not force:

@@ -65,8 +65,8 @@ def _flag(text: str) -> dict[str, Any]:
 _SEVERAL: dict[str, Any] = {"nargs": "+", "action": "extend", "default": []}
 _SHORT = {"--output": "-o", "--folder": "-o", "--config-dir": "-cd"}
 _AGREED = (
-    "eps, delta, algo (default: wdgd), algo.*, loss, count_errors, dataset.label, dataset.drop, dataset.missing, "
-    "dataset.steps, dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
+    "settings on which all parties agree: eps, delta, algo (default: wdgd), algo.*, loss, count_errors, dataset.label, "
+    "dataset.drop, dataset.missing, dataset.steps, dataset.na, dataset.encoding, dataset.separator, dataset.decimal"
 )
 _OPTIONS = {
     "overrides": _option("KEY=VALUE", "settings as for dpml-run, with one value each", nargs="*"),
@@ -80,7 +80,8 @@ _OPTIONS = {
     "--why": _flag("also print the messages, their sensitivity and noise, and the guarantee that follows"),
     "--fail-on": _option(
         None,
-        "exit with status 1 if a claim is false, if it is false or unproven (default), or never",
+        "exit with status 1 if a claim is false or not proven (unproven, the default), if a claim is false (false), or "
+        "never",
         choices=("false", "unproven", "never"),
         default="unproven",
     ),
@@ -92,7 +93,7 @@ _OPTIONS = {
     ),
     # data sets
     "names": _option("NAME", "data sets, as in `dpml data list` (default: all)", nargs="*"),
-    "--data-dir": _option("DIR", "a folder with data files, which is only read (default: $DPML_DATA)"),
+    "--data-dir": _option("DIR", "a folder with data files, in which nothing is written (default: $DPML_DATA)"),
     "--into": _option("DIR", "store the files in this folder (default: the user's cache)"),
     # files of rows, and models
     "file": _path("FILE", "the file of the rows: FILE.csv, FILE.csv.gz or FILE.parquet"),
@@ -105,7 +106,7 @@ _OPTIONS = {
         "CHARACTER", "the character between two values, or comma, semicolon, tab or bar (default: detected)"
     ),
     "--decimal": _option("NAME", "the decimal mark: point (the default) or comma"),
-    "--na": _option("TEXT", "texts that mean a missing value, in addition to the usual ones (dataset.na)", **_SEVERAL),
+    "--na": _option("TEXT", "texts that mean a missing value, in addition to the usual texts (dataset.na)", **_SEVERAL),
     "--bounds": _path("FILE.yaml", "public ranges and categories of the file's columns (dataset.bounds)"),
     "--bounds-out": _path("FILE.yaml", "write a draft of the file for --bounds, which you then edit"),
     "--proba": _flag("print the probability of each class instead of the prediction"),
@@ -126,10 +127,10 @@ _OPTIONS = {
     "parties": _option("NAME", "the parties' names, or how many there are", nargs="+"),
     "host": _option("HOST", "the name or address by which parties call the aggregator"),
     "--set": _option("KEY=VALUE", _AGREED, dest="overrides", required=True, nargs="+", action="extend"),
-    "--colluders": _number(int, 1, "parties that may share their knowledge with the aggregator", "C"),
-    "--dropouts": _number(int, None, "parties that may drop out (default: the maximum)", "D"),
-    "--wait": _number(float, 60.0, "seconds to wait until all have called"),
-    "--timeout": _number(float, 60.0, "seconds to wait for the answers of a round"),
+    "--colluders": _number(int, 1, "how many parties may share their knowledge with the aggregator", "C"),
+    "--dropouts": _number(int, None, "how many parties may drop out (default: the largest possible number)", "D"),
+    "--wait": _number(float, 60.0, "seconds to wait until the aggregator and all parties are connected"),
+    "--timeout": _number(float, 60.0, "seconds to wait for the parties' answers in each round"),
     "--release": _flag("make a real release, and record it in every party's ledger"),
     "--reading": _option(
         "NAME KEY=VALUE",
@@ -140,7 +141,7 @@ _OPTIONS = {
     ),
     "--plan": _path(None, "the plan that all parties have signed", required=True),
     "--key": _path(None, "the signing key, which `card` creates; keep it secret", required=True),
-    "--copies": _path("plan.json", "copies of the plan that others have signed", **_SEVERAL),
+    "--copies": _path("plan.json", "copies of the plan that other parties have signed", **_SEVERAL),
     "--aggregator": _option("HOST:PORT", "the address that parties call", required=True),
     "--listen": _option("HOST:PORT", "the address at which the aggregator listens", required=True),
     "--ca": _path("FILE.pem", "the aggregator's certificate, or the certificate of the authority that has signed it"),
@@ -149,16 +150,16 @@ _OPTIONS = {
     "path": _path("RUN", "the folder of a run or a sweep, RESULTS/PAPER/FIGURE, or a model of algo=regression"),
     "folders": _path("RUN", "folders of runs or sweeps, which contain rows.csv", nargs="+"),
     "results": _path(None, "the folder of all results (default: %(default)s)", nargs="?", default=Path("results")),
-    "--x": _option(None, "the x axis: eps, delta, M, N, another setting, or inverse_eps (default: what varies)"),
+    "--x": _option(None, "the x axis: eps, delta, M, N, inverse_eps or a setting (default: the first one that varies)"),
     "--y": _option(
-        "METRIC", "the metrics to show (default: accuracy or rmse, optimality gap)", nargs="+", action="extend"
+        "METRIC", "the metrics to show (default: accuracy or rmse, and the optimality gap)", nargs="+", action="extend"
     ),
     "--where": _option("KEY=VALUE", "use only rows with these settings, such as algo=capefm,fm M=5", **_SEVERAL),
     "--width": _option(
         None, "the width of the figure, such as 8cm (default: %(default)s, one column)", default="3.3in"
     ),
     "--level": _number(float, 0.95, "the confidence level of a model's intervals"),
-    "--per": _option("COLUMN=NUMBER", "print the effect of an increase by NUMBER (default: 1)", **_SEVERAL),
+    "--per": _option("COLUMN=NUMBER", "print the effect of an increase of COLUMN by NUMBER (default: 1)", **_SEVERAL),
     "--force": _flag("replace an existing file"),
     "name": _option(None, "the entry to print: dpml, or the name of a paper in results/ (default: all)", nargs="?"),
     "-M": _number(int, 10, "the number of parties"),
@@ -234,7 +235,7 @@ def parser() -> argparse.ArgumentParser:
     add("guarantee", text, *_SETTING, "--why", "--json", "--certificate")
     text = "attack releases of synthetic data, and compare the result with the claimed and the proven eps"
     own = "N=2000 M (algo.unit=party: 100 M; networks, wdgd: 20 M), d=2, draws=100000, algo.rounds=20, algo.epochs=10"
-    words = ("overrides", _option("KEY=VALUE", f"settings as for dpml-run; other defaults: {own}", nargs="*"))
+    words = ("overrides", _option("KEY=VALUE", f"settings as for dpml-run, but with the defaults {own}", nargs="*"))
     add("audit", text, words, "--config-dir", "--figure", "--json")
     words = (
         "overrides",
@@ -242,7 +243,7 @@ def parser() -> argparse.ArgumentParser:
     )
     text = "compute the guarantees of any training recipe in every view (see docs/howto/check.md)"
     add("check", text, words, "--fail-on", "--format", "--json", "--certificate")
-    text = "run the protocol for secure sums on random vectors, and print its time and its bytes"
+    text = "run the protocol for secure sums on random vectors, and print the time and the bytes that it takes"
     drop = ("--drop", _number(float, 0.0, "the share of parties that drop out before they send their vector"))
     add("secagg", text, "-M", "-d", drop)
 
@@ -260,7 +261,7 @@ def parser() -> argparse.ArgumentParser:
     add("merge", "merge the tables of several runs or sweeps", "folders", merged)
     text = "write web pages about the results in a folder, which start at RESULTS/report/index.html"
     add("report", text, "--pack", "results")
-    add("cite", "print BibTeX of dpml and of the papers whose figures it regenerates", "--pack", "name")
+    add("cite", "print BibTeX of dpml and of the papers whose figures dpml regenerates", "--pack", "name")
     text = "a model, a certificate, or the folder of results, a paper or a figure (default: %(default)s)"
     stored = ("path", _path("FILE|FOLDER", text, nargs="?", default=Path("results")))
     add("verify", "recompute a model's guarantees, or the verdicts and tables of results", "--pack", stored, "--json")
@@ -279,21 +280,22 @@ def _add_federation(commands: Any) -> None:
     add("init", text, *_AGREED_ON, "parties", "--aggregator", *_ADVERSARY, "--folder")
     text = "write a party's card for a plan: its number of rows and its verification key"
     add("card", text, *_AGREED_ON, "data", "--key", *_WRITTEN, _to("NAME.card"))
-    add("plan", "combine the cards into the plan that all sign", *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
-    key = ("--key", _path(None, "the signing key; without it, signatures of other copies are only added"))
-    add("sign", "sign a plan, and add the signatures of other copies of it", "plan", key, "--copies")
+    text = "combine the cards into the plan that all parties sign"
+    add("plan", text, *_AGREED_ON, "cards", *_ADVERSARY, _to("plan.json"))
+    key = ("--key", _path(None, "the signing key (default: only add the signatures of other copies)"))
+    add("sign", "sign a plan, and add the signatures of other copies of the plan", "plan", key, "--copies")
     text = "write the aggregator's certificate server.pem and its key server.key, and ca.pem for the parties"
     add("tls", text, "host", "--folder")
-    text = "take part in a release: call the aggregator, answer it, and receive the model"
+    text = "take part in a release: call the aggregator, answer its requests, and receive the model"
     joined = ("data", "--plan", "--key", "--aggregator", "--ca", *_CAP, "--wait", *_WRITTEN)
     add("party", text, *joined, _to("model.json"))
-    text = "wait for the parties, compute the sums of their messages, and from these the model"
+    text = "wait for the parties, sum their messages, and compute the model from the sums"
     certificate = ("--certificate", _path("FILE.pem", "the aggregator's certificate, for TLS"))
     add("aggregator", text, "--plan", "--listen", certificate, "--certificate-key", *waits, _to("model.json"))
 
 
 def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
-    """Return a function that adds a command, or an action of the command `group`, to the parser.
+    """Return a function that adds commands to the parser, or subcommands to the command `group`.
 
     `run` names the MODULE.FUNCTION of this package that runs the command. An option is a name in `_OPTIONS`, or a name
     with its own definition.

@@ -69,7 +69,7 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield how the score changes with a unit of each number, and with each category relative to the mean category."""
+    """Yield how the score changes per unit of a numeric column, and for a category relative to the mean category."""
     import numpy as np
 
     from dpml.data.info import Range
@@ -117,7 +117,7 @@ def run_ledger(arguments: Namespace) -> None:
     heads = ["release", "date (UTC)", "algorithm", "unit", "eps published", "eps worst", "delta", "model"]
     print_table(console, heads, [_line(entry) for entry in entries])
     for total in totals:
-        eps = "no total, because some protect samples only, or other parties."
+        eps = "no total, because some releases protect samples only, or other parties."
         if total["eps"] is not None:
             eps = f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}."
         console.print(f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: {eps}")
@@ -142,7 +142,7 @@ def _line(entry: LedgerEntry) -> list[str]:
 
 
 def _totals(entries: Sequence[LedgerEntry], delta: float) -> list[dict[str, Any]]:
-    """Compute the total eps of all releases per unit and audience; eps is None if the releases have no total."""
+    """Compute the total eps of all releases for each protected unit and each audience, or None if there is no total."""
     totals = []
     for unit in get_args(Unit):
         if unit == "party" and not any(entry.unit == "party" for entry in entries):

@@ -64,7 +64,7 @@ def run_table(arguments: Namespace) -> None:
 
 
 def _deliver(written: Callable[[str], str | bytes], output: Path | None) -> None:
-    """Write a table in the format that the suffix of a file names, or print the table as Markdown."""
+    """Write a table to the file `output` in the format of the file's suffix, or print Markdown if `output` is None."""
     if output is None:
         print(str(written("md")), end="")
     else:
@@ -112,7 +112,7 @@ def run_report(arguments: Namespace) -> None:
 
 
 def run_cite(arguments: Namespace) -> None:
-    """Print the BibTeX entry of one name, or the entries of dpml and of all papers."""
+    """Print the BibTeX entry of dpml or of one paper, or the entries of dpml and of all papers."""
     entries = citations()
     if arguments.name not in (None, *entries):
         raise UserError(f"there is no {arguments.name!r} to cite: {nearest(arguments.name, entries)}")
@@ -120,7 +120,7 @@ def run_cite(arguments: Namespace) -> None:
 
 
 def citations() -> dict[str, str]:
-    """Return the BibTeX entries of dpml and of the papers by name. The name of a paper is that of its folder."""
+    """Return a dict with the BibTeX entry of dpml, and with the entry of each paper under the name of its folder."""
     from dpml.reporting.cards import card_of
 
     cards = {name: card_of(name) for name in packs.known()}

@@ -64,7 +64,7 @@ def run_guarantee(arguments: Namespace) -> None:
 
 
 def _show_why(console: Screen, release: "PlannedRelease", held: Iterable[Guarantee]) -> None:
-    """Print how the messages and their noise lead to the eps of every view."""
+    """Print how an algorithm's messages and their noise lead to the eps against every observer."""
     console.print("\nThe messages, and the noise in them:")
     for message in release.messages:
         name, times = type(message.of).__name__, f"{message.times:,} times" if message.times > 1 else "once"
@@ -140,7 +140,7 @@ def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
 
 
 def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
-    """Estimate how many draws would settle all undecided views, if the attacked data sets attain the proven eps.
+    """Estimate how many draws an audit needs to judge every guarantee, if the attacked data sets attain the proven eps.
 
     The missing power is then a sampling error, which falls with the square root of the number of draws. Return None if
     all views have a verdict, or if more draws do not help because the power of the pair itself is known.
@@ -220,7 +220,7 @@ def _write_certificate(path: Path | None, content: Callable[[], str]) -> None:
 
 
 def run_secagg(arguments: Namespace) -> None:
-    """Run a secure sum with the real protocol, and print its time and its bytes."""
+    """Run the protocol for secure sums on random vectors, and print the time and the bytes that it takes."""
     from dpml.protocols.costs import measure  # loads cryptography
     from dpml.running.cell import limit_blas
 

@@ -102,7 +102,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
     asked = ask(settings)
     objective = asked.plain["objective"]
     if objective and folder is None:
-        raise UserError(f"only a search uses objective={objective}: add -m hydra/sweeper=optuna, or remove objective=.")
+        raise UserError(f"objective={objective} needs a search: add -m hydra/sweeper=optuna, or remove objective=.")
     status = compute(asked, command)
     if status or asked.options.dry:
         return status, None
@@ -123,7 +123,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
 
 
 def _folder(asked: Asked, sweep: bool) -> Path:
-    """Return the folder of a run or a sweep, which keys of Hydra define."""
+    """Return the folder of a run or a sweep, which is the value of hydra.run.dir or hydra.sweep.dir."""
     from hydra.core.hydra_config import HydraConfig
 
     HydraConfig.instance().set_config(asked.config)  # its name may contain ${hydra:KEY}

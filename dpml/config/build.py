@@ -34,7 +34,7 @@ def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
 
 
 def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Build an algorithm from `node`, which names its class (``_target_``) and has its options.
+    """Build an algorithm from `node`, which has the algorithm's class (``_target_``) and the algorithm's options.
 
     If `calibration` is None, use the default of the algorithm's field `calibration`, or `published` without a default.
     """
@@ -46,7 +46,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`; a rule without a share of auxiliary rows gets the algorithm's share."""
+    """Return the partition `rule`; if the rule sets no share of auxiliary rows, use the algorithm's share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
@@ -59,7 +59,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
             raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
     for key in (*GROUPS, "adversary", *_TYPES):
         if key not in config:
-            raise UserError(f"{key} is missing: a run needs it, so remove ~{key}.")
+            raise UserError(f"the key {key} is missing, but every run needs it: remove ~{key}.")
     for key, hint in _TYPES.items():
         for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
             convert(value, hint, key)
@@ -91,7 +91,7 @@ def require_all_rows(missing: str) -> None:
 
 
 def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
-    """Build an object of the class that ``_target_`` names; the other keys of `node` are its parameters."""
+    """Build an object of the class that ``_target_`` names; the other keys of `node` are parameters of the class."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} has no _target_: write {key}=NAME, or add _target_ to the option's file.")
     options = {name: value for name, value in node.items() if name != "_target_"}
@@ -99,7 +99,7 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Build an object from the user's options under `key`, converted to their types, and from the arguments `extra`."""
+    """Call `target` with the user's options under `key`, converted to the parameters' types, and arguments `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
@@ -118,7 +118,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Add the default values of an option's class to the option, so that its file only states what differs.
+    """Add to an option, such as algo=capefm, the default value of every parameter that the option's file omits.
 
     An option with a ``defaults`` list is returned unchanged. So is one whose class cannot be imported: the error is
     reported when the object is built.
@@ -143,7 +143,7 @@ _TOP_LEVEL = ("loss", "calibration")  # parameters of algorithms that are keys a
 
 
 def class_of(path: Any, key: str) -> Any:
-    """Import the class or function whose dotted path MODULE.NAME is ``_target_`` under `key`."""
+    """Import the class or function with the dotted path MODULE.NAME; error messages name the setting `key`."""
     return imported(path, f"{key}._target_={path}")
 
 
@@ -155,7 +155,7 @@ def imported(path: Any, where: str) -> Any:
     try:
         content = import_named(module)
     except (ImportError, SyntaxError) as error:
-        raise UserError(f"{where}: {error}: put your own module into this folder, or into --config-dir.") from None
+        raise UserError(f"{where}: {error}: put your module into the current folder, or into --config-dir.") from None
     if not callable(getattr(content, name, None)):
         names = [word for word, value in vars(content).items() if getattr(value, "__module__", "") == module]
         raise UserError(f"{where}: {content.__file__} has no {name!r}: {nearest(name, names)}")

@@ -46,7 +46,7 @@ def parsed(word: str) -> Override:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the names of the options of a group, such as all algorithms, in dpml, in packs and in `config_dir`."""
+    """Return the names of a group's options, such as all algorithms, in dpml, papers' folders and `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
     folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
@@ -71,14 +71,14 @@ def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
 
 
 def check_option(group: str, name: str, config_dir: Path | None = None) -> None:
-    """Raise UserError if a group has no option of this name."""
+    """Raise UserError if a group of options has no option called `name`."""
     known = options(group, config_dir)
     if name not in known:
         raise UserError(unknown_option(group, name, known))
 
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
-    """Return the content of a file such as conf/algo/capefm.yaml. Hydra, which is slow, only reads ``defaults``."""
+    """Return the content of a file such as conf/algo/capefm.yaml. Use Hydra only for files with a ``defaults`` list."""
     node: Any = OmegaConf.load(_file(group, name, config_dir))
     if "defaults" in node:
         node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]
@@ -203,7 +203,7 @@ def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
 
 
 def _holder(config: DictConfig, key: str) -> DictConfig:
-    """Return the node of a configuration that contains the last part of a dotted key; refuse an unknown key."""
+    """Return the parent node of a dotted key in a configuration; raise UserError if the key is unknown."""
     node: Any = config
     holder, names = config, key.split(".")
     for depth, name in enumerate(names):

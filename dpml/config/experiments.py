@@ -21,7 +21,7 @@ def natural(name: str) -> list[tuple[int, str]]:
 
 
 def files(config_dir: Path | None = None) -> dict[str, Path]:
-    """Return the paths of experiment files by name. A file whose name starts with ``_`` is only a template."""
+    """Map the names of experiments to the paths of their files. A file whose name starts with ``_`` is a template."""
     homes = {*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()}
     found = {
         f"{home.name}/{path.stem}": path
@@ -36,7 +36,7 @@ def files(config_dir: Path | None = None) -> dict[str, Path]:
 
 
 def names(config_dir: Path | None = None) -> set[str]:
-    """Return the valid values of ``experiment=``: all experiments, all papers, and ``all``."""
+    """Return the valid values of ``experiment=``: the names of all experiments and papers, and the word ``all``."""
     shown = {name for name in files(config_dir) if not _is_template(name)}
     return {"all", *shown, *(name.rpartition("/")[0] for name in shown if "/" in name)}
 

@@ -52,7 +52,7 @@ class Cell:
         check_options(self)
 
     def check(self) -> None:
-        """Raise UserError if the noise cannot be calibrated at any of the budgets; read no data."""
+        """Raise UserError if there is no budget at which the noise can be calibrated; read no data."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
@@ -90,7 +90,7 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum by which results name data; the checksum of a user's file is hashed with a secret key."""
+    """Return the checksum of data to store with results; the checksum of a user's file is hashed with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
@@ -156,7 +156,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """Return the guarantees by budget number, and the reason for every budget whose noise cannot be calibrated."""
+    """Return the guarantees of every budget, and the reason why noise cannot be calibrated at some budgets."""
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
@@ -169,7 +169,7 @@ def _calibrated(
 
 
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
-    """Return the release of budgets, and the reason for each budget at which the solver failed; raise if all fail."""
+    """Release models at all budgets, and return why the solver failed at some budgets; raise if all budgets fail."""
 
     def released(some: Sequence[Budget]) -> Release:  # any subset of the budgets gets the same noise directions
         return mechanism.release(some, _noise(cell), cell.draws)
@@ -198,12 +198,12 @@ def _noise(cell: Cell) -> Generator:
 
 
 def step_key(cell: Cell) -> Any:
-    """Return a key that is equal for fits (cells) that can be computed together, or None for a fit that cannot."""
+    """Return a key that is equal for fits (cells) that can be computed together, or None for a fit computed alone."""
     return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Compute the releases of fits (cells) with the same `step_key` together; rounding differs from single releases."""
+    """Compute the releases of several fits (cells) with equal `step_key` together, which changes the rounding."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

@@ -91,7 +91,7 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], wher
 
 
 def complete(table: "pd.DataFrame", block: str) -> "pd.DataFrame":
-    """Add missing standard columns of results to the table that a function returned; put columns of its own last."""
+    """Add missing standard columns to the table that a function returned, and put the function's own columns last."""
     import pandas as pd
 
     if not {"metric", "value"} <= set(table.columns) or not pd.api.types.is_numeric_dtype(table["value"]):

@@ -36,7 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """One combination of settings with its fit (cell), or the `reason` why there is no fit, and its status.
+    """A combination of settings with its status, and with its fit (cell) or the `reason` why there is no fit.
 
     Points with the same `key` have the same numbers.
     """
@@ -62,7 +62,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand lists of settings to combinations. `config` has all other settings, and `chosen` names its options."""
+    """Expand lists of settings to all combinations.
+
+    `config` has the values of all other settings. `chosen` maps each group of options to the name of the chosen option.
+    """
 
     config: Mapping[str, Any]
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -76,7 +79,7 @@ class Expansion:
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
-        """Return every combination of the settings in every block of an experiment, in the order of its file.
+        """Return all combinations of settings in all blocks of an experiment, in the order of the experiment's file.
 
         With `check`, points whose noise cannot be calibrated are skipped.
         """
@@ -137,13 +140,16 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _check(self, cell: Cell) -> None:
-        """Raise UserError if the noise of a fit cannot be calibrated. The seed matters only if it draws party sizes."""
+        """Raise UserError if the noise of a fit cannot be calibrated.
+
+        Fits that differ only in the seed are checked once, unless the seed determines the parties' sizes.
+        """
         seed = cell.seed if cell.partition.drawn else None
         kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
         self._once("check", kind, cell.check)
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Return the object that `build` makes, but call `build` only once for equal settings `node`."""
+        """Return the object that `build` makes, and reuse the object in later calls with equal settings `node`."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()

@@ -1,4 +1,4 @@
-"""Measure the quality of released models on the private data, for the experimenter; no release publishes the numbers.
+"""Measure the quality of an experiment's models on private data. No release publishes the metrics in this module.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
 model. Algorithms report other metrics themselves; docs/howto/algorithms.md describes all of them.

@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def cells(self) -> list[Point]:
-        """Return one combination of settings per key, because combinations with equal keys have equal numbers."""
+        """Return one combination of settings for each fit (cell), because several combinations can share a fit."""
         return list({point.key: point for point in self.points}.values())
 
     def left_out(self) -> list[str]:
@@ -190,7 +190,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of waiting fits from similar finished fits or `Plan.reference`; None if unknown."""
+    """Estimate the CPU seconds of waiting fits from times of finished or published fits; return None without times."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:
@@ -217,7 +217,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return a CSV table of plans, with a line for each combination of settings and each function of a block."""
+    """Return a CSV table of plans: a line for each combination of settings and each block that a function computes."""
     settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
     lines: list[dict[str, Any]] = []
     for plan in plans:

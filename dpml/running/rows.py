@@ -28,12 +28,15 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned
 
 
 def own_columns(rows: "pd.DataFrame") -> list[str]:
-    """Return the columns that not every table has, such as algo.lam, and columns that only a function returned."""
+    """Return the columns that are not in COLUMNS, such as the setting algo.lam or columns that a function returned."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
 class Part(NamedTuple):
-    """The lines of a fit (cell) in both tables. A row has one of `budgets` and one entry of each array in `rows`."""
+    """The lines that one fit (cell) adds to the tables of values and of guarantees.
+
+    A line of values joins one element of `budgets` with one entry of each array in `rows`.
+    """
 
     budgets: list[dict[str, Any]]
     rows: dict[str, Array]
@@ -93,7 +96,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 
 def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """Return the rows and the guarantees of fits as two tables, whose first column is the name of the block."""
+    """Return the rows and the guarantees of fits as two tables, whose first column names the block of settings."""
     import pandas as pd  # slow to load, and not needed by guarantees
 
     def table(lines: Iterable[dict[str, Any]]) -> pd.DataFrame:  # a missing value does not turn integers into floats

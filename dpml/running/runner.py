@@ -52,7 +52,7 @@ Batch = list[tuple[int, Job]]
 
 
 def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
-    """Return the outcome of every job. Fits are computed together in step, or one by one if an error occurs."""
+    """Return each job's number and outcome; fits are computed together if possible, or one by one after an error."""
     start = time.thread_time()
     releases: Sequence[Release | None] = [None] * len(batch)
     cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]
@@ -277,7 +277,7 @@ def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Scre
 
 
 def _of_other_data(point: Point, record: Record) -> bool:
-    """Return whether a data file has changed since the plan was made, so that other data were measured."""
+    """Return whether the record was computed from a data file that has changed since the plan was made."""
     if not record.numbers or point.cell is None or not hasattr(point.cell.dataset, "checksum"):
         return False  # data without a checksum do not come from a file
     checksum = json.loads(record.numbers)["provenance"].get("sha256")

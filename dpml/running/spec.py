@@ -145,5 +145,5 @@ def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a block of an experiment; in each part, all combinations of the lists are computed."""
+    """Return the parts of a block of an experiment, each with lists of settings whose combinations are all computed."""
     return [block] if isinstance(block, Mapping) else block

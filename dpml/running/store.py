@@ -47,7 +47,7 @@ class Store:
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return a record without its numbers; None if this code has not computed it, or if its file is damaged."""
+        """Return a stored record without its numbers, or None if the file of the record is missing or damaged."""
         content = self._content(key, code)
         if content is None:
             return None
