@@ -88,7 +88,7 @@ class PublishedNoise(Sharing):
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 for each observer, because L2-Laplace noise has no mu; `PrivateSGD.proven` has the guarantees."""
+        """Return 1 for each observer. `PrivateSGD.proven` has the guarantees, because L2-Laplace noise has no mu."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def variance(self, M: int) -> float:
@@ -149,7 +149,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of all rounds, where published noise has the scale of one party's noise."""
+        """Describe the noisy sums of all rounds. The scale of published noise is the scale of one party's noise."""
         constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0
@@ -211,7 +211,7 @@ class PrivateSGD(
         return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
-        """Return the models (B, d) after the last round, of runs with ridges `strength` (B, 1).
+        """Run gradient descent with the ridges `strength` (B, 1), and return the models after the last round, (B, d).
 
         ``ask(w, t)`` returns the noisy sums of gradients at models w in round t = 0, 1, ....
         """

@@ -75,7 +75,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise and the clip of the rounds, whose steps are Newton steps."""
+        """Return the number of rounds, the clip and the noise of gradient descent with Newton steps."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)
