@@ -91,7 +91,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the perturbed objective with the least expected excess risk, if the minimiser has `typical_norm`.
+    """Return the perturbed objective with the least expected excess risk for a minimiser of norm `typical_norm`.
 
     It has the least noise that is proven for its ridge. A ridge above `free_ridge` would not reduce the noise.
     """

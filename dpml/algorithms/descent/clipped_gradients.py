@@ -27,7 +27,7 @@ _TOGETHER = 1024  # rows that are multiplied together, so that they fit into the
 
 
 def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
-    """If the clip is adaptive, append the number of gradients that are not clipped, (...,), to the sums (..., K d)."""
+    """If the clip is adaptive, append the number of gradients that are not clipped to the sum of gradients."""
     return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
 
 
@@ -125,7 +125,10 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return w, clip.astype(float), None if maps is None else maps.reshape(-1, d, d)
 
     def _rows(self, maps: Array | None, clip: Array, secure: bool, rounded: bool = False) -> list[Rows]:
-        """Return one `Rows` per party if `secure`, else one in total. If `rounded`, rows are multiples of 2^-20."""
+        """Return the rows of each party if `secure`, else all rows together.
+
+        If `rounded`, entries are rounded to multiples of 2^-20.
+        """
         of, parties = self.statistic, self.parties
 
         def made(own: slice) -> Rows:
@@ -203,7 +206,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the largest bound Q on integer slopes for which sums over N rows are exact; 1 with `unit=party`."""
+        """Return the largest bound Q on integer slopes for which sums of N rows are exact. With unit=party, Q is 1."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))

@@ -73,7 +73,7 @@ def _together(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _models(trials: Sequence[Trial]) -> list[Array]:
-    """Run trials with an equal property `alike` together, and return the models of each trial."""
+    """Run several trials of the same kind together, and return the models of each trial."""
     carriers, first = [trial.carrier for trial in trials], trials[0]
     algorithm, d = first.carrier.algorithm, first.carrier.problem.d
     terms = first.carrier.mechanism.terms(first.carrier.statistic(0))

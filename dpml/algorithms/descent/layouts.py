@@ -103,7 +103,7 @@ class ClientNoise(Sharing):
         return views if self.secure else views | {"client": 1 / float(weights[0])}
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the clients' messages. Colluders also know the noise of the first clients."""
+        """Return what an observer sees of the clients' messages. Colluders also know the noise in their messages."""
         weights = np.array(self.weights)
         each = np.diag(weights)
         known = problem.colluders if view == "colluders" else 0
@@ -198,7 +198,7 @@ class Clients:
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the Gaussian-DP mu of one round for every observer. A row of the smallest client is the worst case."""
+        """Return the Gaussian-DP mu of one round for every observer. The worst case is a row of the smallest client."""
         client = self.of_client(problem)
         summed, colluders = (
             sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
@@ -229,7 +229,7 @@ class Clients:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the arguments of the `Sum` that describes one round, for the worst case, the smallest client."""
+        """Return the arguments of the `Sum` that describes one round for the smallest client, the worst case."""
         if self.synchronous:
             return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
         noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])

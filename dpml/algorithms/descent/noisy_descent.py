@@ -55,7 +55,7 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Hold out a fifth of each party's rows, and return the other rows, and held-out rows X (n, d), y (n,).
+    """Return the parties without a fifth of each party's rows, and this fifth as rows X (n, d) and labels y (n,).
 
     A party's last rows are held out; they are a random sample, because rows are in random order.
     """
@@ -282,7 +282,10 @@ class NoisyDescent(
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proven guarantee against every observer. Observers of only the last models have a smaller eps."""
+        """Return the proven guarantee against every observer.
+
+        Observers who see only the last models have a smaller eps than observers of all rounds.
+        """
         delta, last = budget.require_delta(f"algo={self.name}"), self.layout.last_iterates(problem)
         contraction = max(self.contraction(step) for step in self.tried(budget, problem))
         why = "a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex"
@@ -398,7 +401,7 @@ def initial_model(rng: Generator, d: int) -> Array:
 
 @dataclass(frozen=True)
 class PlainMean(Clients):
-    """Clients whose models have equal weights in the average, although the clients have different numbers of rows.
+    """Clients whose last models have equal weights in the average.
 
     Each client adds the noise for a mean over M n rows, where n is the number of rows of the smallest client.
     """
@@ -425,7 +428,7 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: clients descend alone with published noise, and a server averages their last models.
+    """`jayaraman_local`: clients run noisy gradient descent alone, and a server averages the clients' last models.
 
     This is eq. (2) of Kang et al. 2019, who attribute the method to Jayaraman et al. 2018.
     """

@@ -88,7 +88,7 @@ class PublishedNoise(Sharing):
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 for each observer. `PrivateSGD.proven` has the guarantees, because L2-Laplace noise has no mu."""
+        """Return 1 for each observer. L2-Laplace noise has no mu, so `PrivateSGD.proven` computes the guarantees."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def variance(self, M: int) -> float:

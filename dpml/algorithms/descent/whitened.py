@@ -147,7 +147,7 @@ class WhitenedDescent(
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
-        """Return whitening matrices (B, d, d), and two upper bounds for the whitened rows, (B,) each.
+        """Return whitening matrices (B, d, d), and bounds (B,) on the variances and the norms of whitened rows.
 
         The bounds are on the largest mean square along a direction, and on the root mean square of the norms.
         """
@@ -169,7 +169,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clip of every round and run, (T, B). `reach` (B,) is the number n of units times mu."""
+        """Return the clip of every round and run, (T, B). `reach` (B,) is the number of rows or parties times mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -192,7 +192,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return a bound (B,) on the mean squared norm of rows that are mapped so that eigenvalues are scaled by `seen`.
+    """Return a bound (B,) on the mean squared norm of rows after a map that scales eigenvalues by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

@@ -325,7 +325,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return the quadratic polynomial of a loss. For several classes, it is the squared loss on the labels' codes."""
+    """Return the quadratic polynomial of a loss. For several classes, the result is a squared loss on label codes."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -364,7 +364,7 @@ def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
 
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
-    """Return the sum of all coefficients, with noise of these scales, as one message."""
+    """Return the noisy `Sum` of all coefficients, given the noise scales."""
     constant = (scales.constant,) if of.constant else ()
     units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(of.quadratic, scales, d), 1.0, units)

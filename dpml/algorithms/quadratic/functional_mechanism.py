@@ -125,7 +125,7 @@ class FunctionalMechanism(
 
 
 def minimiser(variant: Variant, tight: bool, ridge: float) -> Minimise:
-    """Return this variant's and calibration's function for minimising noisy quadratic polynomials."""
+    """Return the function that minimises a noisy quadratic polynomial, according to the variant and the calibration."""
 
     def stopped(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
         d = b.shape[-1]

@@ -75,7 +75,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The projection on the eigenvectors with raised eigenvalues, weighted by the raised share (0 to 1)."""
+        """The projection on the eigenvectors with raised eigenvalues, weighted by the relative increase (0 to 1)."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -186,7 +186,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The smaller of the numbers of rows in the sums of the last two rounds."""
+        """The smaller number of rows in the sums of the last two rounds."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:
