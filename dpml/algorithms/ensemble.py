@@ -90,7 +90,7 @@ class LocalClassifiers(
         raise NotImplementedError
 
     def minimiser(self, problem: Problem) -> Minimiser:
-        """Return the statistic that gets noise: the exact model as a function of all parties' rows."""
+        """Return the statistic to which noise is added: the exact model as a function of all parties' rows."""
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:

@@ -68,7 +68,7 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Return rows X (n, d) with labels y (n,) and weights v (n,), whose slopes are clipped to [-clip, clip]."""
+        """Prepare rows X (n, d) with labels y (n,) and weights v (n,) for gradients with slopes in [-clip, clip]."""
         signed = loss.task == "binary"
         half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
         targets = hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2

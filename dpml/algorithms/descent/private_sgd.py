@@ -129,8 +129,8 @@ class PrivateSGD(
         super().__post_init__()
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
-                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} with algo.variant=halving, because noise "
-                f"doubles in every round, got algo.rounds={self.rounds}."
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} with algo.variant=halving, got "
+                f"algo.rounds={self.rounds}: the noise doubles in every round."
             )
 
     @property

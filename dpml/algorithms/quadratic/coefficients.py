@@ -52,7 +52,7 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two rows with labels whose coefficients differ by `distance`, after division by the noise_std.
+    """Two labelled rows. Divided by the noise_std, the rows' coefficients differ by `distance`.
 
     The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
     times the largest label.
