@@ -354,7 +354,7 @@ class NoisyDescent(
         return Release(weights, {"step": np.take_along_axis(trial.steps, best, axis=1)})
 
     def trained(self, trial: Trial) -> Array:
-        """Train the models of a trial, (budgets, S, draws, d). The noise of two step sizes differs only in scale."""
+        """Train a model for every budget, step size and draw, (budgets, S, draws, d). Step sizes share noise directions."""
         carrier, d = trial.carrier, trial.carrier.problem.d
         models = np.empty((*trial.numbers.shape, carrier.draws, d))
         weights = self.layout.model_weights(carrier.problem)
@@ -375,7 +375,7 @@ class NoisyDescent(
             yield int(number), own
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of all runs, (B, d), or the last models of all clients who run alone, (B, M d)."""
+        """Return the last models of all runs, (B, d), or the last models of all clients who train alone, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))

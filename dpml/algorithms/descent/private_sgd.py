@@ -141,7 +141,7 @@ class PrivateSGD(
         return secure_sharing(problem) if self.tight else PublishedNoise()
 
     def perturbation(self, budget: Budget, problem: Problem) -> PerturbedObjective:
-        """Return the perturbed objective whose minimiser the rounds approach."""
+        """Return the perturbed objective whose minimiser gradient descent approaches."""
         if self.halving:
             return PerturbedObjective("gaussian", 0.0, 0.0, self.lam, problem.N)
         if self.tight:
