@@ -1,4 +1,4 @@
-"""Run `dpml data describe`: print how a run would read a user's own file."""
+"""Run `dpml data describe`, which prints how a run would read a user's file."""
 
 import shlex
 from argparse import Namespace
@@ -19,10 +19,10 @@ _SHOWN = 3  # categories shown per column
 
 
 def run_describe(arguments: Namespace) -> None:
-    """Print a file's columns; with --bounds also the values outside of them; with --bounds-out write bounds to edit."""
+    """Print the columns of a file, report values outside of --bounds, and write a draft of bounds to --bounds-out."""
     target = arguments.bounds_out
     if target is not None and arguments.label is None:
-        raise UserError("--bounds-out also writes the classes, or the range of the target: add --label COLUMN.")
+        raise UserError("--bounds-out also writes the classes or the range of the label: add --label COLUMN.")
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     description = describe(CSV(str(arguments.file), **own_options(arguments)))

@@ -12,7 +12,7 @@ READERS = {"csv"}
 
 
 def sources(config_dir: Path | None = None) -> dict[str, Source]:
-    """Return every data set except `READERS` by name, including those in ``config_dir/dataset``."""
+    """Return all data sets by name, except readers of users' files; include those in ``config_dir/dataset``."""
     return {name: source(name, config_dir) for name in options("dataset", config_dir) if name not in READERS}
 
 

@@ -87,7 +87,7 @@ def write(model: Model, folder: Path) -> list[Path]:
 
 
 def _lines(model: Model) -> tuple[str, ...]:
-    """Return what each column of effects describes: a class, or the label."""
+    """Return the name of each column of effects, which is the name of a class or of the label."""
     if model.task == "regression":
         label = printable(model.label)
         return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)

@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.mechanism.message import Statistic, Terms
-from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
+from dpml.mechanism.sharing import Sampler, Sharing, TrustedCurator
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import Slopes
 from dpml.privacy import Problem, View, noise
@@ -102,18 +102,14 @@ class ClientNoise(Sharing):
         views: dict[View, float] = {"release": 1.0, "aggregate": 1.0, "colluders": colluders}
         return views if self.secure else views | {"client": 1 / float(weights[0])}
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the clients' messages. Colluders also know the noise in their messages."""
-        weights = np.array(self.weights)
-        each = np.diag(weights)
-        known = problem.colluders if view == "colluders" else 0
-        return Channel.of(each[-1:] if view == "client" else np.vstack([weights, each[:known]]), weights)
+    def sources(self, M: int) -> Array:
+        return np.diag(self.weights)
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         draw: Any = noise.single_gaussian if law == "single_gaussian" else noise.gaussian
-        parts = draw(rng, (M, draws, size))
-        total: Array = np.tensordot(np.array(self.weights, parts.dtype), parts, axes=1)
-        return total, parts
+        parts: Array = draw(rng, (M, draws, size))
+        parts *= np.array(self.weights)[:, None, None]
+        return parts
 
 
 @dataclass(frozen=True)

@@ -91,13 +91,13 @@ class PublishedNoise(Sharing):
         """Return 1 for each observer. L2-Laplace noise has no mu, so `PrivateSGD.proven` computes the guarantees."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
-    def variance(self, M: int) -> float:
-        return 1.0
+    def sources(self, M: int) -> Array:
+        return np.eye(M)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "l2_laplace") -> Array:
         return noise.l2_laplace_total(rng, draws, M, size)
 
-    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "l2_laplace") -> Array:
         return np.array([noise.l2_laplace_total(rng, draws, 1, size) for _ in range(M)])
 
     def reach(self, d: int) -> float:
