@@ -354,7 +354,10 @@ class NoisyDescent(
         return Release(weights, {"step": np.take_along_axis(trial.steps, best, axis=1)})
 
     def trained(self, trial: Trial) -> Array:
-        """Train a model for every budget, step size and draw, (budgets, S, draws, d). Noise differs only in scale."""
+        """Train a model for every budget, step size and noise draw, (budgets, S, draws, d).
+
+        The noise of two step sizes differs only in scale.
+        """
         carrier, d = trial.carrier, trial.carrier.problem.d
         models = np.empty((*trial.numbers.shape, carrier.draws, d))
         weights = self.layout.model_weights(carrier.problem)
