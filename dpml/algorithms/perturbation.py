@@ -61,7 +61,7 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the norm of the minimiser for which the ridge is chosen, `TYPICAL_NORM` or the largest possible norm."""
+    """Return the minimiser's norm that the choice of the ridge assumes, `TYPICAL_NORM` or a smaller upper bound."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 

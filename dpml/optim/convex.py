@@ -180,7 +180,7 @@ class _Problems:
         return matrix.reshape(B, m * K, m * K)
 
     def _weighted(self, curvature: Array) -> Array:
-        """Return ``X' C X``, or ``C X X'`` with `span`, (B, m, m). The diagonal of C is `curvature` (B, n)."""
+        """Return ``X_b' diag(c_b) X_b``, or ``diag(c_b) X_b X_b'`` with `span`, for c = `curvature` (B, n): (B, m, m)."""
         curvature *= self.r
         return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
 

@@ -283,7 +283,7 @@ def hard_targets(y: Array, classes: int) -> Array:
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """Return the loss with this name; without a name, return the default loss of the task."""
+    """Return the loss with this name, or the default loss of the task if there is no name."""
     name = name or next(loss.name for loss in LOSSES.values() if loss.task == task)
     if name not in LOSSES:
         raise UserError(f"unknown loss={name!r}: {nearest(name, LOSSES)}")

@@ -35,7 +35,7 @@ class Trial:
 
     @property
     def alike(self) -> Any:
-        """The properties that must be equal in two trials for the trials to run together."""
+        """The properties that two trials must have in common to run together."""
         algorithm = self.carrier.algorithm
         return self.carrier.statistic(0), self.numbers.size, algorithm.lam, algorithm.rounds
 

@@ -83,7 +83,7 @@ class Gradients(Statistic):
 
 @dataclass(frozen=True)
 class PublishedNoise(Sharing):
-    """Every party adds noise with density proportional to exp(-||rho||) to its contribution to a secure sum."""
+    """Every party adds noise rho with a density proportional to exp(-||rho||) to its contribution to a secure sum."""
 
     secure: ClassVar[bool] = True
 
