@@ -180,7 +180,7 @@ class _Problems:
         return matrix.reshape(B, m * K, m * K)
 
     def _weighted(self, curvature: Array) -> Array:
-        """Return ``X_b' diag(c_b) X_b``, or ``diag(c_b) X_b X_b'`` with `span`, for c = `curvature` (B, n): (B, m, m)."""
+        """Return ``X_b' diag(c_b) X_b``, or ``diag(c_b) X_b X_b'`` with `span`, with c = `curvature` (B, n)."""
         curvature *= self.r
         return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
 
