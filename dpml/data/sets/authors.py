@@ -46,12 +46,12 @@ class Authors(RandomSplit):
     @property
     def info(self) -> Info:  # type: ignore[override]
         said = {
-            "how_to_get": f"It is datasets/{self.filename} of https://github.com/hafizimtiaz/capeFM.",
+            "how_to_get": f"The file is datasets/{self.filename} of https://github.com/hafizimtiaz/capeFM.",
             "files": {self.filename: {"sha256": _BESIDE["sha256"].get(self.filename, ())}},
             "rows": self.rows,
             "features": self.d,
-            "papers": "The authors computed their figures on these samples; they train on all rows and report the "
-            f"training loss. Samples of {', '.join(map(str, self.choices))} rows exist.",
+            "papers": "The authors computed their figures on these samples. The authors train on all rows and report "
+            f"the training loss. There are samples of {', '.join(map(str, self.choices))} rows.",
         }
         return info_of(self.name, _BESIDE[self.name] | said)
 
