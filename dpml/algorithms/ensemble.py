@@ -270,7 +270,7 @@ class Vote(LocalClassifiers):
         return None if self.local is None else drawn_seeds(parties, rng)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the model. For published noise, the metric `bound` is the risk bound of Hamm et al., Theorem 4."""
+        """Release the model. With the paper's noise, the metric `bound` is the risk bound of Hamm et al., Theorem 4."""
         about = [] if self.local is None else [np.tile(carrier.start, (len(carrier.budgets) * carrier.draws, 1))]
         weights = carrier.by_budget(carrier.ask(0, *about))
         binary = self.loss.task == "binary" and self.variant == "paper" and not self.protect_auxiliary
@@ -305,7 +305,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return one model (K d,). For `local` classifiers, return a model (B, K d) for each row of `seeds` (B, M)."""
+        """Return a model (K d,) or, with `local` classifiers, B models (B, K d) for the parties' `seeds` (B, M)."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
@@ -318,7 +318,7 @@ class Voted:
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
     def targets(self, shares: Array) -> Array:
-        """Return the training targets: the shares of the votes (n, K) themselves, or the majority's labels."""
+        """Return the training targets: the shares of the parties' votes (n, K), or the labels with the most votes."""
         if self.shared:
             return shares
         if shares.shape[1] == 1:
@@ -342,7 +342,7 @@ TAIL = 0.05  # the probability with which the noise, or the sample of rows, viol
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
-    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of binary `soft` with published noise.
+    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of binary `soft` with the paper's noise.
 
     It holds with probability 1 - 2 `TAIL`: ``4 d^2 (c + lam) log^2(d/TAIL) / (lam M eps)^2 + 16 (32 + log(1/TAIL)) /
     (lam n) + lam/2 length^2``. Here c is the smoothness of the loss, M the number of `voters` (1 for `vote`, eq. 9), n
@@ -355,7 +355,7 @@ def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, lengt
 
 @dataclass(frozen=True)
 class Average(LocalClassifiers):
-    """`avg`: the mean of the parties' models plus noise, which protects all rows of one party.
+    """`avg`: the mean of the parties' models, with noise that protects all rows of one party.
 
     The proven sensitivity is 2/M times the norm of the longest possible minimiser (`longest_minimiser`). The published
     sensitivity is 2/(M lam), or 2 sqrt2/(M lam) for softmax, which is 189 times as much at lam = 1e-4.
@@ -376,7 +376,7 @@ class Average(LocalClassifiers):
 
 @dataclass(frozen=True)
 class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper", "per_coordinate")):
-    """`la`: the mean of the parties' models plus noise, which protects one sample (Pathak et al. 2010).
+    """`la`: the mean of the parties' models, with noise that protects one row (Pathak et al. 2010).
 
     A replaced row changes the mean by at most 2/(M n lam), where n is the size of the smallest party. `tight` noise
     also uses a bound on the norm of every minimiser (`longest_minimiser`), and accounts for the tolerance of the

@@ -38,12 +38,12 @@ RESIDUAL = 1e-4
 
 
 def solver_tolerance(N: int) -> float:
-    """Return the largest norm of the gradient that a released minimiser may have."""
+    """Return the solver's tolerance: the largest gradient norm at a released minimiser."""
     return min(1e-9, RESIDUAL / N)
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """Return the ridge R in [low, high] with the least expected excess risk ``(R norm^2 + E||noise||^2 / R) / 2 N``.
+    """Return the R in [low, high] that minimises the expected excess risk ``(R norm^2 + E||noise||^2 / R) / 2 N``.
 
     ``noise_energy(R)`` is E||noise||^2, the expected squared norm, which decreases with R. `start` is an initial R.
     """
@@ -61,12 +61,12 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the minimiser's norm that the choice of the ridge assumes, `TYPICAL_NORM` or a smaller upper bound."""
+    """Return the assumed norm of the minimiser: `TYPICAL_NORM`, or an upper bound on the norm if it is smaller."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the additional ridge Delta, and the part of eps for noise. The loss's curvature c uses the rest of eps."""
+    """Return the added ridge Delta, and the part of eps for noise. The other part of eps is for the curvature c."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
@@ -83,7 +83,7 @@ def sigma_star(d: int, eps: float, delta: float) -> float:
 
 
 def published_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the perturbed objective of Rajkumar & Agarwal 2012, Alg. 4, with the published noise and ridge."""
+    """Return the perturbed objective of Rajkumar & Agarwal 2012, Alg. 4, with the noise and ridge of the paper."""
     if math.isinf(budget.eps):
         return PerturbedObjective("gaussian", 0.0, 0.0, lam, problem.N)
     extra, left = compute_slack(budget.eps, lam, problem.N)
@@ -108,7 +108,7 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the ridge R with the least expected excess risk, or 0 if every ridge needs the same noise."""
+    """Return the ridge R with the least expected excess risk; it is 0 if the noise does not depend on the ridge."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
     if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`
@@ -119,7 +119,7 @@ def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
 def perturbed_minimisers(
     loss: Loss, parties: Parties, sent: Sequence[PerturbedObjective], eta: Array, tolerance: float | None = None
 ) -> Array:
-    """Minimise the perturbed objective of every budget and noise draw eta (budgets, draws, d): (budgets, draws, d)."""
+    """Return the minimisers (budgets, draws, d) of the objectives perturbed by the noise eta (budgets, draws, d)."""
     N, ridge = len(parties.y), np.repeat([made.strength for made in sent], eta.shape[1])
     X, y, counts = parties.folded
     tilt = eta.reshape(-1, eta.shape[2]) / N
@@ -166,7 +166,7 @@ class ObjectivePerturbation(
 
     @property
     def claim(self) -> str:  # type: ignore[override]
-        """The publication that claims the guarantee of published noise."""
+        """The publication that claims the guarantee of calibration=published."""
         return "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
 
     @property
@@ -263,7 +263,7 @@ class GaussianObjectivePerturbation(
     name: ClassVar[str] = "gop"
     claim: ClassVar[str | None] = "Rajkumar & Agarwal 2012, Thm 4.1"
     published_lam: ClassVar[float] = 0.01
-    """The default lam for published noise; if it is positive, published noise needs a positive lam."""
+    """The default lam for calibration=published; if it is positive, calibration=published needs a positive lam."""
 
     shift: Annotated[float, NOT_NEGATIVE] = 0.0
     if not TYPE_CHECKING:  # __post_init__ replaces None by a number
@@ -276,11 +276,9 @@ class GaussianObjectivePerturbation(
         if self.tight:
             return
         if self.published_lam > 0 and self.lam == 0:
-            raise UserError(
-                "algo.lam must be a positive number with calibration=published, because published noise needs a ridge."
-            )
+            raise UserError("calibration=published needs a ridge: set algo.lam to a positive number.")
         if self.shift > 0:
-            raise UserError(f"algo.shift={self.shift:g} of {self.name} has no published noise: set calibration=tight.")
+            raise UserError(f"algo.shift={self.shift:g} of {self.name} is not in the paper: set calibration=tight.")
 
     @property
     def trained(self) -> Loss:

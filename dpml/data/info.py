@@ -133,7 +133,7 @@ def described(module: str) -> dict[str, Info]:
 
 @cache
 def beside(module: str) -> dict[str, Any]:
-    """Return the content of the YAML file with the name of a module; callers must not change this content."""
+    """Return the content of NAME.yaml next to the file NAME.py (`module`); callers must not change the content."""
     import yaml  # slow to load
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast

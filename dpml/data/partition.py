@@ -509,7 +509,7 @@ class Skew:
 
     @classmethod
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
-        """Count the rows of each party in each class, for the partition and for a random shuffle of its rows."""
+        """Count each party's rows of each class, in the partition and after a random shuffle of all rows."""
         classes, names = named_classes(parties.y, parties.data.task)
         cells = len(parties.sizes), len(names)
         party = len(names) * np.repeat(np.arange(len(parties.sizes)), parties.sizes)
@@ -525,7 +525,7 @@ class Skew:
 
 
 def distances(counts: Index) -> Array:
-    """Return the total variation distance between each party's label frequencies and the overall ones, (M,).
+    """Return the total variation distance between each party's label frequencies and all rows' frequencies, (M,).
 
     `counts` (M, K) are the numbers of rows per party and class.
     """

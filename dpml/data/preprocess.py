@@ -41,7 +41,7 @@ def norms(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), dense or sparse, and the number of values of each symbolic column (0: numeric)."""
+    """Training rows X (n, p), dense or sparse, and each column's number of symbolic values (0 for a numeric column)."""
 
     X: Any
     levels: Levels = ()
@@ -90,7 +90,7 @@ class Box:
 
     @property
     def mean(self) -> Array:
-        """The middle of every column's range, (p,), which replaces the mean and the median of training rows."""
+        """The middles of the columns' ranges, (p,), which stand in for the columns' means and medians."""
         return (self.low + self.high) / 2
 
     median = mean
@@ -109,7 +109,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return the map that clips columns to their public ranges (and takes logarithms), and the image of this map."""
+    """Return a map that clips columns to public ranges and takes the declared logarithms, and the map's image."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -165,7 +165,7 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Replace each symbolic column by 0/1 columns, one per value, and put them last; unknown values become zeros."""
+    """Replace each symbolic column by one 0/1 column per value after all other columns; unknown values give zeros."""
     return _coded(extent, first=0)
 
 
@@ -416,7 +416,7 @@ def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
         if name not in STEPS:
             raise UserError(f"unknown preprocessing step {name!r} in dataset.steps: {nearest(name, STEPS)}")
         if (name == "pca") != bool(colon) or (colon and not number.isdecimal()):
-            raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D; other steps have no D.")
+            raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D; only pca has a D.")
         parsed.append((name, (int(number),) if colon else ()))
     return parsed
 
@@ -476,7 +476,7 @@ def split_apply(
     columns: Levels | Mapping[str, Column],
     target: Range | str | None,
 ) -> Preprocessed:
-    """Select the training rows and the test rows of a table (`parts`), and apply the preprocessing steps to them.
+    """Select training and test rows of a table by the indices `parts`, and apply the preprocessing steps to the rows.
 
     The range `target` scales regression targets; "fitted" scales them by the training rows. None: labels are classes.
     """
@@ -574,7 +574,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Divide regression targets by the largest absolute training target, or clip and divide them by a public range."""
+    """Divide targets by the largest absolute training target, or clip them to a range and divide by its larger end."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}
@@ -585,7 +585,7 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
 
 
 def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
-    """Return a note that names steps fitted on private rows and says whether rows were left out; "" if neither."""
+    """Return a note about steps that were fitted to private rows and about left-out rows; "" if there are none."""
     fitted = ",".join(str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE)
     notes = [f"{fitted} fitted on training rows"] if fitted else []
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])

@@ -57,7 +57,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Tabular:
-    """A data set in files. Subclasses define the metadata (`info`) and how the files are parsed (`parse`).
+    """A data set in files, whose subclasses define the metadata (`info`) and the parsing of the files (`parse`).
 
     Attributes:
         bounds: The source of scales: the training rows (`fitted`), or the ranges in `info.columns` (`public`).
@@ -132,7 +132,7 @@ class Tabular:
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
-        """Return the cache key of the parsed files: their checksum, and the code and the options that parse them."""
+        """Return the cache key of the parsed files: the files' checksum, and the code and options of the parser."""
         loader = type(self)
         options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in AFTER_PARSING}
         version = code.digest(code.DATA, code.named(loader))
@@ -240,7 +240,7 @@ def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
 def encode(
     parts: "Sequence[pd.DataFrame]", symbolic: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Return several tables with the same columns as one array, and the number of values of each symbolic column.
+    """Join tables with the same columns into one array, and return the number of values of each symbolic column.
 
     A symbolic value becomes its index in the list that `stated` has for the column, or else in the sorted values of the
     first table. Unknown values become -1.

@@ -47,7 +47,7 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     counts: Array | None = None,
     tolerance: float = TOLERANCE,
 ) -> Array:
-    """Minimise ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w`` for every tilt_b in `tilt` (B, d): (B, d).
+    """Return for B tilts the minimisers (B, d) of ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w``.
 
     The loss is logistic, with or without a shift; `lam` is one number or (B,). Row i stands for ``counts[i]`` rows.
     Newton's method stops when the norm of the gradient is at most `tolerance`, or at most 1e-13 times the norm of the
@@ -77,7 +77,7 @@ def fit(
     tolerance: float = TOLERANCE,
     offset: Array | None = None,
 ) -> Array:
-    """Minimise B regularised logistic or softmax losses on rows X (B, n, d) with targets (B, n, K): (B, K d).
+    """Return the minimisers (B, K d) of B regularised logistic or softmax losses, with rows X (B, n, d).
 
     Damped Newton steps optimise the K d weights or, if n < d, the coefficients of w in the span of the rows. They stop
     when the norm of the gradient is at most `tolerance`. Rows with `row_weights` 0 pad smaller problems. The `offset`
@@ -115,7 +115,7 @@ class _Problems:
         return products.sum(axis=1, keepdims=True) if self.softmax else products
 
     def at(self, c: Array) -> tuple[Array, Array, Array]:
-        """Return the objectives, the gradients (B, m, K), and the class probabilities (B, n, K) for coordinates c."""
+        """Return the objectives, gradients (B, m, K) and class probabilities (B, n, K) of models c (B, m, K)."""
         pull, image = self.lam[:, None] * c, c
         value: Array = np.zeros(1)
         gradient, p = self.linear + pull, np.empty((*self.r.shape, c.shape[2]))
@@ -167,7 +167,7 @@ class _Problems:
         return conjugate_gradients(times, lambda v: cho_solve(factor, v.T).T, gradient[0].T, near).T[None]
 
     def _hessians(self, p: Array) -> Array:
-        """Return the Hessians of the losses, (B, m K, m K), or the mean Hessian of K logistic problems, (B, m, m)."""
+        """Return the Hessians of B softmax losses, or the mean Hessians over the K logistic losses of B problems."""
         if not self.softmax:
             return self._weighted(np.mean(p * (1 - p), axis=2))
         B, _, m = self.base.shape
@@ -180,7 +180,7 @@ class _Problems:
         return matrix.reshape(B, m * K, m * K)
 
     def _weighted(self, curvature: Array) -> Array:
-        """Return ``X_b' diag(c_b) X_b``, or ``diag(c_b) X_b X_b'`` with `span`, with c = `curvature` (B, n)."""
+        """Return ``X_b' diag(c_b) X_b`` or, if `span` is true, ``diag(c_b) X_b X_b'``, for `curvature` c (B, n)."""
         curvature *= self.r
         return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
 
@@ -197,7 +197,7 @@ def _sigmoid(t: Array) -> tuple[Array, Array]:
 
 
 def _weighted_grams(X: Array, weights: Array) -> Array:
-    """Return ``X_b' diag(weights_b) X_b`` for X (B or 1, n, d) and weights (B, n) >= 0: (B, d, d)."""
+    """Return the matrices ``X_b' diag(weights_b) X_b`` for X (B or 1, n, d) and weights (B, n) >= 0."""
     (B, n), d = weights.shape, X.shape[2]
     grams, roots = np.zeros((B, d, d)), np.sqrt(weights)
     for rows in blocks(n, most=min(TALL, max(LOW, (1 << 19) // (B * d)))):  # fits into the CPU cache
@@ -207,7 +207,7 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
 
 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return the Hessian of the mean logistic loss at models `weights` (B, d): (B, d, d).
+    """Return the Hessians (B, d, d) of the mean logistic loss at models `weights` (B, d).
 
     Row i stands for ``counts[i]`` rows.
     """
@@ -218,7 +218,7 @@ def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array |
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, enough: Array) -> Array:
-    """Take Newton steps until every gradient's norm is at most `enough`, and return the minimisers, (B, m, K)."""
+    """Take Newton steps until no gradient is longer than `enough`, and return the minimisers (B, m, K)."""
     c = np.zeros_like(problems.linear)
     value, gradient, p = problems.at(c)
     for _ in range(_STEPS):
@@ -290,7 +290,7 @@ def fit_all(parties: Parties, lam: float) -> Array:
 def fit_parties(
     X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
-    """Train a model on each party's rows. Yield the indices (b,) and the models (b, K d) of b parties at a time.
+    """Train a model on each party's rows. Yield batches of b parties: their indices (b,) and models (b, K d).
 
     Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d), which may be a memory map, and y (N,). With `sums`,
     a party minimises the sum of its losses instead of their mean.

@@ -39,7 +39,7 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with labels, prepared for gradients at many models. Every run may map the rows by its own matrix.
+    """Rows with labels in blocks, for gradients at many models. Each run may have its own matrix that maps the rows.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
@@ -68,7 +68,7 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Prepare rows X (n, d) with labels y (n,) and weights v (n,) for gradients with slopes in [-clip, clip]."""
+        """Store rows X (n, d), labels y and weights v (n,) in blocks, for gradients with slopes in [-clip, clip]."""
         signed = loss.task == "binary"
         half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
         targets = hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2
@@ -99,11 +99,11 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return these rows with the slopes of every run clipped to the run's clip in `clip` (runs,)."""
+        """Return a copy of the rows that clips the slopes of every run to the run's entry in `clip` (runs,)."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
-        """Return the gradients at models w (B, K d), in double precision: (B, K d)."""
+        """Return the gradients (B, K d) at models w (B, K d), in double precision."""
         if self.half.ndim == 3 and len(w) * self.classes > _COLUMNS:
             return np.concatenate([self.gradient(w[some]) for some in blocks(len(w), self.classes, _COLUMNS)])
         total = PairwiseSum()
@@ -113,7 +113,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield k blocks of h rows at a time: the blocks' indices, the rows divided by 2, and the slopes of the loss.
+        """Yield several blocks of rows at a time, as the blocks' indices, the halved rows, and the slopes of the loss.
 
         The rows are (..., k, h, d), and the slopes are (..., k, h, columns). There are B K columns if runs share rows,
         else K. At most `most` blocks are in memory.
@@ -131,7 +131,7 @@ class Rows:
             yield some, half, scores
 
     def bend(self, scores: Single, labels: Single | None) -> None:
-        """Replace the scores of rows (divided by 2) by the slopes of the loss, in place."""
+        """Replace the scores of halved rows in place by the slopes of the loss."""
         limit = self.limit
         if self.loss.task == "multiclass":
             assert labels is not None
@@ -157,7 +157,7 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """Return the sum of the rows' gradients in each of k blocks, (..., k, d, columns)."""
+    """Return the sum of the rows' gradients in each of k blocks, (..., k, d, columns), with a column for each model."""
     return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 
@@ -172,7 +172,7 @@ class MergedRows:
     y: Array
 
     def sum(self, w: Array) -> Array:
-        """Return the sums of the rows' gradients at models w (B, d): (B, d)."""
+        """Return the sums (B, d) of the rows' gradients at models w (B, d)."""
         long = not np.linalg.norm(w, axis=1).max() <= LONG  # also true for NaN
         return (self._plain if long else self._merged).gradient(w)
 
@@ -270,7 +270,7 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
 
 
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
-    """Replace softmax scores (..., K) in place by slopes of the loss, ``p - e_y``, clipped to the norm `clip`.
+    """Replace softmax scores (..., K) in place by gradients ``p - e_y`` of the loss, clipped to the norm `clip`.
 
     `labels` (..., K) are one-hot. A computed norm has an error of at most K + 32 roundings. Vectors are clipped to a
     norm that is smaller by this error, so that no vector is longer than the clip.
@@ -293,7 +293,7 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    """Return the bound on slopes, for rows divided by 2, with which no row's gradient is longer than `clip`."""
+    """Return the largest slope for halved rows such that no row's gradient is longer than `clip`."""
     most: Any = loss.lipschitz if clip is None else clip
     if clip is not None and loss.lipschitz is not None and loss.task == "binary":
         most = np.minimum(clip, loss.lipschitz)

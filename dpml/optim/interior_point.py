@@ -26,7 +26,7 @@ _HALVINGS = 40  # the largest number of halvings of one step
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """Return the model (d,) where the solver stops on the quadratic expansion of a loss + lam/2 ||w||^2."""
+    """Return the model (d,) at which the solver stops for a loss's quadratic expansion plus lam/2 ||w||^2."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape
@@ -40,7 +40,7 @@ def usual_start(d: int) -> Array:
 
 
 def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
-    """Return the points where minimising ``w'Aw + b'w`` over ``|w_j| <= 1`` stops, for B problems: (B, d).
+    """Return the points (B, d) at which the solver stops when it minimises ``w'Aw + b'w`` over ``|w_j| <= 1``.
 
     The primal-dual interior-point method has a logarithmic barrier, and damped BFGS from the identity. A step costs one
     evaluation for each step length that is tried, and d evaluations for the next gradient.
@@ -89,7 +89,7 @@ def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS
 
 
 def _residual(w: Array, gradient: Array, low: Array, high: Array, barrier: Array) -> Array:
-    """Return the largest residual of every problem's optimality conditions with this barrier parameter, (B,)."""
+    """Return the largest residual of each problem's optimality conditions at the barrier parameters `barrier`, (B,)."""
     target = barrier[:, None]
     off = gradient - low + high, low * (1 + w) - target, high * (1 - w) - target
     return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
@@ -98,7 +98,7 @@ def _residual(w: Array, gradient: Array, low: Array, high: Array, barrier: Array
 def _searched(  # noqa: PLR0913 - a problem, a step, and the promised decrease
     A: Array, w: Array, gradient: Array, barrier: Array, move: Array, length: Array, decrease: Array
 ) -> tuple[Array, NDArray[np.int_], NDArray[np.bool_]]:
-    """Return step lengths that decrease the barrier objective, the numbers of tries, and whether searches failed."""
+    """Halve step lengths until the barrier objective decreases; return lengths, numbers of tries, and failures."""
     rise, bend = np.sum(gradient * move, axis=1), np.sum(move * _times(A, move), axis=1)
     bad, tries = np.ones(len(length), dtype=bool), np.zeros(len(length), dtype=int)
     for _ in range(_HALVINGS):

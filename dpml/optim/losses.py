@@ -40,7 +40,7 @@ class Quadratic:
     outputs: int = 1
 
     def linear(self, y: Array) -> Array:
-        """Return the coefficients c1(y) of the linear term for labels y (n,): (n,), or (n, K) for K classes."""
+        """Return the linear coefficients c1(y) of rows with labels y, with shape (n,) or, for K classes, (n, K)."""
         return -self.slope * (y if self.outputs == 1 else codes(y, self.outputs))
 
     @property
@@ -248,7 +248,7 @@ class Slopes:
 
     @property
     def bend(self) -> float:
-        """The largest y x'w at which the slope of the logistic loss is clipped, or 0 without a clip below 1/2."""
+        """The largest y x'w at which the logistic loss's slope is clipped; 0 if the clip is None or at least 1/2."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
@@ -298,7 +298,7 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    """Return whether the class predicted by scores (n, B), or (n, B, K) for K classes, is the label y (n,): (n, B)."""
+    """Return whether scores (n, B), or (n, B, K) for K classes, predict the label y of each row correctly, (n, B)."""
     if scores.ndim == 3:
         return np.argmax(scores, axis=-1) == y[:, None]
     return (scores >= 0) == (y > 0)[:, None]
@@ -311,7 +311,7 @@ def mean_over_rows(
     weights: Array,
     counts: Array | None = None,
 ) -> Array:
-    """Return the mean over rows of ``judge(scores, y)`` for each model in `weights` (B, d): (B,).
+    """Return the mean over rows of ``judge(scores, y)`` for each model in `weights` (B, d).
 
     `judge` returns a number for every row and model, (n, B). Row i stands for ``counts[i]`` rows. Counts (n, K) give K
     means, (K, B).
@@ -326,12 +326,12 @@ def mean_over_rows(
 
 
 def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return the mean loss ``(1/n) sum_i loss(x_i'w, y_i)`` of each model in `weights` (B, d): (B,)."""
+    """Return the mean loss ``(1/n) sum_i loss(x_i'w, y_i)`` of each model in `weights` (B, d)."""
     return mean_over_rows(loss.value, X, y, weights, counts)
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return the gradient ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` of each model in `weights` (B, d): (B, d)."""
+    """Return the gradients (B, d) ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` at the models w in `weights` (B, d)."""
     total = np.zeros_like(weights)
     for rows in blocks(len(y), most=_HEIGHT):
         slopes = loss.slope(X[rows] @ weights.T, y[rows]).T

@@ -1,4 +1,4 @@
-"""Run many noisy gradient descents with published noise on the same rows at once.
+"""Run many noisy gradient descents with the papers' noise on the same rows at once.
 
 No proof covers the rounding of these runs, so rows may be reordered, equal rows merged, and blocks added in single
 precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
@@ -34,7 +34,7 @@ their factors, (g, c, n)."""
 
 
 class Merged(NamedTuple):
-    """The rows of one large group, or the stacked rows of several small groups.
+    """One large group of rows, or several small groups of rows that are stacked.
 
     A gradient is the sum of the blocks minus `constant` (g, d, 1), which does not depend on the model.
     """
@@ -70,7 +70,7 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
     lam: float,
     rounds: int,
 ) -> None:
-    """Run all rounds of noisy gradient descent, and change the models w (G, d, D S) of G groups of rows in place.
+    """Run all rounds of noisy gradient descent in place: D S runs for each of G groups of rows, w (G, d, D S).
 
     A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. The runs are D noise draws for each of S
     step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).
@@ -115,7 +115,7 @@ def _sorted(group: int, rows: Group, height: int) -> Merged:
 
 
 def _stack(groups: list[int], rows: Sequence[Group]) -> Merged:
-    """Stack small groups, which are padded with rows of zeros."""
+    """Stack small groups of rows, which are padded with rows of zeros."""
     most, d = max(len(half) for half, _, _ in rows), rows[0][0].shape[1]
     half = np.zeros((len(rows), most, d), np.float32)
     scaled = np.zeros((len(rows), d, most), np.float32)

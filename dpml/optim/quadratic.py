@@ -54,7 +54,7 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
 
 
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
-    """Minimise ``w'(A + shift_i I)w + b_i'w`` over ``||w|| <= radius`` for B problems: (B, d).
+    """Return the minimisers (B, d) of ``w'(A + shift_i I)w + b_i'w`` over ``||w|| <= radius`` for B problems i.
 
     All problems share the positive semidefinite A (d, d); b is (B, d), and shift (B,) >= 0. Bisection solves
     ``||(A + (shift + m) I)^-1 b / 2|| = radius`` for the multiplier m of the constraint.

@@ -120,7 +120,7 @@ class _Reader:
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
     ) -> Claim:
-        """Return the claim that an entry of a card describes. The names of the parameters are the keys of the entry."""
+        """Return the claim that an entry of a card describes. The entry's keys are this method's parameters."""
         where = f"claim {id!r} of {self.path}"
         known = tuple(self._readings(readings if isinstance(readings, list | tuple) else [readings], where))
         experiment = AUDIT if figure == AUDIT else f"{self.pack}/{figure}"
@@ -141,7 +141,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that an entry of a card describes. A list becomes one test, that all of its tests hold."""
+        """Return the test that an entry of a card describes. Combine a list of tests to one test."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]

@@ -70,7 +70,7 @@ def _part(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def titled(experiment: Experiment, rows: pd.DataFrame) -> Experiment:
-    """Return an experiment whose titles have settings of its rows in place of ``{KEY}``, such as ``ε = 0.5``."""
+    """Replace ``{KEY}`` in an experiment's titles by the setting KEY of its rows, such as ``ε = 0.5``."""
     panels = [replace(panel, title=_filled(panel.title, _part(rows, panel))) for panel in experiment.panels]
     return replace(experiment, title=_filled(experiment.title, rows), panels=panels)
 
@@ -104,7 +104,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return rows whose metric is the proven or conditional eps, and rows of an algorithm named ``claimed``."""
+    """Return rows of the proven or conditional eps, and rows of the claimed eps with the algorithm ``claimed``."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
@@ -114,7 +114,7 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """Read the published points of a paper's figures, with columns series, x, algo, metric, mean, std, n and peer.
+    """Read the points that a paper published (`peer` is false), and the results of other programs (`peer` is true).
 
     The file ``PAPER/published.csv`` has the points of the paper's authors, and ``PAPER/peers.csv`` has the results of
     other programs at the same guarantee. Each file is read from the first of the `folders` that has it.
@@ -141,7 +141,7 @@ def _read_points(path: Path) -> pd.DataFrame:
 
 
 def charts_of(panels: Iterable[Panel], summary: pd.DataFrame, published: pd.DataFrame | None = None) -> list[Chart]:
-    """Return the charts of the panels that have rows, with their published points."""
+    """Return a chart, with its published points, for every panel that has rows in the `summary`."""
     return [
         Chart(panel, rows, None if published is None else points_of(published, panel))
         for panel in panels

@@ -19,7 +19,7 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chosen:
-    """The summary of selected rows, the algorithms with a claimed eps (`claims_in`), and the panels of a figure."""
+    """The summary of selected rows, the algorithms for which an eps was claimed, and the panels of a figure."""
 
     summary: pd.DataFrame
     claims: set[tuple[str, ...]] | None = None
@@ -48,7 +48,7 @@ class Chosen:
             return charts
         charts = run_charts(self.summary, x, metrics)
         if x is not None and all(chart.summary[x].nunique() < 2 for chart in charts):
-            raise UserError(f"nothing varies along --x {x}: choose a setting with more than one value.")
+            raise UserError(f"--x {x} has a single value in the rows: choose a setting with more values.")
         return charts
 
 

@@ -99,7 +99,7 @@ def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Grou
 
 
 def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
-    """Check that the proven eps is at most the claimed eps in every view, and that no attack exceeds the claimed eps.
+    """Check, for every observer, that the proven eps is at most the claimed eps and that no attack exceeds the claim.
 
     The evidence is the rows of the audit (`dpml.audit.table`) with the published noise. The claim remains open if
     neither a proof nor an attack decides it.

@@ -29,7 +29,7 @@ def compared(
     limit: float | str | None = None,
     steps: Sequence[Pair] = (),
 ) -> list[Group]:
-    """Compare pairs of runs, and return a group of comparisons for each block and pair of algorithms.
+    """Compare pairs of runs, and group the comparisons by the experiment's block and by the two compared algorithms.
 
     Args:
         pairs: the pairs of runs.
@@ -140,7 +140,7 @@ def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tup
 def easier(
     evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
 ) -> list[Group]:
-    """Check that algorithms are better in an easier block (a key of `blocks`) than in a harder block (its value)."""
+    """Check that algorithms are better in easier blocks than in harder ones; `blocks` maps easier to harder blocks."""
     runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
     pairs = []
     for (block, other), name in product(blocks.items(), algorithms):
@@ -153,7 +153,7 @@ def easier(
 
 
 def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Names) -> list[Group]:
-    """Check that the gap between `algorithm` and each other algorithm is wider at one point than at another point.
+    """Check that the gap between `algorithm` and each of `others` is wider at one (block, x) than at another.
 
     `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
     """
@@ -180,7 +180,7 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
 def _along(
     evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
 ) -> list[Pair]:
-    """Pair the runs of each curve at a later x with its runs at an earlier x.
+    """Pair each curve's runs at a later x with the same curve's runs at an earlier x.
 
     The `way` is ends (the last x and the first x), steps (neighbouring x), or others (every other x and the first x).
     """
@@ -197,13 +197,13 @@ def _along(
 
 
 def improves(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm gets better from the first to the last x, and worse at no step between them."""
+    """Check that every algorithm is better at the last x than at the first, and never worse than at the previous x."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared(ends, steps=steps)
 
 
 def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm gets worse from the first to the last x, and better at no step between them."""
+    """Check that every algorithm is worse at the last x than at the first, and never better than at the previous x."""
     ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
     return compared([pair.turned() for pair in ends], steps=[pair.turned() for pair in steps])
 
@@ -234,7 +234,7 @@ def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names)
 
 
 def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
-    """Check that every algorithm is better at its best inner x than at the ends of the x axis.
+    """Check that every algorithm is better at its best x inside the x axis than at both ends of the axis.
 
     The best x is chosen by the same means that are then compared, which favours the claim.
     """
@@ -311,7 +311,7 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     algorithms: Names,
     tests: Test,
 ) -> list[Group]:
-    """Apply the test `on_sets` to the data sets of one block, to rows with the settings `where` and any variant.
+    """Apply the test `on_sets` to one block's data sets, on rows of every variant that have the settings `where`.
 
     Args:
         block: a block with several data sets.

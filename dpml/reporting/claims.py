@@ -47,7 +47,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` values for arguments of tests."""
+    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` arguments of its tests."""
 
     name: str
     variant: str
@@ -89,14 +89,14 @@ class Group:
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether at least `number` of the truth values are true; None if undecided values (None) decide this."""
+    """Return whether at least `number` of the values are True; None if that depends on undecided values (None)."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in all groups that count; None if more seeds are needed to decide."""
+    """Return whether a claim holds in all groups of comparisons that count; None if deciding needs more seeds."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -125,7 +125,7 @@ class Verdict:
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of an interpretation (an entry of `readings`) as mappings with the keys `GROUP`."""
+        """Return the groups of an interpretation (an entry of `readings`) as dicts whose keys are in `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
@@ -155,13 +155,13 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return evidence with the same rows and another interpretation, or with some fields of it changed."""
+        """Return evidence with the same rows under another interpretation, whose fields are changed as in `changes`."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
 
     def kept(self, key: Hashable, made: Callable[[], K]) -> K:
-        """Return the object that `made` computes from the rows. The object is cached by `key`, for all claims."""
+        """Return the result of the function `made`, which is called once for each `key`, and whose result is cached."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
@@ -235,7 +235,7 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return two sets of runs as a pair to compare. The block's name can be followed by a comma and settings."""
+        """Return two sets of runs as a pair to compare. `block` is a block's name; a comma and settings may follow."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
@@ -322,7 +322,7 @@ class Claim:
 
 
 def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
-    """Return the comparison that decides a verdict, which has the least slack of those with the verdict's outcome."""
+    """Return the deciding comparison: the one with the least slack among comparisons with the verdict's outcome."""
     outcomes = {name: holds(groups) for name, groups in tested.items()}
     kind = next(kind for kind in (False, None, True) if kind in outcomes.values())
     found = [

@@ -40,7 +40,7 @@ RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 @dataclass(frozen=True)
 class MetricScale:
-    """The scale on which a metric is compared, with the limits of relevant effects and of effects that count as equal.
+    """The scale of a metric, with the smallest relevant effect and the largest effect that counts as equal.
 
     On a logarithmic scale, sizes below `zero` count as zero.
     """
@@ -58,11 +58,11 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs; on a logarithmic scale, return absolute values that are at least `zero`."""
+        """Return the values of runs or, on a logarithmic scale, the absolute values, raised to at least `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
-        """Return an effect in words: a difference, or on a logarithmic scale the factor between two sizes."""
+        """Return an effect in words: a difference or, on a logarithmic scale, the factor between two sizes."""
         return f"{math.exp(min(effect, 700.0)):.3g}×" if self.log else f"{effect:+.2g}"
 
     def interval(self, effect: "Effect") -> str:
@@ -83,7 +83,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric. A share needs `room`, the distance from the constant baseline to no privacy."""
+    """Return the scale of a metric. For a share, `room` is the distance from the constant to the non-private model."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
@@ -91,7 +91,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets of runs at the same x, with the index (seed, draw): `ours` of `algorithm`, and `theirs` of `against`."""
+    """The runs of `algorithm` (`ours`) and of `against` (`theirs`) at the same x, with the index (seed, draw)."""
 
     block: str
     algorithm: str
@@ -175,7 +175,7 @@ def similar(pair: Pair, limit: float | str | None = None, better_too: bool = Fal
 
 
 def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
-    """Return the comparison of an exact number with its limits, `least` and `most`."""
+    """Compare an exact number with its lower limit `least` and its upper limit `most`."""
     limits = [f"at least {least:.4g}" if least > -math.inf else "", f"at most {most:.4g}" if most < math.inf else ""]
     # a relative slack, so that numbers of different sizes can be compared
     slack = float(min(most - value, value - least) / max(abs(value), 1e-300))
@@ -184,7 +184,7 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Comparison:
-    """Decide whether a statement has at least the probability `share`, if the statement held in `kept` of `of` trials.
+    """Decide whether a statement holds with probability at least `share`, if it held in `kept` of `of` trials.
 
     The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
     """

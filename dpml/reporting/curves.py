@@ -21,7 +21,7 @@ _FILE = r"[/\\]|\.(?:csv|ya?ml|parquet|json)\b"
 
 @dataclass(frozen=True)
 class Curve:
-    """The rows of one curve. `settings` are the settings that all rows of the curve share."""
+    """The rows of one curve, and the `settings` that all rows of the curve share."""
 
     algo: str
     settings: Mapping[str, Any]
@@ -35,7 +35,7 @@ def settings(table: pd.DataFrame) -> list[str]:
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """Return the settings that determine the x value of a row, if the x axis shows the setting `x`."""
+    """Return the settings that determine a row's position on an x axis that shows the setting `x`."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
@@ -77,7 +77,7 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
 
 
 def named(panel: Sequence[Curve], always: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Return, for each algorithm, the settings that the labels of its curves must show.
+    """Return, for each algorithm, the settings that must be in the labels of the algorithm's curves.
 
     The label of an algorithm without noise has a key of `always` only where the algorithm has several curves.
     """

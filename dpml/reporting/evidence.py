@@ -112,7 +112,7 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """Judge claims by the rows of an experiment, its panels (as plain values) and the published points."""
+    """Judge claims by the rows of an experiment, its panels (as mappings) and the published points."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
     evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, axes, rows)
@@ -122,7 +122,7 @@ def judge(
 def _of_points(
     points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], axes: Mapping[str, str], rows: pd.DataFrame
 ) -> Evidence | None:
-    """Return the paper's published points as evidence, with the baselines of our rows; None if there are no points.
+    """Return the paper's published points as evidence, with our rows of baselines added; None if there are no points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """

@@ -242,7 +242,7 @@ def _largest_excess(private: pd.DataFrame) -> str:
 
 
 def save(figure: Figure, base: Path) -> list[Path]:
-    """Write a figure as PNG and SVG. Equal figures give equal bytes."""
+    """Write a figure as PNG and SVG. Equal figures give identical files."""
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
         save_as(figure, path)
@@ -250,7 +250,7 @@ def save(figure: Figure, base: Path) -> list[Path]:
 
 
 def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
-    """Write a figure as PDF, PNG or SVG, by the suffix of the path. Equal figures give equal bytes."""
+    """Write a figure as PDF, PNG or SVG, by the suffix of the path. Equal figures give identical files."""
     picture, kind = io.BytesIO(), path.suffix[1:]
     # no date and no version in the file: the same rows give the same bytes
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}

@@ -52,7 +52,7 @@ def _bars(skew: Skew) -> Figure:
 
 
 def _stack(axes: Axes, places: Array, mixes: Array, skew: Skew) -> None:
-    """Draw a stacked bar at every place, with the shares `mixes` (bars, K) of classes or of intervals of a target."""
+    """Draw stacked bars at `places`, with the shares `mixes` (bars, K) of K classes or K intervals of a target."""
     K = len(skew.names)
     kept: Index = np.arange(K)
     if skew.intervals:

@@ -1,5 +1,4 @@
-"""Read and write manifests. A manifest describes output files: a digest of their inputs, their checksums, and the
-commit.
+"""Read and write manifests. A manifest has checksums of output files, a digest of their inputs, and the commit.
 
 It also contains a checksum of itself, because pages show its verdicts and guarantees. The manifest of a run, a sweep or
 a merged table is called manifest.json; the manifest of an experiment is named after its figure.
@@ -65,7 +64,7 @@ class Manifest:
     def write(
         self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
     ) -> None:
-        """Write the manifest. A manifest with the same content is not written again, and keeps the commit of its run.
+        """Write the manifest. If the content is unchanged, the old manifest stays, with its commit.
 
         `versions` are the software versions that computed the numbers.
         """
@@ -76,7 +75,7 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with the checksums of `files` and of the manifest. A list of plain values is one line."""
+        """Write `content` with the checksums of `files` and of the manifest. Lists of plain values take one line."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)

@@ -11,7 +11,7 @@ _FREE = ("seed", "draws", "metrics", "calibration")  # these keys repeat or exte
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
-    """Return an experiment with only one block and the panels of this block, or unchanged if `block` is None."""
+    """Reduce an experiment to one block and the panels of this block; return it unchanged if `block` is None."""
     if block is None:
         return experiment
     refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")

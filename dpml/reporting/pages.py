@@ -121,7 +121,7 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return the number that decides a verdict in words, with the data set, the algorithms and the required number."""
+    """Return a text with the number that decides a verdict, the data set, the algorithms and the required number."""
     one = verdict.deciding
     if not one:
         lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
@@ -206,7 +206,7 @@ def _worst(marks: Iterable[str]) -> str:
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a substitute manifest for each experiment without results, for all papers that have some results.
+    """Return an empty manifest for every experiment without results, if its paper has results of other experiments.
 
     The first line of an experiment's file says how to run it and which data it needs.
     """

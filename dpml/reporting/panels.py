@@ -27,7 +27,7 @@ PEER_LOOK = Look("#444444", "D", "")
 
 @dataclass(frozen=True)
 class Chart:
-    """One panel of a figure: its settings, the rows of its summary, and the published points (x, algo, mean, peer)."""
+    """One panel of a figure: its settings, the summary of its rows, and a table of its published points."""
 
     panel: Panel
     summary: pd.DataFrame
@@ -35,7 +35,7 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """The curves that have a position on the x axis. A curve over a proven eps of infinity has no position."""
+        """The curves that have a position on the x axis. On an axis of proven eps, infinity has no position."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
@@ -96,7 +96,7 @@ class Chart:
         return pd.concat([table, *self._points()])
 
     def _points(self) -> list[pd.DataFrame]:
-        """Return the points that the paper published, and at each x the best point of other private programs."""
+        """Return the points that the paper published and, at each x, the best result of other programs with privacy."""
         if self.published is None:
             return []
         points = self.published.assign(mean=_as_drawn(self.published["mean"], self.panel.y), low=np.nan, high=np.nan)
@@ -106,7 +106,7 @@ class Chart:
         return [points[~points["peer"]].assign(kind="published"), points.loc[best].assign(kind="peer", algo=PEER)]
 
     def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-        """Draw the curves, the bands and the published points in `lines`. The scale of the y axis must be set."""
+        """Draw the curves, the bands and the published points in `lines`. First set the scale of the y axis."""
         shown = lines[lines["kind"].isin(("curve", "thin", "floor"))]
         curves = [line for _, line in shown.groupby("curve", sort=False)]
         same = _coinciding(axes, shown)
@@ -138,12 +138,12 @@ def _as_drawn(mean: pd.Series, metric: str) -> pd.Series:
 
 
 def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Return a summary with the column of its x axis. The column ``inverse_eps`` is 1/eps, and 0 without noise."""
+    """Add the column ``inverse_eps`` to a summary if the x axis needs it; this column is 1/eps, or 0 without noise."""
     return summary.assign(inverse_eps=1 / summary["eps"]) if x == "inverse_eps" else summary
 
 
 def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
-    """Return the ends of a band: mean ± half on a linear axis, and mean exp(± half / mean) on a logarithmic axis.
+    """Return a band's ends: ``mean ± half`` on a linear axis, or ``mean * exp(± half / mean)`` on a logarithmic axis.
 
     The second band is the interval for the logarithm of the mean by the delta method. For 10 exponential values, this
     interval covers the mean in 93 % of samples, and mean ± half in 90 %. A curve of absolute values has no band where
@@ -156,7 +156,7 @@ def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd
 
 
 def _coinciding(axes: Axes, lines: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which curves, (curves, curves), are less than a hundredth of the panel's height apart at all x."""
+    """Return which pairs of curves are less than a hundredth of the panel's height apart at all x, (curves, curves)."""
     heights = (axes.transScale + axes.transLimits).transform(lines[["x", "mean"]])[:, 1]
     table = lines.assign(height=heights).groupby(["curve", "x"])["height"].mean().unstack()
     places = table.loc[lines["curve"].unique()].to_numpy()

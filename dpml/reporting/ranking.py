@@ -181,7 +181,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is the best, or not significantly worse, at one eps on the most panels; else empty.
+    """Return the algorithm that is best, or not significantly worse than the best, at one eps on the most panels.
 
     Panels on which the best algorithm is not above the constant baseline do not count.
     """
@@ -242,7 +242,7 @@ def _range(sums: Collection[int | None]) -> str:
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that compares a rule for hyper-parameters with the best of a grid, chosen by private test rows."""
+    """Return a table that compares a rule for hyper-parameters with the values of a grid that are best on test rows."""
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))
     own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]

@@ -84,7 +84,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return the column names of a metric's mean and other statistics; no name is the name of a setting in `keys`."""
+    """Return column names for the mean and the other statistics of a metric, unlike the names of settings in `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 

@@ -67,7 +67,7 @@ def _points(column: Range | tuple[str, ...]) -> Array:
 
 
 def write(model: Model, folder: Path) -> list[Path]:
-    """Write a picture (.png and .svg) for every feature, and all points as shapes.csv. Return the paths."""
+    """Write a picture (.png and .svg) of every feature's shape, and the points of all shapes to shapes.csv. Return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     found, lines = shapes(model), _lines(model)
     written = []
@@ -87,7 +87,7 @@ def write(model: Model, folder: Path) -> list[Path]:
 
 
 def _lines(model: Model) -> tuple[str, ...]:
-    """Return the name of each column of effects, which is the name of a class or of the label."""
+    """Return the names of the columns of effects: the names of classes or, for a regression, of the label."""
     if model.task == "regression":
         label = printable(model.label)
         return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)

@@ -79,7 +79,7 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
 
 
 def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
-    """Return the differences between algorithms' means and the mean of `reference` at equal settings, with intervals.
+    """Return, with intervals, how much each algorithm's mean exceeds the mean of `reference` at equal settings.
 
     Algorithms that share seeds are compared in pairs: one difference per seed (`paired` = seeds). With one seed, the
     interval is Welch's over the draws, because two algorithms do not share the noise (`paired` = no).
@@ -118,7 +118,7 @@ def settings(rows: pd.DataFrame) -> list[str]:
 
 
 def replication(summary: pd.DataFrame) -> str:
-    """Return in words how many seeds and draws an interval is over, such as "5 seeds, 20 draws each"."""
+    """Return in words over how many seeds and draws an interval is computed, such as "5 seeds, 20 draws each"."""
     over_seeds = summary[summary["seeds"] > 1]
     over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
     words = []
@@ -171,7 +171,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split a group (the rows of one `number`) by guarantee, if its rows of one seed have different guarantees.
+    """Split a group (rows of equal `number`) by guarantee if rows of the same seed have different guarantees.
 
     Otherwise guarantees differ only between seeds, and the weakest guarantee belongs to the mean over seeds.
     """
@@ -200,18 +200,18 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
         row = several[apart].iloc[0]
         shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
         where = ", ".join(f"{key}={row[key]}" for key in shown)
-        raise UserError(f"there are two values of {row['metric']} for {where}: the setting that differs has no column.")
+        raise UserError(f"there are two values of {row['metric']} for {where}: a setting that differs has no column.")
     return rows[~again]
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """Return for every seed that has a value the mean over its draws."""
+    """Return the mean over the draws of every seed that has a value."""
     seeds, means = means_of_seeds(runs)
     return pd.Series(means, pd.Index(seeds, name="seed"))
 
 
 def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
-    """Return the seeds that have a value, ascending, and the mean over the draws of each seed. NaN is not a value."""
+    """Return the seeds that have a value, in ascending order, and the mean over each seed's draws. NaN is not a value."""
     seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
@@ -243,7 +243,7 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return for each row whether every seed has the whole training file of the data set as training rows."""
+    """Return for each row whether N is the official number of training rows, which all seeds then share."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 

@@ -49,7 +49,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
 
 def value(line: Mapping[Any, Any], metric: str = "") -> str:
-    """Return the mean in a line of a summary with half its interval. If some values are NaN, return how many are NaN.
+    """Return a mean from a summary with half its interval or, if some values are NaN, the number of NaN values.
 
     A proven eps is rounded up. A signed metric has its absolute value, as in figures. A rounding error of a gap is 0.
     """
@@ -64,7 +64,7 @@ def value(line: Mapping[Any, Any], metric: str = "") -> str:
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a table of guarantees, with a line per algorithm and view, and the proven eps at every requested eps.
+    """Return a table of the proven eps at every requested eps, with a line per algorithm and per observer (view).
 
     If the proven eps is infinite because hyper-parameters were selected, another line (`CONDITIONAL`) has the eps
     without the selection. The table has every setting that changes some eps, and the settings in `also` that vary. A
@@ -209,7 +209,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     if len(twice):
         what = " ".join(assignment(key, twice.iloc[0][key]) for key in keys if twice.iloc[0][key])
         raise UserError(
-            f"the folders have different numbers for {what}: draws, data, code, dpml's version or the machine differ."
+            f"the folders have different numbers for {what}: their draws, data, code, dpml version or machine differ."
         )
     known = beside(target).read()
     if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both

@@ -30,7 +30,7 @@ _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
 
 def place(key: str) -> int:
-    """Return the place of an algorithm in legends, which is its place in words.yaml, or the last place."""
+    """Return an algorithm's position in legends: its position in words.yaml, or the last one if it is not there."""
     return [*ALGORITHMS, key].index(key)
 
 
@@ -40,13 +40,13 @@ def algorithm(key: str) -> str:
 
 
 def metric(key: str) -> str:
-    """Return the display name of a metric NAME or MODULE.NAME."""
+    """Return the display name of a metric, given its name NAME or MODULE.NAME."""
     name = key.rpartition(".")[2]
     return METRICS.get(name, name.replace("_", " "))
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a data set, or of the data set in a block's name, such as kdd_eps."""
+    """Return the display name of a data set, given the name of the data set or of a block such as kdd_eps."""
     stem = re.sub(r"_(eps|u|N|M|delta|chosen)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
@@ -65,7 +65,7 @@ def symbols(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace keys in a text by display names: keys of algorithms, eps, delta, lam, and blocks (by their data sets)."""
+    """Replace the keys of algorithms, of blocks, and of the symbols eps, delta and lam in a text by display names."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]

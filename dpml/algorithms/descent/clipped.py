@@ -29,7 +29,7 @@ AVERAGED = 0.5
 
 @dataclass(frozen=True)
 class Schedule:
-    """The number of rounds, the clip, the step size and the noise of a release under one budget.
+    """The number of rounds, the clip, the step size and the noise that a release uses for one privacy budget.
 
     Attributes:
         rounds: The number of rounds T.
@@ -51,7 +51,7 @@ class Schedule:
         return math.isfinite(self.count_noise)
 
     def message(self, of: ClippedGradients) -> Sum:
-        """Return a description of the noisy sums of gradients (and counts of parties if the clip is adaptive)."""
+        """Describe the noisy sums of gradients and, if the clip is adaptive, noisy counts of unclipped gradients."""
         if not self.adaptive:
             return Sum(of, 2.0, self.noise, times=self.rounds)
         counted = self.count_noise / self.noise if self.noise else 1.0
@@ -72,7 +72,7 @@ def take_rounds(
     clips: Single | None = None,
     *more: Single,
 ) -> tuple[Single, Single]:
-    """Run all rounds of noisy gradient descent from the models `start` (B, d), one model for each of B runs.
+    """Run all rounds of noisy gradient descent for B runs, which start at the models `start` (B, d).
 
     Return the averages of the last models, (B, d), and the clips of the last round, (B,).
 
@@ -146,7 +146,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models with the metrics `rounds`, `step` and `clip` (of the last round)."""
+        """Release the averaged models with the metrics `rounds`, `step` and the last round's `clip`."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
         step, n, lam = steps[:, None].astype(np.float32), carrier.problem.units(self.unit), self.lam

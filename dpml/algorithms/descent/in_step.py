@@ -21,7 +21,7 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of one release with S step sizes, whose indices are `numbers` (budgets, S)."""
+    """The gradient descents of one release, which uses the S step sizes with the indices `numbers` (budgets, S)."""
 
     carrier: Carrier
     numbers: NDArray[np.intp]
@@ -58,7 +58,7 @@ def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Run several algorithms with published noise together on the same rows, and return their releases."""
+    """Run several algorithms with their papers' noise together on the same rows, and return their releases."""
     return released(carriers, _together)
 
 
@@ -73,7 +73,7 @@ def _together(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _models(trials: Sequence[Trial]) -> list[Array]:
-    """Run several trials of the same kind together, and return the models of each trial."""
+    """Run descents (trials) of the same kind together, and return the models of each trial."""
     carriers, first = [trial.carrier for trial in trials], trials[0]
     algorithm, d = first.carrier.algorithm, first.carrier.problem.d
     terms = first.carrier.mechanism.terms(first.carrier.statistic(0))
@@ -98,7 +98,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws Gaussian noise of scale 1, (rounds, groups, d, draws), for a number of rounds."""
+    """Return a function that draws standard Gaussian noise, (rounds, groups, d, draws), for a number of rounds."""
 
     def draw(rounds: int) -> Single:
         parts = []

@@ -48,7 +48,7 @@ class GradientMeans(Terms["MeanGradients"]):
 
 @dataclass(frozen=True)
 class MeanGradients(Statistic):
-    """The mean gradient of all rows at models w (B, d), or of each client's rows at the client's model, w (B, M d).
+    """The mean gradient of all rows at B models (B, d), or M clients' mean gradients at the clients' models (B, M d).
 
     Args:
         slopes: The slopes of the loss.
@@ -80,7 +80,7 @@ class MeanGradients(Statistic):
 
 
 def sensitivity(lipschitz: float, problem: Problem) -> float:
-    """Return the sensitivity of a sum of gradients to a replaced row: 2 `lipschitz`, plus a margin for rounding."""
+    """Return the sensitivity of a sum of gradients to a replaced row: 2 times `lipschitz`, plus a rounding margin."""
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
 
@@ -114,7 +114,7 @@ class ClientNoise(Sharing):
 
 @dataclass(frozen=True)
 class Pooled:
-    """One curator or an MPC has all rows, and adds noise that nobody knows to the mean gradient.
+    """One curator or an MPC has all rows, and adds secret noise to the mean gradient.
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
@@ -135,7 +135,7 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the mu of one round, and the ratio of the last round's noise_std to the other rounds' noise_std.
+        """Return the mu of one round, and the last round's noise_std divided by the other rounds' noise_std.
 
         The numbers are for every observer who sees only the last model.
         """
@@ -159,7 +159,7 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients who add independent noise, and who train alone or continue from the average of every round.
+    """M clients who add independent noise, and who train alone or start every round from the clients' average.
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
@@ -210,7 +210,7 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the mu of one round, and the ratio of the last round's noise_std to the other rounds' noise_std.
+        """Return the mu of one round, and the last round's noise_std divided by the other rounds' noise_std.
 
         The observers see the last models of clients who train alone. The smallest client is the worst case. Other
         clients' noise counts in the last round only (docs/privacy/kang2019.md, Theorem 3).

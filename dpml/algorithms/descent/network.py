@@ -53,7 +53,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows with an appended one, the rows' labels, and how often each row occurs (None: once)."""
+        """The distinct rows with an appended one, their labels, and the number of copies of each row (None: one)."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 
@@ -206,7 +206,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Release(None, {key: carrier.by_budget(np.broadcast_to(v, runs)).copy() for key, v in metrics.items()})
 
     def train(self, carrier: Carrier) -> tuple[Models, Array]:
-        """Return the trained networks, and the mean of every network's training losses at ten rounds, (B,)."""
+        """Return the trained networks, and every network's training loss, averaged over ten of the rounds, (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
         w = np.repeat(carrier.start.weights, runs, axis=0)

@@ -55,7 +55,7 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Return the parties without a fifth of each party's rows, and this fifth as rows X (n, d) and labels y (n,).
+    """Hold out a fifth of each party's rows: return the parties' other rows, and the held-out rows X and labels y.
 
     A party's last rows are held out; they are a random sample, because rows are in random order.
     """
@@ -98,7 +98,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the mu of the last model if every round has mu = 1 and the last round has `last` times the noise_std."""
+    """Return the mu of the last model if all sensitivities are 1, and all noise_stds are 1 except the `last`."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -175,7 +175,7 @@ class NoisyDescent(
     def _set_clip(self) -> None:
         if self.clip is not None:
             if self.calibration == "published":
-                raise UserError(f"algo.clip of algo={self.name} needs calibration=tight: published noise has no clip.")
+                raise UserError(f"algo.clip of algo={self.name} needs calibration=tight: other noise has no clip.")
             if not self.loss.convex:
                 raise UserError(f"algo.clip needs loss=logistic or loss=squared, not loss={self.loss.name}.")
         elif self.tight and self.loss.convex:
@@ -241,7 +241,7 @@ class NoisyDescent(
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for this step size, if a mean over n rows gets the noise_std 1/n.
+        """Return every observer's mu for this step size if the noise_std of a mean gradient over n rows is 1/n.
 
         Step 0 gives the mu of all rounds together.
         """
@@ -252,7 +252,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times the noise_std that a mean gradient over n rows needs with this step size."""
+        """Return the noise_std that a mean gradient over n rows needs with this step size, multiplied by n."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -270,7 +270,7 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem) -> Array:
-        """Return n times the noise_std in a mean over n rows, for every step size that the release tries, (S,)."""
+        """Return the noise_std of a mean gradient over n rows, multiplied by n, for every step size to try, (S,)."""
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
@@ -332,7 +332,7 @@ class NoisyDescent(
         return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
     def validation(self, trial: Trial) -> Trial:
-        """Return a trial that trains on the rows that are not held out, with a single noise draw."""
+        """Return a `Trial` with one noise draw, which trains on all rows except the held-out rows."""
         carrier = trial.carrier
         training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
@@ -344,7 +344,7 @@ class NoisyDescent(
         return np.argmin(losses + self.ridge(models[:, :, 0]), axis=1)[:, None]
 
     def selected(self, trial: Trial, models: Array) -> Release:
-        """Release the models with the selected step size, from the models of all step sizes (budgets, S, draws, d)."""
+        """Select a step size and release its models, given the models (budgets, S, draws, d) of all S step sizes."""
         best = np.zeros((len(models), models.shape[2]), dtype=np.intp)
         if self.step_selection == "oracle":
             best = np.argmin(self.objective(trial.carrier.mechanism.parties, models), axis=1)
@@ -367,7 +367,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield the index of every step size in `numbers` (budgets, S), and a `Carrier` of the budgets that use it."""
+        """Yield every step size's index in `numbers` (budgets, S), with a `Carrier` of the budgets that use it."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -378,7 +378,7 @@ class NoisyDescent(
             yield int(number), own
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of all runs, (B, d), or the last models of all clients who train alone, (B, M d)."""
+        """Return the last models of B runs: (B, d) if all rows share a model, or (B, M d) if M clients train alone."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
@@ -387,11 +387,11 @@ class NoisyDescent(
         return w
 
     def ridge(self, weights: Array) -> Array:
-        """Return the penalty lam/2 ||w||^2 of models w (..., d): (...)."""
+        """Return the penalty lam/2 ||w||^2 of each model w in `weights` (..., d)."""
         return self.lam / 2 * np.einsum("...j,...j->...", weights, weights)
 
     def objective(self, parties: Parties, weights: Array) -> Array:
-        """Return the mean loss + lam/2 ||w||^2 of models w (..., d) on the private rows: (...)."""
+        """Return the mean loss + lam/2 ||w||^2 on the private rows for each model w in `weights` (..., d)."""
         X, y, counts = parties.folded
         value = mean_loss(self.loss, X, y, weights.reshape(-1, weights.shape[-1]), counts)
         return value.reshape(weights.shape[:-1]) + self.ridge(weights)
@@ -441,7 +441,7 @@ class LocalRounds(NoisyDescent):
     def __post_init__(self) -> None:
         if self.tight:
             raise UserError(
-                f"algo={self.name} has published noise only: for tight noise, set algo=jayaraman or algo=wddp."
+                f"algo={self.name} needs calibration=published: for calibration=tight, set algo=jayaraman or algo=wddp."
             )
         super().__post_init__()
 

@@ -81,7 +81,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X. The public rule takes a small share if noise would hide X'X anyway."""
+        """Return the share of mu^2 that X'X gets. The default is smaller if noise would hide X'X at the usual share."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -120,7 +120,7 @@ class WhitenedDescent(
         return max(1, _HELD // (problem.N * problem.d))
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models with the metrics `rounds` and `clip` (of the last round)."""
+        """Release the averaged models with the metrics `rounds` and the last round's `clip`."""
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
@@ -169,7 +169,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clip of every round and run, (T, B). `reach` (B,) is the number of rows or parties times mu."""
+        """Return the clip of every round and run, (T, B). `reach` (B,) is mu times the number n of rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -192,7 +192,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return a bound (B,) on the mean squared norm of rows after a map that scales eigenvalues by `seen`.
+    """Return a bound (B,) on the mean squared norm of whitened rows, if whitening multiplies eigenvalues by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

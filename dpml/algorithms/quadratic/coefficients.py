@@ -52,7 +52,7 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two labelled rows. Divided by the noise_std, the rows' coefficients differ by `distance`.
+    """Two labelled rows whose coefficients, divided by the noise_std, have the L2 distance `distance`.
 
     The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
     times the largest label.
@@ -64,7 +64,7 @@ class Neighbours:
 
 
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
-    """Return the Gaussian-DP mu of releasing all coefficients together: joint L2 sensitivity over noise_std.
+    """Return the Gaussian-DP mu of all noisy coefficients: their joint L2 sensitivity after division by the noise_std.
 
     The proof: docs/privacy/imtiaz2019.md, Theorem 1.
     """
@@ -107,7 +107,7 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
 
 
 def _hump(A: float, C: float) -> list[float]:
-    """Return the local maximum point of ``(1 + t)^2 (A + C (1 - t)^2)`` inside (0, 1), if it exists."""
+    """Return the t in (0, 1) at which ``(1 + t)^2 (A + C (1 - t)^2)`` has a local maximum; [] if there is none."""
     return [(1 - math.sqrt(1 - 2 * A / C)) / 2] if C > 2 * A else []
 
 
@@ -312,7 +312,7 @@ class Coefficients(Statistic):
 
 
 def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
-    """Return the exact product ``[rows labels]' [rows labels]`` of integers (n, d) and (n,) or (n, K) up to 2^bits.
+    """Return the exact product ``[X y]' [X y]`` for integer `rows` X (n, d) and `labels` y of size at most 2^bits.
 
     Blocks of rows whose sums cannot exceed 2^53 are multiplied in floating point, which is exact and nine times faster.
     """
@@ -339,7 +339,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return the linear coefficients (..., K d) and the square coefficients + lam/2 I (..., d, d) from noisy sums."""
+    """Unpack noisy sums into linear coefficients (..., K d) and square coefficients + lam/2 I, (..., d, d)."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)

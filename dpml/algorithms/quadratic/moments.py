@@ -75,7 +75,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The projection on the eigenvectors with raised eigenvalues, weighted by the relative increase (0 to 1)."""
+        """The projection on eigenvectors with raised eigenvalues, weighted by the added share of each eigenvalue."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -123,7 +123,7 @@ class Moments:
         return round(self.rows / self.scaled_up)
 
     def has_noise(self, message: Sum, widening: float) -> bool:
-        """Return whether the sums have the noise_std of this message times `widening`."""
+        """Return whether the noise_std of the sums is the noise_std of `message` times `widening`."""
         return noise_of(message, widening) == (self.square_noise, self.linear_noise)
 
     def estimated(self) -> Estimated:
@@ -186,7 +186,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The smaller number of rows in the sums of the last two rounds."""
+        """The number of rows in the sums of each of the last two rounds; the smaller number if the rounds differ."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:

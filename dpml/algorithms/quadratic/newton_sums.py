@@ -99,14 +99,14 @@ def _slopes(X: Array, y: Array, models: Array) -> Array:
 
 
 def _packed(X: Array, s: Array, most: float) -> Array:
-    """Return the sums of gradients, Hessians and squared slopes in one vector, for slopes s (n,) with |s| <= `most`."""
+    """Concatenate the sums of gradients, Hessians and squared slopes, given slopes s (n,) with |s| <= `most`."""
     size, where = np.abs(s), entries(X.shape[1])
     hessian, meat = (((weights[:, None] * X).T @ X)[where] for weights in (size * (most - size), s * s))
     return np.concatenate([s @ X, hessian, meat])
 
 
 def _whole(z: Integers, q: Array, bits: int) -> Integers:
-    """Return exact sums of integer gradients, Hessians and squared slopes, from blocks with sums below 2^53."""
+    """Return exact sums of integer gradients, Hessians and squared slopes, by blocks of rows with sums below 2^53."""
     d = z.shape[1]
     total = np.zeros(d + d * (d + 1), np.int64)
     for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):
@@ -116,7 +116,7 @@ def _whole(z: Integers, q: Array, bits: int) -> Integers:
 
 @dataclass(frozen=True)
 class NewtonSums(Statistic):
-    """The sums of gradients, of Hessians, and of squared slopes times xx' (the meat) over all rows x, at a model."""
+    """The sums of the rows' gradients, Hessians, and squared slopes times xx' (the sandwich's meat), at a model."""
 
     terms = NewtonTerms
 

@@ -29,7 +29,7 @@ from dpml.program import Budget, Carrier, Problem, Program, Release, Sum
 
 @dataclass(frozen=True)
 class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
-    """`regression`: private linear or logistic regression with confidence intervals, from one or seven secure sums.
+    """`regression`: private linear (one secure sum) or logistic regression (seven) with confidence intervals.
 
     With dataset.steps=[impute,treatment,symmetric,constant,max_norm], the coefficients are those of ordinary
     regression. These steps give an intercept, categories without a reference level, and one common scale of all rows.
@@ -77,7 +77,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
 
 
 def square_noise(messages: Sequence[Sum]) -> float:
-    """Return the noise_std on the diagonal of X'X or, for the logistic loss, of four times the Hessian."""
+    """Return the noise_std on the diagonal of X'X or, for the logistic loss, of the Hessian times four."""
     if not isinstance(messages[0].of, NewtonSums):
         return noise_of(messages[0], 1.0)[0]
     return sum(messages[number].noise ** -2 for number in LAST) ** -0.5

@@ -107,7 +107,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
 
 def _inverses(A: Array, floors: Array) -> Array:
-    """Return the inverses of 2 A after raising the eigenvalues of A (budgets, draws, d, d) to `floors` (budgets,).
+    """Raise the eigenvalues of A (budgets, draws, d, d) to at least `floors` (budgets,), and return the inverse of 2 A.
 
     Directions without curvature are left out.
     """

@@ -1,4 +1,4 @@
-"""Read bounds files (`dataset.bounds=PATH.yaml`) with the columns' public ranges and values, and other options.
+"""Read bounds files (`dataset.bounds=PATH.yaml`), which describe the public ranges and values of columns.
 
 columns:
   age: {low: 17, high: 90}

@@ -150,7 +150,7 @@ class CSV:
 
     @property
     def holdings(self) -> str | None:
-        """A private digest of the file and each row's party; None if the rows have no parties."""
+        """A digest of the file and of every row's party, which must stay private; None if the rows have no parties."""
         rows = read_rows(self)
         return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 
@@ -311,15 +311,15 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
     left = int(incomplete.sum())
     if left and options.missing != "drop":
         others = f", and {left - 1:,} more rows" if left > 1 else ""
-        fill = "dataset.missing=keep with the step impute fills them in; " if options.missing == "refuse" else ""
+        fill = "set dataset.missing=keep and add the step impute, or " if options.missing == "refuse" else ""
         raise UserError(
-            f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}); "
-            f"{fill}dataset.missing=drop, in experiments only, leaves out rows with missing values."
+            f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}): "
+            f"{fill}set dataset.missing=drop, in experiments only, to leave out rows with missing values."
         )
     if len(y) - left < least:
         raise UserError(
-            f"{file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: drop columns by "
-            "dataset.drop, or set dataset.missing=keep with the step impute."
+            f"{file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: leave out "
+            "columns with dataset.drop, or set dataset.missing=keep with the step impute."
         )
     whose = None if party is None else np.unique(party[~incomplete], return_inverse=True)[1]
     return Table(X[~incomplete], y[~incomplete], levels, whose, left)

@@ -159,7 +159,7 @@ def places(info: Info, filename: str) -> Iterator[Path]:
 
 
 def compression(path: Path) -> str:
-    """Return the compression suffix, such as .gz, that the first bytes of a file imply; its name does not matter."""
+    """Return the compression suffix, such as .gz, that the first bytes of a file imply, whatever the file's name is."""
     with path.open("rb") as file:
         start = file.read(6)
     return next((suffix for suffix, magic in SUFFIXES.items() if magic and start.startswith(magic)), "")
@@ -331,7 +331,7 @@ def known_content(path: Path) -> Content | None:
 
 
 def fresh_content(path: Path) -> Content:
-    """Read a whole public file, and record its checksum and its number of lines until the file changes."""
+    """Read a whole public file, and record its checksum and number of lines, which are valid until the file changes."""
     before = stamp(path)  # if the file changes during reading, it is read again next time
     content = read_content(path)
     first = _record(path).get("first", content.sha256)  # the checksum when this file was first read
