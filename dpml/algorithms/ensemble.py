@@ -232,7 +232,7 @@ class Vote(LocalClassifiers):
         check_local(self.local)
 
     def voters(self, M: int) -> int:
-        """Return the number n such that one party changes a row's target by at most 1/n."""
+        """Return the number n for which one party changes a row's training target by at most 1/n."""
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:

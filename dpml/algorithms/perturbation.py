@@ -200,7 +200,7 @@ class ObjectivePerturbation(
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
-        """Return the largest rate beta (and so the least noise) for which eps is proven with this ridge."""
+        """Return the largest rate beta, and so the least noise, that the proof allows for the given eps and ridge."""
         if self.loss.lipschitz is not None:
             return proof.beta_of(eps, ridge)
         return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)

@@ -142,7 +142,7 @@ def beside(module: str) -> dict[str, Any]:
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """Return the metadata of a data set, given its entry `said` in a YAML file.
+    """Return the metadata of a data set, given the data set's entry `said` in a YAML file.
 
     The values are the fields of `Info`, with these exceptions:
 

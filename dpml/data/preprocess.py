@@ -97,7 +97,7 @@ class Box:
 
     @property
     def norm(self) -> float:
-        """The largest L2 norm of a row in this set."""
+        """The largest L2 norm of a possible row."""
         least = np.sum(self.low**2)
         # at most one column of a group differs from its `low`; a numeric column forms its own group
         more = np.zeros(int(self.group.max(initial=-1)) + 1)
@@ -152,7 +152,7 @@ class Step:
     length: float = math.inf
 
     def after(self, box: Box) -> Box:
-        """Return a set that contains the images of all rows of `box` under this step."""
+        """Return a set that contains all rows to which the step can map a row of `box`."""
         if self.box is not None:
             return self.box(box)
         return replace(box, low=self.apply(box.low), high=self.apply(box.high), length=self.length)
@@ -165,7 +165,7 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Replace each symbolic column by one 0/1 column per value after all other columns; unknown values give zeros."""
+    """Move symbolic columns to the end, as one 0/1 column for each value; unknown values give zeros."""
     return _coded(extent, first=0)
 
 

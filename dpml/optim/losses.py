@@ -74,11 +74,11 @@ class Loss:
     quadratic: ClassVar[Quadratic | None] = None
 
     def accepts(self, y: Array) -> bool:
-        """Return whether the loss is defined for all of these labels."""
+        """Return whether the loss is defined for all labels `y`."""
         raise NotImplementedError
 
     def outputs(self, classes: int) -> int:
-        """Return the number of scores of a model for this number of classes."""
+        """Return how many scores a model has for the given number of classes."""
         return 1
 
     def value(self, scores: Array, y: Array) -> Array:
@@ -283,7 +283,7 @@ def hard_targets(y: Array, classes: int) -> Array:
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """Return the loss with this name, or the default loss of the task if there is no name."""
+    """Return the loss called `name`, or the default loss of the task if there is no name."""
     name = name or next(loss.name for loss in LOSSES.values() if loss.task == task)
     if name not in LOSSES:
         raise UserError(f"unknown loss={name!r}: {nearest(name, LOSSES)}")
@@ -331,7 +331,7 @@ def mean_loss(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | No
 
 
 def mean_gradient(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return the gradients (B, d) ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` at the models w in `weights` (B, d)."""
+    """Return the mean loss's gradient ``(1/n) sum_i loss'(x_i'w, y_i) x_i`` at each model w in `weights` (B, d)."""
     total = np.zeros_like(weights)
     for rows in blocks(len(y), most=_HEIGHT):
         slopes = loss.slope(X[rows] @ weights.T, y[rows]).T

@@ -28,7 +28,7 @@ class Models:
 
     @classmethod
     def of(cls, flat: Array, hidden: int) -> "Models":
-        """Return networks with the parameter vectors `flat` (B, size) and this number of hidden units."""
+        """Return networks with the parameter vectors `flat` (B, size) and with the given number of hidden units."""
         d1 = (flat.shape[1] - hidden - 1) // hidden
         inner = flat[:, : hidden * d1].reshape(len(flat), hidden, d1).transpose(1, 0, 2)
         return cls(np.ascontiguousarray(inner), np.ascontiguousarray(flat[:, hidden * d1 :].T))

@@ -26,7 +26,7 @@ class Chosen:
     panels: Sequence[Panel] = ()
 
     def where(self, conditions: Sequence[str]) -> "Chosen":
-        """Keep the lines that meet all conditions. A condition is a text ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
+        """Keep the rows that meet all conditions. A condition is a text ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
         summary = self.summary
         keys = [*settings(summary), "tuned"]
         for condition in conditions:

@@ -47,7 +47,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` arguments of its tests."""
+    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` arguments for tests."""
 
     name: str
     variant: str
@@ -75,7 +75,7 @@ class Group:
 
     @property
     def holds(self) -> bool | None:
-        """Return whether the claim holds in this group; None if more seeds are needed to decide."""
+        """Return whether the claim holds in the group; None if more seeds are needed to decide."""
         found = list(self.shown.values())
         if not found:
             return None
@@ -167,7 +167,7 @@ class Evidence:
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return evidence with the rows that have `value` in `column`; raise NotComputedError if no row has it."""
+        """Return evidence with the rows that have `value` in `column`; raise NotComputedError if there is none."""
         if column not in self.rows or not (self.rows[column] == value).any():
             raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))

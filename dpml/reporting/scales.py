@@ -61,7 +61,7 @@ def y_axis(axes: Axes, ends: Array, log: bool, metric: str) -> None:
 
 
 def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
-    """Set the scale and the ticks of a panel's x axis. The ticks are `names` if the axis has words."""
+    """Set the scale and the ticks of a panel's x axis. On an axis with words, the ticks are `names`."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(_range(name), 10) for name in names], fontsize=6.5)
         axes.margins(x=0.2)
@@ -95,7 +95,7 @@ def _range(name: str) -> str:
 
 
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
-    """Set the ticks of a logarithmic axis at powers of ten, and on a short axis also at `steps` times these powers.
+    """Set the ticks of a logarithmic axis at powers of ten and, on a short axis, also at `steps` times powers of ten.
 
     The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
     Numbers are written out unless they are very small or very large.

@@ -211,7 +211,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
-    """Return the seeds that have a value, in ascending order, and the mean over each seed's draws. NaN is not a value."""
+    """Return the seeds that have a value, in ascending order, and the mean over a seed's draws. NaN is not a value."""
     seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)

@@ -30,7 +30,7 @@ _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
 
 
 def place(key: str) -> int:
-    """Return an algorithm's position in legends: its position in words.yaml, or the last one if it is not there."""
+    """Return an algorithm's position in legends, as in words.yaml; algorithms that words.yaml lacks come last."""
     return [*ALGORITHMS, key].index(key)
 
 

@@ -76,7 +76,7 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The name, claim, observers and variants of noisy descent for one value of the option `sites`."""
+    """The name, claim, observers and variants of noisy descent, which depend on the option `sites`."""
 
     name: str
     claim: str
@@ -236,12 +236,12 @@ class NoisyDescent(
         return 1 / (self.slopes.smoothness + self.lam)
 
     def contraction(self, step: float) -> float:
-        """Return the Lipschitz constant of a round's map from model to model with this step size."""
+        """Return the Lipschitz constant of the map from a model to the next round's model, for the step size `step`."""
         least = self.lam if self.loss.convex else self.lam - self.slopes.smoothness
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for this step size if the noise_std of a mean gradient over n rows is 1/n.
+        """Return every observer's mu for the step size `step` if a mean gradient over n rows has the noise_std 1/n.
 
         Step 0 gives the mu of all rounds together.
         """
@@ -252,7 +252,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return the noise_std that a mean gradient over n rows needs with this step size, multiplied by n."""
+        """Return n times noise_std, the noise that a mean gradient over n rows needs for the step size `step`."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -270,7 +270,7 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem) -> Array:
-        """Return the noise_std of a mean gradient over n rows, multiplied by n, for every step size to try, (S,)."""
+        """Return n times the noise_std of a mean gradient over n rows, for each of the S step sizes to try, (S,)."""
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
@@ -367,7 +367,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield every step size's index in `numbers` (budgets, S), with a `Carrier` of the budgets that use it."""
+        """Yield each step size's index in `numbers` (budgets, S), with a `Carrier` of the budgets that use this size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier

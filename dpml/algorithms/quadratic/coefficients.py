@@ -359,7 +359,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the best noise scales with this `mu` for models of norm `norm`, or of a typical norm if `norm` is None."""
+    """Return the best noise scales for the given `mu` and models of norm `norm` (None: a typical norm)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
@@ -371,7 +371,7 @@ def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
 
 
 def spectral_edge(d: int, variance: float = 0.5) -> float:
-    """Return the largest eigenvalue of a noise matrix (d, d) with this off-diagonal variance, by the semicircle law."""
+    """Return the largest eigenvalue of a noise matrix (d, d) by the semicircle law, given the off-diagonal variance."""
     return 2 * math.sqrt(variance * d)
 
 

@@ -93,7 +93,7 @@ class LaplaceFunctionalMechanism(
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
 
     def pure_eps(self, scales: Scales, d: int) -> float:
-        """Return the eps of Laplace noise with these scales: the joint L1 sensitivity after division by the scales.
+        """Return the eps of Laplace noise with the given scales: the joint L1 sensitivity after division by the scales.
 
         No two rows are the worst case of both L1 and L2, so eps is less than the sum of the sensitivities divided by
         the scales (docs/privacy/imtiaz2019.md, Theorem 4).

@@ -59,7 +59,7 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: Array, noise: float) -> "Curvature":
-        """Return the eigendecomposition of a symmetric matrix (d, d) with this noise_std on its diagonal."""
+        """Return the eigendecomposition of a symmetric matrix (d, d), given the noise_std on the diagonal."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
         floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
@@ -141,7 +141,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return a message's noise_std on the diagonal of X'X and on X'y, multiplied by `widening`."""
+    """Return the noise_std of a message on the diagonal of X'X and on X'y, multiplied by the factor `widening`."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 

@@ -126,7 +126,7 @@ def with_unit(column: FileColumn) -> str:
 
 
 def gap_words(column: FileColumn) -> list[str]:
-    """Return the words for missing values in a column of numbers; [] if the column has any other words."""
+    """Return a number column's words that mean a missing value; [] if the column has words with another meaning."""
     likely = all(text.lower() in WORDS_FOR_MISSING for text in column.words)
     return column.words if likely and len(column.words) < len(column.texts) else []
 

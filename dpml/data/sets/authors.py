@@ -20,7 +20,7 @@ _BESIDE = beside(__file__)
 
 @dataclass(frozen=True)
 class Authors(RandomSplit):
-    """A sample that the authors published, selected by its number of rows; all rows are training rows by default.
+    """A sample that Imtiaz et al. 2019 published, selected by its size; all rows are training rows by default.
 
     Args:
         test_fraction: The share of the rows that is drawn at random for testing.

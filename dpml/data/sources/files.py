@@ -190,7 +190,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Return how a file's content differs from the published or first recorded content; "" without a difference."""
+    """Return how a file's content differs from the expected content (as published or first read); "" if it does not."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
