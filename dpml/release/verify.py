@@ -68,7 +68,7 @@ FREE = r"(Trust|Public|Preprocessing|Not covered|Warning|Counted|Errors): ((?!\b
 
 
 ROOT_2PI = Decimal("2.50662827463100050241576528481104525300698674060993831662992357634")
-DIGITS = Context(prec=100)
+DIGITS = Context(prec=100, Emin=-999_999, Emax=999_999)
 ERROR = Decimal("1e-50")  # far more than the relative error of Mills' ratio and of numbers of 100 digits
 FAR = Decimal(1000)  # for larger x, e^-x is bounded by 0 and e^-1000
 
@@ -108,7 +108,7 @@ def delta_of(mu: Q, eps: Q) -> Q:
         density = (-min(x, FAR)).exp() / ROOT_2PI
         if z1 >= 0:
             return Q(density * (1 + ERROR) * (first * (1 + ERROR) - second * (1 - ERROR)))
-        return Q(1 - density * (1 - ERROR) * (first + second)) if x < FAR else Q(1)
+        return Q(1 + ERROR - density * (first + second)) if x < FAR else Q(1)  # the product is at most 1
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:

@@ -63,6 +63,14 @@ def test_delta_is_enclosed_from_above_and_closely() -> None:
             assert 0 <= above <= exact * mpmath.mpf(10) ** -25
 
 
+def test_a_delta_near_1_is_rounded_up() -> None:
+    for mu in range(20, 60):
+        found = verify.delta_of(Fraction(mu), Fraction(0))
+        with mpmath.workdps(400):
+            below_1 = 1 - mpmath.mpf(found.numerator) / found.denominator
+            assert below_1 <= mpmath.erfc(mu / mpmath.sqrt(8))
+
+
 SETTINGS = [(M, C, N, d) for M, C in ((1, 0), (5, 1)) for N, d in ((2000, 7), (10**6, 100))]
 
 
