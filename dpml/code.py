@@ -30,7 +30,7 @@ _BEGUN = time.time()
 
 
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
-    """Return a checksum of source files of dpml (`parts`) and of plug-ins (`names`), and of the libraries' versions.
+    """Return one checksum of the library versions and the source files of dpml (`parts`) and plug-ins (`names`).
 
     The checksum begins with `UNKNOWN` if a file was changed after this process began.
 
@@ -56,7 +56,7 @@ def versions() -> dict[str, str]:
 
 
 def named(part: Any) -> frozenset[str]:
-    """Return the modules that define the class and bases of an object, and all dotted names in the object's fields."""
+    """Return the module names of an object's class and base classes, and all dotted names in the object's fields."""
     if isinstance(part, str):
         return frozenset({part.replace(":", ".")} if re.fullmatch(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+", part) else ())
     if isinstance(part, Mapping):

@@ -7,11 +7,11 @@ from typing import Any
 
 
 class UserError(Exception):
-    """Report a mistake that the user can correct: the message names the wrong key and its allowed values."""
+    """Report a mistake that the user can correct: the message names the wrong key and the key's allowed values."""
 
 
 class PrivacyWarning(UserWarning):
-    """Warn that no budget accounts for a result of private rows, or that a guarantee is weaker than requested."""
+    """Warn that no budget accounts for a use of private rows, or that a guarantee is weaker than requested."""
 
 
 def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:

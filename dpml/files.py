@@ -21,7 +21,7 @@ _OTHER_BASE = re.compile(r"[-+]?(0[0-7_]+|[1-9][0-9_]*(:[0-5]?[0-9])+|[0-9][0-9_
 
 
 def shipped_folder(name: str) -> Path:
-    """Return the path of dpml's folder ``conf`` or ``experiments``, in an installed package or next to it."""
+    """Return the path of dpml's folder ``conf`` or ``experiments``, inside the package or next to the package."""
     inside = _PACKAGE / name
     return inside if inside.is_dir() else _PACKAGE.parent / name
 
@@ -83,7 +83,7 @@ def _check_absent(path: Path) -> None:
 def _unfinished(
     path: Path, publish: Callable[[Path, Path], object], private: bool = False, end: str = ""
 ) -> Iterator[Callable[[str | bytes], None]]:
-    """Create a temporary file; yield a function that writes its content; then give the file its name by `publish`."""
+    """Yield a function that writes a temporary file, and finally call `publish` to rename the file to `path`."""
     partial = path.with_name(f".{path.name}-{end or uuid.uuid4().hex}")
     with _naming(path):
         mode = 0o600 if private else 0o666
@@ -98,7 +98,7 @@ def _unfinished(
 
 
 def _write(file: FileIO, content: str | bytes, path: Path) -> None:
-    """Replace the content of an open temporary file of `path`, and wait until it is on the disk."""
+    """Replace the content of an open temporary file of `path`, and wait until the content is on the disk."""
     rest = memoryview(content.encode() if isinstance(content, str) else content)
     with _naming(path):
         file.seek(0)
@@ -119,7 +119,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def seal(content: str) -> str:
-    """Return a text after a first line that holds the checksum of the text."""
+    """Return a text with its checksum in an additional first line."""
     return f"{hashlib.sha256(content.encode()).hexdigest()}\n{content}"
 
 
@@ -190,7 +190,7 @@ def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf)
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: also for an invalid date
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else str(path)
-        raise UserError(f"{where}: it is not YAML or JSON: {getattr(error, 'problem', None) or error}.") from None
+        raise UserError(f"{where} is not valid YAML or JSON: {getattr(error, 'problem', None) or error}.") from None
     if not isinstance(content, dict):
         raise UserError(f"{path} must have lines KEY: VALUE to be {what}.")
     return content

@@ -25,12 +25,12 @@ _WORDS = {float: "a number", int: "a whole number", bool: "true or false", str: 
 
 
 def between(low: float, high: float) -> Bound:
-    """Return the bound that a value lies between `low` and `high`, both included."""
+    """Return a `Bound` that allows values from `low` to `high`, both included."""
     return Bound(f"from {low:g} to {high:g}", lambda value: low <= value <= high)
 
 
 def at_least(low: int) -> Bound:
-    """Return the bound that a value is at least `low`."""
+    """Return a `Bound` that allows values of at least `low`."""
     return Bound(f"at least {low}", lambda value: value >= low)
 
 

@@ -26,7 +26,7 @@ __path__: list[str] = []  # makes this module a package; `_put_in_place` adds it
 
 
 def known() -> dict[str, Path]:
-    """Return the folder of every pack of dpml, of the user and of installed distributions, by the pack's name."""
+    """Return a dict from names to folders of the packs of dpml, of the user and of installed distributions."""
     folders = {path.parent.name: path.parent for path in sorted(shipped_folder("experiments").glob(f"*/{CARD}"))}
     for folder in (*map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))), *_installed()):
         folders.setdefault(folder.name, folder)
@@ -79,7 +79,7 @@ def is_ours(module: str) -> bool:
 
 
 def absolute(name: str, pack: str) -> str:
-    """Return the full dotted path of a Python object that a pack's files name, maybe as ``.MODULE.NAME``."""
+    """Return the full dotted path of a Python object; a name such as ``.MODULE.NAME`` is relative to the pack."""
     return f"{__name__}.{pack}{name}" if re.fullmatch(r"(\.[A-Za-z_]\w*){2,}", name) else name
 
 
@@ -99,7 +99,7 @@ known()
 
 
 def import_named(module: str) -> ModuleType:
-    """Import a module that a setting names, also from the current folder."""
+    """Import a module that a setting names; the module may lie in the current folder."""
     if "" not in sys.path and find_spec(module.partition(".")[0]) is None:
         sys.path.append("")
     return import_module(module)

@@ -1,3 +1,3 @@
-"""The version of the package, which every manifest contains."""
+"""Define the version of the package, which every manifest contains."""
 
 __version__ = "0.2.0"

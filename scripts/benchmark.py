@@ -173,14 +173,13 @@ def kang_cases() -> list[Case]:
     runs = draws * len(scales)
     X, y = labelled_rows(n, d)
     square = np.random.default_rng(0).standard_normal((2048, 2048), dtype=np.float32)
-    loss = LOSSES["logistic"]
-    rows = merged(loss, [(X, y, np.full(n, 1 / n))], runs)
+    rows = merged(LOSSES["logistic"], [(X, y, np.full(n, 1 / n))], runs)
     widths = np.broadcast_to(scales, (1, draws, len(scales)))
 
     def ours() -> None:
         rng, w = np.random.default_rng(0), np.zeros((1, d, runs))
         noise = lambda count: single_gaussian(rng, (count, 1, d, draws))  # noqa: E731
-        descend(rows, loss, w, np.full(runs, step), widths, noise, 0.0, rounds)
+        descend(rows, LOSSES["logistic"], w, np.full(runs, step), widths, noise, 0.0, rounds)
 
     def multiply() -> None:
         for _ in range(round(rounds * 2 * n * d * runs / 2048**3)):

@@ -12,13 +12,13 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-import pandas as pd
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from PIL import Image
 from scipy.special import ndtr, ndtri
 
 import dpml
+from dpml.api.run import Result
 from dpml.files import write_atomically
 from dpml.privacy import gdp
 from dpml.privacy.accountant import Accountant
@@ -59,8 +59,8 @@ def levels(figure: Figure) -> None:
     """Draw the error of a regression against the number of parties, with records or whole parties protected."""
     axes = figure.subplots()
     keys = {"dataset": "synthetic", "N": 20_000, "M": [10, 30, 100, 300, 1000, 3000, 10_000], "delta": DELTA}
-    rows = _run(**keys, algo="ssp", calibration="tight", seed=[0, 1, 2], **{"algo.unit": ["sample", "party"]})
-    floor = _run(**keys | {"M": 10}, algo="constant", seed=[0, 1, 2])
+    rows = _run(**keys, algo="ssp", calibration="tight", seed=[0, 1, 2], **{"algo.unit": ["sample", "party"]}).rows
+    floor = _run(**keys | {"M": 10}, algo="constant", seed=[0, 1, 2]).rows
     constant = floor.loc[floor["metric"] == "rmse", "value"].mean()
     summary = summarise(rows[rows["metric"] == "rmse"])
     for unit, colour, marker, name in (
@@ -178,18 +178,10 @@ def gaussian_dp(figure: Figure) -> None:
     figure.legend(loc="outside lower center", ncols=4)
 
 
-def accuracy(figure: Figure) -> None:
+def accuracy(_: Figure) -> Figure:
     """Draw the optimality gap against eps, with intervals over seeds."""
-    axes = figure.subplots()
-    rows = _run(algo=["dpgd", "capefm"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
-    summary = summarise(rows[rows["metric"] == "optimality_gap"])
-    for algo, part in summary.groupby("algo"):
-        colour, marker = base_look(str(algo))
-        look = {"color": colour, "marker": marker, "label": str(algo)}
-        axes.errorbar(part["eps"], part["mean"], part["interval"], capsize=3, **look)
-    numbers(axes.xaxis, EPS)
-    axes.set(xlabel="ε, at δ = 1e-5", ylabel="optimality gap", ylim=(0, None))
-    axes.legend(title="mean, 95 % interval over 5 seeds", title_fontsize=8)
+    run = _run(algo=["dpgd", "capefm"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
+    return run.plot("eps", ["optimality_gap"])
 
 
 def numbers(axis: Axis, ticks: list[float]) -> None:
@@ -206,13 +198,13 @@ def _worst_claimed(**keys: Any) -> float:
     return max(g.eps for g in guarantees if g.basis == "proven" and g.view in claimed)
 
 
-def _run(**keys: Any) -> pd.DataFrame:
+def _run(**keys: Any) -> Result:
     """Return the results of settings, computed without a cache."""
     with tempfile.TemporaryDirectory() as folder:
-        return dpml.run(results_dir=folder, **keys).rows
+        return dpml.run(results_dir=folder, **keys)
 
 
-PICTURES: dict[str, Callable[[Figure], None]] = {
+PICTURES: dict[str, Callable[[Figure], Figure | None]] = {
     draw.__name__: draw
     for draw in (adjacency, levels, views, claims, calibration, secure_aggregation, gaussian_dp, accuracy)
 }
@@ -223,16 +215,16 @@ def write(name: str, folder: Path = FOLDER) -> Path:
     picture = io.BytesIO()
     with in_style():
         figure = Figure(figsize=(5.6, 3.3), layout="constrained")
-        PICTURES[name](figure)
+        figure = PICTURES[name](figure) or figure
         figure.savefig(picture)
     return _written(picture.getvalue(), folder / f"{name}.png")
 
 
 def start(folder: Path = FOLDER.parent) -> Path:
     """Draw the figure of the sweep in docs/start.md."""
-    rows = _run(algo=["capefm", "conv", "nonpriv"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
+    run = _run(algo=["capefm", "conv", "nonpriv"], calibration="tight", delta=DELTA, eps=EPS, seed=[0, 1, 2, 3, 4])
     with tempfile.TemporaryDirectory() as scratch:
-        return _written(plot(rows, Path(scratch))[0].read_bytes(), folder / "start.png")
+        return _written(plot(run.rows, Path(scratch))[0].read_bytes(), folder / "start.png")
 
 
 def _written(picture: bytes, path: Path) -> Path:

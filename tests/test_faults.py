@@ -80,7 +80,7 @@ def test_a_cell_in_which_a_bit_is_flipped_is_computed_again(run_command):
     assert run_command("dpml-run", *words, "hydra.run.dir=one").code == 0
     (path,) = cells()
     flip(path, len(path.read_bytes()) // 2)
-    assert "1 kept cells are damaged and are computed again" in run_command("dpml-run", *words, "hydra.run.dir=two").out
+    assert "0 cached, 1 to run" in run_command("dpml-run", *words, "hydra.run.dir=two").out
     assert Path("one/rows.csv").read_bytes() == Path("two/rows.csv").read_bytes()
 
 

@@ -47,7 +47,6 @@ def test_a_headline_is_the_worst_view_that_a_claim_is_about() -> None:
 
 
 def test_generated_files_are_up_to_date() -> None:
-    """Written by scripts/notebook.py and scripts/metadata.py."""
     page = notebook.PAGE.read_text(encoding="utf-8")
     assert notebook.NOTEBOOK.read_text(encoding="utf-8") == notebook.notebook(page)
     for name, content in metadata.files().items():

@@ -1,4 +1,4 @@
-"""The private algorithms and the baselines; `dpml.mechanism.algorithm` defines their interface."""
+"""The private algorithms and the baselines. `dpml.mechanism.algorithm` defines the interface of algorithms."""
 
 from dpml.mechanism.algorithm import Algorithm, Mechanism, Release, require_domain
 

@@ -27,7 +27,7 @@ Fixed = tuple[Array | None, Mapping[str, float]]
 
 
 class Baseline:
-    """An algorithm without noise, which has the same model (or None) and metrics for every budget and noise draw."""
+    """An algorithm without noise, so all budgets and noise draws give the same model and metrics."""
 
     unprotected: ClassVar[str] = "no noise"
 
@@ -104,7 +104,7 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
 
 
 class Batch(Baseline, LocalClassifiers):
-    """`batch`: one regularised model of all private rows. It has no privacy."""
+    """`batch`: one regularised model that is trained on all private rows together. It has no privacy."""
 
     name = "batch"
     prepare = Program.prepare

@@ -20,7 +20,7 @@ SPECTRAL_FLOOR = 0.42
 
 @dataclass(frozen=True)
 class DescentRule:
-    """The hyper-parameters of `dpgd` for one loss and one unit of privacy.
+    """The hyper-parameters of `dpgd` for one loss and one unit of privacy (a row or a party).
 
     These are the rounds T, the clip, `noise_step`, and the largest step. `noise_step` is half the standard deviation
     that a round's noise gives each coordinate of a model. With clip="step" the clip equals the step.
@@ -64,7 +64,7 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
 
 @dataclass(frozen=True)
 class WhitenedRule:
-    """The hyper-parameters of `wdgd` for one loss and one unit of privacy.
+    """The hyper-parameters of `wdgd` for one loss and one unit of privacy (a row or a party).
 
     These are the rounds T, the least clip, `noise_step` as in `DescentRule`, and limits. If n mu/d exceeds `enough`,
     the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A step is at most `largest`,

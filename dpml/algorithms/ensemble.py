@@ -51,7 +51,7 @@ READINGS: Mapping[str, NoiseReading] = {
 class LocalClassifiers(
     Program, losses=("logistic", "softmax"), calibrations=("published", "tight"), variants=tuple(READINGS), **SIMULATED
 ):
-    """Classification with regularised local models (Hamm, Cao & Belkin 2016), at one trusted curator.
+    """Algorithms in which a trusted curator has the parties' regularised classifiers (Hamm, Cao & Belkin 2016).
 
     Args:
         loss: `logistic` for two classes, or `softmax` for several classes.
@@ -74,7 +74,7 @@ class LocalClassifiers(
         return READINGS[self.variant]
 
     def strength(self, n: int) -> float:
-        """Return the lam with which the mean loss over n rows has the minimiser of the variant's objective."""
+        """Return the ridge coefficient for the mean loss over n rows: lam, or lam/n if the variant minimises sums."""
         return self.lam / n if self.reading.sums else self.lam
 
     @property
@@ -90,7 +90,7 @@ class LocalClassifiers(
         raise NotImplementedError
 
     def minimiser(self, problem: Problem) -> Minimiser:
-        """Return the exact model, without noise, as a statistic of all parties' rows."""
+        """Return the statistic to which noise is added: the exact model as a function of all parties' rows."""
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
@@ -270,7 +270,7 @@ class Vote(LocalClassifiers):
         return None if self.local is None else drawn_seeds(parties, rng)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the model. With published noise, the metric `bound` is the paper's risk bound (Theorem 4, eq. 9)."""
+        """Release the model. For published noise, the metric `bound` is the risk bound of Hamm et al., Theorem 4."""
         about = [] if self.local is None else [np.tile(carrier.start, (len(carrier.budgets) * carrier.draws, 1))]
         weights = carrier.by_budget(carrier.ask(0, *about))
         binary = self.loss.task == "binary" and self.variant == "paper" and not self.protect_auxiliary
@@ -305,7 +305,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return one model, (K d,), or one model for each row of `seeds` (B, M) of `local` classifiers, (B, K d)."""
+        """Return one model (K d,). For `local` classifiers, return a model (B, K d) for each row of `seeds` (B, M)."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
@@ -318,7 +318,7 @@ class Voted:
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
 
     def targets(self, shares: Array) -> Array:
-        """Return targets from the shares of the votes (n, K), which are the shares or the majority's labels."""
+        """Return the training targets: the shares of the votes (n, K) themselves, or the majority's labels."""
         if self.shared:
             return shares
         if shares.shape[1] == 1:

@@ -43,9 +43,9 @@ def solver_tolerance(N: int) -> float:
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + noise_energy(R)/R) / 2 N``.
+    """Return the ridge R in [low, high] with the least expected excess risk ``(R norm^2 + E||noise||^2 / R) / 2 N``.
 
-    ``noise_energy(R)`` is the expected squared norm of the noise, which decreases with R. `start` is an initial R.
+    ``noise_energy(R)`` is E||noise||^2, the expected squared norm, which decreases with R. `start` is an initial R.
     """
 
     def loss(log_R: float) -> float:
@@ -61,12 +61,12 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the norm of the minimiser for which the ridge is chosen, `TYPICAL_NORM` or the largest possible norm."""
+    """Return the minimiser's norm that the choice of the ridge assumes, `TYPICAL_NORM` or a smaller upper bound."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the additional ridge Delta, and the part of eps that the loss's curvature c leaves for the noise."""
+    """Return the additional ridge Delta, and the part of eps for noise. The loss's curvature c uses the rest of eps."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
@@ -91,7 +91,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the perturbed objective with the least expected excess risk, if the minimiser has `typical_norm`.
+    """Return the perturbed objective with the least expected excess risk for a minimiser of norm `typical_norm`.
 
     It has the least noise that is proven for its ridge. A ridge above `free_ridge` would not reduce the noise.
     """
@@ -127,10 +127,10 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Return Theorem 5.1's bound on the optimality gap J(w_gop) - J(w*), which holds with probability 1 - delta_p.
+    """Bound the optimality gap of `gop` with probability 1 - delta_p (Rajkumar & Agarwal 2012, Theorem 5.1).
 
-    The theorem's proof bounds ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam + Delta)``. Here ||w*|| is at most
-    `longest_minimiser`, and ||eta|| at most its 1 - delta_p quantile.
+    The optimality gap is J(w_gop) - J(w*). The proof bounds ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam +
+    Delta)``. Here ||w*|| is at most `longest_minimiser`, and ||eta|| at most its 1 - delta_p quantile.
     """
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
@@ -200,7 +200,7 @@ class ObjectivePerturbation(
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
     def beta(self, eps: float, ridge: float) -> float:
-        """Return the largest rate beta, for the least noise, that is proven to give this eps with this ridge."""
+        """Return the largest rate beta (and so the least noise) for which eps is proven with this ridge."""
         if self.loss.lipschitz is not None:
             return proof.beta_of(eps, ridge)
         return (eps / with_slack(1.0) - math.log1p(self.loss.smoothness / ridge)) / (2 * self.zeta)
@@ -216,7 +216,7 @@ class ObjectivePerturbation(
         return (made,)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the minimisers of the perturbed objectives, up to `solver_tolerance`."""
+        """Minimise the perturbed objectives up to `solver_tolerance`, and release the models."""
         problem, parties = carrier.problem, carrier.mechanism.parties
         X, y = parties.X, parties.y
         if self.variant == "authors":
@@ -276,7 +276,9 @@ class GaussianObjectivePerturbation(
         if self.tight:
             return
         if self.published_lam > 0 and self.lam == 0:
-            raise UserError("algo.lam must be a positive number with calibration=published, whose noise needs a ridge.")
+            raise UserError(
+                "algo.lam must be a positive number with calibration=published, because published noise needs a ridge."
+            )
         if self.shift > 0:
             raise UserError(f"algo.shift={self.shift:g} of {self.name} has no published noise: set calibration=tight.")
 
@@ -289,10 +291,10 @@ class GaussianObjectivePerturbation(
         return (calibrate(budget, problem, self.lam, f"algo={self.name}"),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the minimisers of the perturbed objectives, up to `solver_tolerance`.
+        """Minimise the perturbed objectives up to `solver_tolerance`, and release the models.
 
-        If lam > 0 and there is no shift, the metric `gap_bound` is Theorem 5.1's bound on the optimality gap, which
-        holds for 95 % of the noise draws.
+        If lam > 0 and there is no shift, the metric `gap_bound` is a bound on the optimality gap, which holds for
+        95 % of the noise draws (Rajkumar & Agarwal 2012, Theorem 5.1).
         """
         problem = carrier.problem
         sent: list[Any] = [message for (message,) in carrier.messages]

@@ -1,1 +1,1 @@
-"""The public API of the package `dpml`: the commands as functions, and estimators for scikit-learn."""
+"""Provide the public API of `dpml`: its commands as functions, and estimators for scikit-learn."""

@@ -1,4 +1,4 @@
-"""Private linear models for scikit-learn: `PrivateClassifier` and `PrivateRegressor`.
+"""Provide differentially private linear models for scikit-learn: `PrivateClassifier` and `PrivateRegressor`.
 
 All guarantees are proven for rows in the unit ball. To map a row into it, every feature is clipped to its range and the
 range is mapped to [-1, 1], a constant feature 1 is appended for the intercept, and the row is divided by its length.
@@ -25,11 +25,11 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from dpml.algorithms import Algorithm
 from dpml.algorithms.quadratic.regression import Regression
-from dpml.api.rows import Bounds, checked_ranges, checked_weights, class_weights, into_ball, owners, thinned
+from dpml.api.rows import Bounds, checked_weights, class_weights, into_ball, owners, ranges_of, thinned
 from dpml.api.settings import plain
 from dpml.arrays import Array
 from dpml.config.build import algorithm_of, budget
-from dpml.config.compose import options
+from dpml.config.compose import check_option
 from dpml.data import Dataset, Range, Task, sha256
 from dpml.data.csv.column_bounds import ColumnBounds
 from dpml.data.partition import Equal, Parties, partition
@@ -38,12 +38,12 @@ from dpml.errors import PrivacyWarning, UserError, nearest
 from dpml.files import reserved
 from dpml.optim.losses import for_task, scores
 from dpml.options import convert
-from dpml.privacy import Adversary, Guarantee, worst
+from dpml.privacy import Adversary, worst
 from dpml.privacy.entropy import SystemGenerator
 from dpml.privacy.guarantee import large_delta
 from dpml.privacy.safe import written
 from dpml.release.facts import Facts, exact_algorithm, facts_about, option_node, require_linear_model, statement
-from dpml.release.ledger import Ledger, LedgerEntry, current
+from dpml.release.ledger import Ledger, current
 from dpml.release.model import Model
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
@@ -56,7 +56,7 @@ _E = TypeVar("_E", bound=BaseEstimator)
 
 
 def _suggesting(cls: type[_E]) -> type[_E]:
-    """Make the TypeError about an unknown parameter suggest the nearest one, such as eps for epsilon."""
+    """Make the TypeError about an unknown parameter suggest the nearest known name, such as eps for epsilon."""
     init, known = cls.__init__, cls._get_param_names()
 
     @wraps(init)
@@ -71,8 +71,6 @@ def _suggesting(cls: type[_E]) -> type[_E]:
 
 @dataclass(eq=False, repr=False)
 class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
-    """The base of both estimators. Subclasses encode the target and interpret the scores."""
-
     __metadata_request__fit: ClassVar = {"party": True}  # with metadata routing, a pipeline passes `party` on
 
     algo: str = "wdgd"
@@ -89,7 +87,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
-        """Return the state for a copy or another process, with the ledger of the surrounding `with` block."""
+        """Return the state to pickle; if `ledger` is None, store the ledger of the surrounding `with` block instead."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -107,7 +105,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         party: ArrayLike | None,
         weights: Sequence[Array],
     ) -> Array:
-        """Release a model, (d,) or (K d,), of rows (n, p), targets (n,) and weights (n,); set its attributes."""
+        """Release one model, set attributes such as `guarantees_`, and return the model's weights, (d,) or (K d,)."""
         algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
@@ -128,8 +126,11 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             holdings = None
             if party is not None:
                 holdings = sha256(repr(X.shape).encode(), X.tobytes(), y.tobytes(), owners(party).tobytes())
+            parameters = {key: value for key, value in self.get_params().items() if key != "ledger"}
+            setting = f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
             ledger = Ledger(Path(self.ledger)) if isinstance(self.ledger, str | Path) else self.ledger or current()
-            setting, entry = self._enter(facts, ledger, holdings)
+            self._warn(facts, ledger)
+            entry = None if ledger is None else ledger.enter(setting, facts.held, parties=holdings)
             noise = generator(seed, "noise", algorithm.name, algorithm.variant)
             if self.random_state is None:
                 noise = SystemGenerator()
@@ -144,66 +145,57 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         self._moments = released.moments
         return np.array(released.weights[0, 0])
 
-    def _enter(self, facts: Facts, ledger: Ledger | None, holdings: str | None) -> tuple[str, LedgerEntry | None]:
-        """Record a fit in the ledger, before its noise is drawn, and warn if less is proven than eps.
+    def _warn(self, facts: Facts, ledger: Ledger | None) -> None:
+        """Warn if the proven eps exceeds the requested eps, or if the estimator is fitted again without a ledger.
 
-        `holdings` is the argument `parties` of `Ledger.enter`. Return the setting as text, and the entry.
+        Raise UserError if a ledger would record a fit of which nothing is proven.
         """
         weakest = worst(facts.held)
-        if ledger is not None and math.isinf(weakest.eps):
-            why = "; and because ".join(facts.open) or f"algo={self.algo} proves none at eps={self.eps:g}"
+        unproven, why = math.isinf(weakest.eps), "; and because ".join(facts.open)
+        if ledger is not None and unproven:
             raise UserError(
-                f"no eps is proven for this fit, because {why}: the total of the ledger would not hold. Fit outside of "
-                "the ledger's `with` block, or without ledger=."
+                f"no eps is proven for this fit, because {why or f'algo={self.algo} proves none at eps={self.eps:g}'}, "
+                "so the ledger cannot account for it: fit outside of the ledger's `with` block, or without ledger=."
             )
-        if self.eps != math.inf:
-            self._warn(facts, weakest)
-        parameters = {key: value for key, value in self.get_params().items() if key != "ledger"}
-        setting = f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in parameters.items())})"
-        if ledger is not None:
-            return setting, ledger.enter(setting, facts.held, parties=holdings)
-        if math.isfinite(weakest.eps) and hasattr(self, "facts_"):
-            warnings.warn(
-                "this estimator was fitted before, and this fit is in no ledger: if both fits used rows of the same "
-                "people, they lose more privacy than guarantees_ says. To add up all fits, use ledger=PATH.",
-                PrivacyWarning,
-                stacklevel=4,
-            )
-        return setting, None
-
-    def _warn(self, facts: Facts, weakest: Guarantee) -> None:
-        """Warn if less is proven than the requested eps."""
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
-            advice = ["give public ranges as bounds (and y_bounds)"] if facts.ranges == "fitted" else []
-            advice += ["leave random_state out"] if facts.randomness == "seed" else []
-            message = f"nothing is proven of this model, because {'; and because '.join(facts.open)}."
+            advice = ["give public ranges as bounds (and y_bounds)"] * (facts.ranges == "fitted")
+            advice += ["leave random_state out"] * (facts.randomness == "seed")
+            message = f"nothing is proven of this model, because {why}."
             message += f" {'; '.join(advice).capitalize()}." if advice else ""
         elif weakest.eps > self.eps:
             message = (
                 f"eps={self.eps:g} was requested, but the {'declared' if facts.author else 'proven'} guarantee of "
                 f"algo={self.algo} in the view {weakest.view} is eps={written(weakest.eps)}: see guarantees_."
             )
-        if message:
-            warnings.warn(message, PrivacyWarning, stacklevel=5)
+        if message and self.eps != math.inf:
+            warnings.warn(message, PrivacyWarning, stacklevel=4)
+        if ledger is None and not unproven and hasattr(self, "facts_"):
+            warnings.warn(
+                "this estimator was fitted before, and this fit is in no ledger: if both fits used rows of the same "
+                "people, they lose more privacy than guarantees_ says. To add up all fits, use ledger=PATH.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
 
     def _algorithm(self, task: Task) -> Algorithm:
-        name, known = self.algo, options("algo")
+        name = self.algo
         if not isinstance(name, str):
             raise UserError(f"algo must be the name of an algorithm, got {name!r}: for a budget, write eps={name!r}.")
-        if name not in known:
-            raise UserError(f"unknown algo {name!r}: {nearest(name, known)}")
+        check_option("algo", name)
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
         node = {**option_node(name), **chosen}
         make = algorithm_of if self.eps == math.inf else exact_algorithm  # without noise nothing is rounded
         algorithm = make(node, for_task(task), convert(self.calibration, str | None, "calibration"))
         require_linear_model(algorithm)
         if algorithm.auxiliary:
-            raise UserError(f"algo={name} publishes a share of the rows, which no estimator does: choose another algo.")
+            raise UserError(
+                f"algo={name} would make a share of the rows public, which no estimator does: choose another algo."
+            )
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """Deal the rows by the ids in `party`; without ids, deal them at random in equal numbers."""
+        """Deal rows to parties by the ids in `party`, or at random in equal numbers if there are no ids."""
         adversary = Adversary(convert(plain(self.colluders, "colluders"), float | None, "colluders"))
         if party is None:
             M = convert(plain(self.parties, "parties"), int, "parties")
@@ -215,14 +207,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         adversary.count(len(offsets) - 1)  # raises an error if no party is left to be protected
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
-    def _ranges(self, given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-        """Return the low and high ends (p,) of ranges: the public ranges `given`, or those of the values (n, p)."""
-        if given is None:
-            return values.min(axis=0), values.max(axis=0)
-        return checked_ranges(given, key, values.shape[1])
-
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
-        """Compute the scores x'w of rows (n, p), mapped into the unit ball: (n,), or (n, K) with K > 2 classes."""
+        """Map rows (n, p) into the unit ball and return their scores: (n,), or (n, K) with K > 2 classes."""
         check_is_fitted(self)
         low, high = self.bounds_
         unscaled = validate_data(self, X, dtype=np.float64, reset=False)
@@ -230,7 +216,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return scores(rows, self._weights.reshape(1, -1), classes)[:, 0]
 
     def save(self, path: str | Path, *, floating: bool = False, unsafe: bool = False, declared: bool = False) -> None:
-        """Write the model to a file for `dpml predict`, at an unused `path`.
+        """Write the fitted model to a new file, from which `dpml predict` makes predictions.
 
         Args:
             path: the path of the file.
@@ -247,7 +233,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
                 self.ledger_.publish(self.entry_, hashlib.sha256(text.encode()).hexdigest())
 
     def summary(self, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
-        """Return the coefficients of algo="regression" with intervals and p-values, as `dpml.read_table` does.
+        """Return the coefficients of a model of algo="regression" with intervals and p-values, as in `dpml.read_table`.
 
         Args:
             level: the confidence level of the intervals.
@@ -293,13 +279,14 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         facts = self.facts_
         if facts.ranges == "fitted":
             raise UserError(
-                "a model's file needs public ranges, but these were fitted to the rows: give bounds (and y_bounds)."
+                "a model's file needs public ranges, but this model's ranges were fitted to the rows: give bounds (and "
+                "y_bounds)."
             )
         if not (floating or facts.exact):
             raise UserError(
                 f"the noise of this model of algo={self.algo} is floating-point: its last bits can reveal rows. Fit "
                 "a model with exact noise, such as algo='wdgd' with calibration='tight'. Or call save(path, "
-                "floating=True): the file then says that it is proven for real numbers, not for these bits."
+                "floating=True): the file then says that the proof is for real numbers, not for floating-point numbers."
             )
         facts.require_messages()
         if facts.author and not declared:
@@ -311,10 +298,12 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             why = "this fit is in no ledger"
             if facts.open:
                 why = f"nothing is proven of this model, because {facts.open[0]}"
-            raise UserError(f"{why}: fit again with ledger=PATH, or save it with unsafe=True: the file then says so.")
+            raise UserError(
+                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True) to write a file that says so."
+            )
 
     def _keep(self, weights: Array) -> None:
-        """Split weights (K, d) for rows in the unit ball into `coef_` (K, p) and `intercept_` (K,)."""
+        """Split a model's weights (K, d) into the features' weights `coef_` (K, p) and `intercept_` (K,)."""
         self._weights = self.coef_ = weights
         self.intercept_: Any = np.zeros(len(weights))
         self._constant = bool(self.fit_intercept)  # the parameter can change later
@@ -325,7 +314,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 @_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
-    """A linear classifier under (eps, delta) differential privacy; adjacency is *replace one row*.
+    """A linear classifier with (eps, delta) differential privacy. Neighbouring data sets differ in one replaced row.
 
     >>> import numpy as np, dpml
     >>> rng = np.random.default_rng(0)
@@ -377,7 +366,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Release one model of rows X (n, p) and labels y (n,).
+        """Fit and release one model from the private rows X (n, p) and labels y (n,).
 
         `party` (n,) gives the party of each row, and `parties` is then ignored; without it, rows are dealt at random.
         `sample_weight` (n,) is private, as the rows are. Each weight is in [0, 1] and depends on its own row only. A
@@ -390,9 +379,13 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         K = len(classes)
         if K < 2:
             raise ValueError(f"{type(self).__name__} needs labels of two classes, got one class: {classes[0]!r}.")
-        if K > 2:
-            self._check_multiclass(labels)
-        bounds = self._ranges(self.bounds, "bounds", rows)
+        self._algorithm("binary")  # other mistakes are reported first
+        if K > 2 and not self.__sklearn_tags__().classifier_tags.multi_class:
+            raise ValueError(
+                f"Only binary classification is supported by algo={self.algo}. The type of the target is "
+                f"{type_of_target(labels)}."
+            )
+        bounds = ranges_of(self.bounds, "bounds", rows)
         task: Task = "binary" if K == 2 else "multiclass"
         targets = (2 * codes - 1 if K == 2 else codes).astype(float)
         weights += class_weights(self.class_weight, classes, codes)
@@ -402,31 +395,20 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return the scores x'w, (n,): at least 0 for ``classes_[1]``; or (n, K) for K > 2 classes."""
+        """Return the scores of rows: (n,) for two classes, where 0 or more means ``classes_[1]``; otherwise (n, K)."""
         check_is_fitted(self)
         K = len(self.classes_)
         return self._scores(X, 1 if K == 2 else K)
 
     def predict(self, X: ArrayLike) -> Any:
-        """Return the label of every row, (n,)."""
+        """Return the predicted label of every row, (n,)."""
         found = self.decision_function(X)
         return self.classes_[(found >= 0).astype(int) if found.ndim == 1 else np.argmax(found, axis=1)]
 
     def predict_proba(self, X: ArrayLike) -> Array:
-        """Return the probability of every class, (n, K): the sigmoid or softmax of the scores."""
+        """Return the probability of every class for every row, (n, K): the sigmoid or softmax of the scores."""
         found = self.decision_function(X)
         return softmax(found, axis=1) if found.ndim == 2 else np.column_stack([expit(-found), expit(found)])
-
-    def _check_multiclass(self, y: Any) -> None:
-        """Raise ValueError unless the algorithm takes more than two classes."""
-        self._algorithm("binary")  # other mistakes are reported first
-        try:
-            self._algorithm("multiclass")
-        except UserError as error:
-            raise ValueError(
-                f"Only binary classification is supported by algo={self.algo}. The type of the target is "
-                f"{type_of_target(y)}. ({error})"
-            ) from None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -440,7 +422,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 @_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
-    """A linear regression by least squares under (eps, delta) differential privacy; adjacency is *replace one row*.
+    """A linear least-squares regression with (eps, delta) differential privacy, where neighbours differ in one row.
 
     >>> import numpy as np, dpml
     >>> rng = np.random.default_rng(0)
@@ -466,12 +448,15 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     def fit(
         self, X: ArrayLike, y: ArrayLike, party: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Release one model of rows X (n, p) and targets y (n,); other arguments are as for `PrivateClassifier`."""
+        """Fit and release one model from the private rows X (n, p) and targets y (n,).
+
+        The other arguments are as for `PrivateClassifier`.
+        """
         rows, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weights = checked_weights(sample_weight, rows)
         target = np.asarray(y, dtype=float)[:, None]
-        bounds = self._ranges(self.bounds, "bounds", rows)
-        low, high = self._ranges(self.y_bounds, "y_bounds", target)
+        bounds = ranges_of(self.bounds, "bounds", rows)
+        low, high = ranges_of(self.y_bounds, "y_bounds", target)
         scaled = np.clip(to_both_sides(low, high)(np.clip(target, low, high))[:, 0], -1, 1)
         self._keep(self._released(rows, scaled, "regression", bounds, party, weights)[None])
         self.bounds_, self.y_bounds_ = bounds, (float(low[0]), float(high[0]))
@@ -479,7 +464,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def predict(self, X: ArrayLike) -> Array:
-        """Return the target of every row, (n,), in its original unit."""
+        """Return the predicted target of every row, (n,), in the unit of the training targets."""
         found = self._scores(X)
         low, high = self.y_bounds_
         return (low + high) / 2 + ((high - low) / 2 or 1.0) * found

@@ -1,4 +1,4 @@
-"""Compute guarantees (`dpml.guarantee`), attack releases, check recipes, load data sets, and read stored rows."""
+"""Provide functions that compute guarantees, attack releases, check recipes, load data sets and read stored rows."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from dpml.audit import DRAWS, ROUNDS, Finding, audit, default_rows
 from dpml.config.build import budget, build_partition, class_of, files, instantiate, value_of
 from dpml.data import Dataset, Source
 from dpml.data.partition import ByLabel, Parties, Partition, Skew, partition
-from dpml.errors import UserError, nearest
+from dpml.errors import UserError, refuse_unknown
 from dpml.files import seal_object
 from dpml.mechanism.guarantees import guaranteed
 from dpml.mechanism.message import Sum
@@ -34,7 +34,7 @@ _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
 
 def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Guarantee]:
-    """Compute the claimed and proven guarantees of a release in every view, without its data (`dpml guarantee`).
+    """Compute a release's claimed and proven guarantee against every observer, without data (`dpml guarantee`).
 
     >>> import dpml
     >>> for g in dpml.guarantee(algo="capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30, calibration="tight"):
@@ -52,7 +52,7 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
-    """Attack a release in every view, and compare the result with the claimed and the proven eps (`dpml audit`).
+    """Attack a release as every observer, and compare the result with the claimed and the proven eps (`dpml audit`).
 
     The data are synthetic. The eps that an attack reaches is a lower bound on the true eps.
 
@@ -69,7 +69,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
 
 
 def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
-    """Compute what a training recipe guarantees in every view, and judge its claim (`dpml check`).
+    """Compute what a training recipe guarantees against every observer, and judge the claimed eps (`dpml check`).
 
     >>> import dpml
     >>> for view in dpml.check(rounds=100, noise_multiplier=10, delta=1e-5, unit="client", clients=20, claimed_eps=3):
@@ -85,7 +85,7 @@ def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
 
 
 def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Dataset:
-    """Load a data set as `dpml.run` uses it: training and test arrays with rows in the unit ball.
+    """Load the training and test rows of a data set as `dpml.run` uses them, with every row in the unit ball.
 
     >>> import dpml
     >>> data = dpml.load("wdbc", N=100, seed=1)
@@ -97,16 +97,13 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
     """
     named = [word if "=" in word else f"dataset={word}" for word in overrides]
     settings = settings_of(named, keys, config_dir)
-    for name in settings.given:
-        key = name.partition(".")[0]
-        if key not in _OF_DATA:
-            raise UserError(f"dpml.load takes no {key}: {nearest(key, _OF_DATA)}")
+    refuse_unknown("key", (name.partition(".")[0] for name in settings.given), _OF_DATA, "dpml.load")
     config, _ = compose_one(settings)
     return _load(config, instantiate(config["dataset"], "dataset"))
 
 
 def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
-    """Return the coefficients of a model of algo=regression with intervals and p-values (`dpml table`).
+    """Return the coefficients of a released model of algo=regression, with intervals and p-values (`dpml table`).
 
     The columns are column, unit, estimate, low, high, p and note. For two classes, whose estimates are log odds, there
     are also odds_ratio, odds_low and odds_high. `per` maps columns to increases (default: 1).
@@ -120,7 +117,7 @@ def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, floa
 
 
 def rows(path: str | Path) -> "pd.DataFrame":
-    """Return the rows that a run or a sweep wrote into a folder, or the rows of a figure, RESULTS/PAPER/FIGURE."""
+    """Return the results in the folder of a run or a sweep, or results of a figure such as results/kang2019/fig1."""
     from dpml.reporting.tables import read_rows  # slow to load
 
     path = Path(path)
@@ -135,7 +132,7 @@ def _load(config: Mapping[str, Any], source: Source) -> Dataset:
 
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
-    """Deal the rows of a data set; return how unequal the parties are, the rule, and the parties."""
+    """Deal the rows of a data set to parties; return how much the parties differ, the partition rule, and parties."""
     config, d = compose_one(settings)
     if d is not None:
         raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
@@ -150,7 +147,7 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
 
 
 class PlannedRelease(NamedTuple):
-    """The release of one setting, as it is known before data are read."""
+    """The algorithm, the budget and the public sizes of a release, which are known before data are read."""
 
     algorithm: Algorithm
     budget: Budget
@@ -158,19 +155,19 @@ class PlannedRelease(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> "PlannedRelease":
-        """Build the algorithm, the budget and the problem that settings describe."""
+        """Build the algorithm, the privacy budget and the public sizes (`Problem`) of a release from settings."""
         config, d = compose_one(settings)
         cell = _cell(config)
         problem = cell.problem if d is None else replace(cell.problem, d=d)
         return cls(cell.algorithm, cell.budgets[0], _as_known(problem, cell.partition, cell.algorithm.name))
 
     def guaranteed(self) -> list[Guarantee]:
-        """Compute the guarantees in every view."""
+        """Compute the guarantees of the release against every observer."""
         return guaranteed(*self)
 
     @property
     def about(self) -> str:
-        """Return the setting that determines the numbers, in one line."""
+        """Describe the release in one line: its algorithm, eps, sizes and rounds."""
         algorithm, problem = self.algorithm, self.problem
         facts = {"algo": algorithm.name, "eps": self.budget.eps, "N": problem.N, "d": problem.d, "M": problem.M}
         facts |= {key: getattr(algorithm, name) for key, name in _ROUNDS.items() if getattr(algorithm, name, None)}
@@ -180,21 +177,23 @@ class PlannedRelease(NamedTuple):
 
     @property
     def messages(self) -> Sequence[Sum]:
-        """Return the noisy sums that are sent; none if the algorithm is not a program of such sums."""
+        """Return the noisy sums that the algorithm sends, or () if the algorithm is not a `Program` of noisy sums."""
         if not isinstance(self.algorithm, Program):
             return ()
         return [each for each in self.algorithm.messages(self.budget, self.problem) if isinstance(each, Sum)]
 
     def certificate(self) -> str:
-        """Return the content of the certificate's file; raise UserError if nothing is proven."""
+        """Return the text of a certificate of the proven guarantees; raise UserError if nothing is proven."""
         proven = [g for g in self.guaranteed() if g.basis in HELD]
         if not all(math.isfinite(g.eps) for g in proven):
-            raise UserError(f"no certificate: nothing is proven of algo={self.algorithm.name} with these keys.")
+            raise UserError(
+                f"nothing is proven for algo={self.algorithm.name} with these keys, so there is no certificate."
+            )
         return json.dumps(seal_object(certificate(*self, proven)), indent=1) + "\n"
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """Return the problem without the parties' sizes if `rule` computes them from the data.
+    """Remove the parties' sizes from `problem` if the partition `rule` computes these sizes from the data.
 
     A use of the sizes then raises UserError. A rule that can leave rows out raises it at once: even N is unknown.
     """
@@ -210,7 +209,7 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release that an audit attacks, the number of draws, the seed, and the values that the audit chose.
+    """Return the release to attack, the number of draws, the seed, and the settings that the audit itself has chosen.
 
     The data are synthetic. The audit chooses smaller values than usual for N, d and rounds that are not set.
     """

@@ -1,11 +1,11 @@
-"""Turn settings into plans, compute the cells of the plans, and write their results."""
+"""Plan the cells (single fits) that settings ask for, compute the cells, and write their results."""
 
 import os
 import re
 import shlex
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from dpml.errors import UserError, nearest
 from dpml.files import write_atomically
 from dpml.running.environment import environment, matrix_rate
 from dpml.running.expansion import Expansion, Point
-from dpml.running.plan import Options, Plan, Results, listing, make_plans
+from dpml.running.plan import Options, Plan, Results, listing, look_up
 from dpml.running.runner import announce, carry_out
 from dpml.running.spec import SETTINGS, Experiment
 from dpml.running.store import Store, digest
@@ -37,7 +37,7 @@ _RUN = "run"
 
 
 class CellsFailedError(Exception):
-    """Raised if cells failed because of a bug, not a user's mistake. The message names the file with the traceback."""
+    """Raised if a cell (a single fit) failed because of a bug. The error message names the file with the traceback."""
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Asked:
 
     @property
     def results(self) -> Path:
-        """Return the folder of all results."""
+        """Return the folder in which all results are stored."""
         return Path(self.plain["results_dir"])
 
     @property
     def is_run(self) -> bool:
-        """Return whether the request is a run or a sweep."""
+        """Return whether the request is for a run or a sweep, and not for experiments."""
         return self.plans[0].experiment.name == _RUN
 
 
@@ -71,8 +71,6 @@ def ask(settings: Settings) -> Asked:
     """Compose the settings, expand them into cells (single fits), and look up which cells are finished."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
-    if not found:
-        _refuse_names(settings, GROUPS)
     overrides = _overrides(settings, crossed=bool(found))
     common = settings.only(lambda key: key.partition(".")[0] not in (*GROUPS, PACKAGE)) if found else settings
     plain, config = common.composed()
@@ -82,20 +80,22 @@ def ask(settings: Settings) -> Asked:
     run_options = made(Options, plain["run"], "run")
     token = cache.WRITES.set(not run_options.dry)
     try:
-        asked = _published(found, settings, expansion, overrides) if found else [_run(expansion, overrides)]
-        plans = make_plans(asked, Store(Path(plain["results_dir"]) / ".cells"), run_options)
+        plans = _published(found, settings, expansion, overrides) if found else [_run(expansion, overrides)]
+        look_up(plans, run_options)
     finally:
         cache.WRITES.reset(token)
     return Asked(config, plain, plans, run_options)
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return the settings of cells that a command changes, in the form of a block, where lists are crossed.
+    """Return the settings that a command changes, each with one value, or with a list of values that are all computed.
 
     Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
     """
     found: dict[str, Any] = {}
     for key, value in settings.given.items():
+        if key in GROUPS and not crossed:
+            _refuse_list(key, value)
         if key.partition(".")[0] in SETTINGS:
             found[key] = [value] if isinstance(value, list) and key not in LISTED and not crossed else value
     for key, values in settings.lists.items():
@@ -114,42 +114,21 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
 # ---- runs and sweeps
 
 
-def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> tuple[Experiment, list[Point], Mapping[str, float]]:
-    """Return a run or a sweep as an experiment with one block, and its points."""
+def _store(expansion: Expansion) -> Store:
+    return Store(Path(expansion.config["results_dir"]) / ".cells")
+
+
+def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> Plan:
+    """Plan a run or a sweep as an experiment with one block of settings."""
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
     experiment = Experiment(_RUN, "", "", block, {"all": {}})
-    points = expansion.points(experiment, {})
-    _check_cells(points)
-    return experiment, points, {}
-
-
-def _check_cells(points: Iterable[Point]) -> None:
-    """Skip the points whose settings cannot be calibrated, before any data are read.
-
-    Whether they can depends on the seed only if it draws the parties' sizes.
-    """
-    reasons: dict[tuple[Any, ...], str] = {}
-    for point in points:
-        cell = point.cell
-        if cell is None:
-            continue
-        seed = cell.seed if cell.partition.drawn else None
-        kind = (id(cell.dataset), id(cell.algorithm), cell.partition, cell.M, cell.N, cell.adversary, seed)
-        if kind not in reasons:
-            reasons[kind] = ""
-            try:
-                cell.check()
-            except UserError as error:
-                reasons[kind] = str(error)
-        if reasons[kind]:
-            point.cell = None
-            point.skip(reasons[kind])
+    return Plan(experiment, expansion.points(experiment, {}, check=True), _store(expansion))
 
 
 def write_run(asked: Asked, folder: Path, command: str) -> Results:
-    """Write the tables of a run or a sweep into a folder and, last, the manifest; return the results."""
+    """Write the tables of a run or a sweep into a folder, then the manifest, and return the results."""
     from dpml.reporting.manifest import beside
 
     (plan,) = asked.plans
@@ -175,7 +154,7 @@ def write_run(asked: Asked, folder: Path, command: str) -> Results:
 
 
 def results_of_run(plan: Plan) -> Results:
-    """Return the results of a run or a sweep; raise an error if nothing was computed."""
+    """Return the results of a run or a sweep; raise an error if no fit (cell) has results."""
     check(plan)
     if not any(point.finished for point in plan.points):
         refuse_failures(plan)
@@ -185,14 +164,14 @@ def results_of_run(plan: Plan) -> Results:
 
 
 def refuse_failures(plan: Plan) -> None:
-    """Raise CellsFailedError if a cell has failed."""
+    """Raise CellsFailedError if one of the fits (cells) of a plan has failed."""
     for point in plan.points:
         if point.status == "failed":
             raise CellsFailedError(f"{point.reason} (traceback in {plan.store.log(point.key)})")
 
 
 def mean_of(results: Results, metric: str) -> float:
-    """Return the mean of a metric; raise UserError if a value is NaN: the mean of the others would mislead."""
+    """Return the mean of a metric over all rows; raise UserError if one of its values is NaN."""
     known = list(results.rows["metric"].unique())
     if metric not in known:
         raise UserError(f"objective={metric} is not a metric of this run: choose one of {', '.join(known)}.")
@@ -206,26 +185,24 @@ def mean_of(results: Results, metric: str) -> float:
 
 
 def _names(settings: Settings) -> list[str]:
-    """Return the experiments that a command names: one, several (``-m``), all of a paper, or all of them."""
-    _refuse_names(settings, [PACKAGE])
+    """Return the names of the experiments that a command asks for."""
     name = settings.given.get(PACKAGE)
+    _refuse_list(PACKAGE, name)
     names = settings.lists.get(PACKAGE, [] if name is None else [name])
     for each in names:
         check_option(PACKAGE, str(each), settings.config_dir)
     return [one for each in names for one in experiments.selected(str(each), settings.config_dir)]
 
 
-def _refuse_names(settings: Settings, keys: Iterable[str]) -> None:
-    """Raise UserError if a list of names chooses an option."""
-    for key in keys:
-        names = settings.given.get(key)
-        if isinstance(names, list):
-            several = ",".join(map(str, names))
-            raise UserError(f"{key} takes one name, got {key}=[{several}]: write dpml-run -m {key}={several}.")
+def _refuse_list(key: str, value: Any) -> None:
+    """Raise UserError if a key that takes one name has a list of names."""
+    if isinstance(value, list):
+        several = ",".join(map(str, value))
+        raise UserError(f"{key} takes one name, got {key}=[{several}]: write dpml-run -m {key}={several}.")
 
 
 def _experiment(name: str, known: experiments.Files, settings: Settings) -> Experiment:
-    """Return the experiment of a file, with changes such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
+    """Read the file of an experiment, and apply changes such as ``experiment.grid.BLOCK.ARGUMENT=VALUE``."""
     content: Any = experiments.content(name, known)
     words = [word for word in map(parsed, settings.words) if word.key_or_group.startswith(f"{PACKAGE}.")]
     if words:
@@ -239,8 +216,8 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
-) -> list[tuple[Experiment, list[Point], Mapping[str, float]]]:
-    """Return experiments with the changes of a command, their points, and the CPU seconds of a cell of each block."""
+) -> list[Plan]:
+    """Apply the changes of a command to experiments, and plan the experiments."""
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
@@ -248,7 +225,7 @@ def _published(
     words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE and not is_private(word)]
     words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
     settable = [word for word in words if parsed(word).key_or_group in overrides]
-    asked: list[tuple[Experiment, list[Point], Mapping[str, float]]] = []
+    plans: list[Plan] = []
     any_change = not settable
     for experiment in found:
         experiment = only_block(experiment, expansion.config["block"])
@@ -265,14 +242,15 @@ def _published(
             experiment = as_published(experiment, points, usual)
         command = shlex.join(["dpml-run", f"{PACKAGE}={experiment.name}", *words])
         experiment = replace(experiment, changes=changes, command=command)
-        asked.append((experiment, points, _reference(experiment, points, expansion.config)))
+        reference = _reference(experiment, points, expansion.config)
+        plans.append(Plan(experiment, points, _store(expansion), reference))
     if not any_change:
         raise UserError(f"{' '.join(settable)} has no effect on experiment={found[0].name}.")
-    return asked
+    return plans
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
-    """Estimate the CPU seconds of a cell of each block from the experiment's manifest and this machine's speed."""
+    """For each block of settings, estimate the CPU seconds of a fit from published times and this machine's speed."""
     from dpml.reporting.manifest import Manifest
 
     cost = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("cost")
@@ -284,7 +262,7 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files; an experiment with changed numbers has its own folder."""
+    """Return the path of an experiment's files. If a command changes settings, the path is in a separate folder."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
@@ -295,7 +273,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write all files of an experiment, unless they exist and were made from the same cells."""
+    """Write all files of an experiment, unless files that were made from the same fits (cells) exist already."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)
@@ -307,7 +285,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError, with the most common reason, if all cells are skipped, or all cells that panels show."""
+    """Raise UserError with the most common reason if no fit that the figure shows can be computed."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):
@@ -329,7 +307,7 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def compute(asked: Asked, command: str) -> int:
-    """Compute the missing results. Return an exit status, where 0 means that the results can be written."""
+    """Compute the missing results of a request; return an exit status, where 0 means that results can be written."""
     plans, run_options = asked.plans, asked.options
     console, errors = Screen(), Screen(stderr=True)
     if len(plans) == 1 and not run_options.dry:

@@ -1,4 +1,4 @@
-"""Build the request for a release, which is one model for publication, from one setting."""
+"""Build the request to release (publish) one model from the settings of a command."""
 
 import shlex
 from collections.abc import Container, Mapping
@@ -42,7 +42,7 @@ _PUBLIC = {
 
 
 def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
-    """Return the requested release, and the path of its ledger: `ledger`, or the ledger of its data.
+    """Return the request for a release, and the path of the ledger (by default, the ledger of the released data).
 
     `allowed` has the fields `floating` and `declared` of `Request`, which say what may be published.
     """
@@ -80,7 +80,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
 
 
 def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algorithm: Algorithm) -> str:
-    """Return the public settings of a release as text: names, and keys whose values are not the defaults."""
+    """Return the public settings of a release as text, without keys that have their default values."""
     public = {"dataset": dataset.info.name, "partition": rule.name, "algo": algorithm.name}
     public |= {key: config[key] for key in ("loss", "calibration", "M", "N", "eps", "delta")}
     public["adversary.colluders"] = config["adversary"]["colluders"]

@@ -1,4 +1,4 @@
-"""Prepare an estimator's rows: map them into the unit ball by public ranges, and sample them by their weights."""
+"""Map an estimator's rows into the unit ball by public ranges, and sample rows by their weights."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
 from dpml.arrays import Array, Index
 from dpml.data.preprocess import shrink, to_both_sides
@@ -17,7 +17,7 @@ Bounds = Sequence[Any]  # low and high, each a number or one per feature
 
 
 def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = False) -> Array:
-    """Map rows (n, p) into the unit ball, each independently: (n, p), or (n, p + 1) with a `constant` feature last.
+    """Map each row of X (n, p) into the unit ball, independently of other rows; append a feature 1 if `constant`.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
     lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
@@ -28,12 +28,15 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = 
     return X / (np.sqrt(X.shape[1]) * (1 + 1e-12)) if linear else shrink(X, always=True)
 
 
-def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
-    """Return the ends of public ranges, each (width,)."""
+def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
+    """Return the low and high ends (p,) of the ranges `given`, or of the columns of `values` if `given` is None."""
+    if given is None:
+        return values.min(axis=0), values.max(axis=0)
+    width = values.shape[1]
     try:
         low, high = (np.broadcast_to(np.asarray(end, dtype=float), (width,)).copy() for end in given)
     except (TypeError, ValueError):
-        raise UserError(f"{key} must be a pair (low, high), each one number or {width} of them.") from None
+        raise UserError(f"{key} must be a pair (low, high), each one number or a list of {width} numbers.") from None
     with np.errstate(over="ignore", invalid="ignore"):
         wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
@@ -43,7 +46,7 @@ def checked_ranges(given: Bounds, key: str, width: int) -> tuple[Array, Array]:
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
-    """Keep each row (n, d) with the product of its `weights` (n,) as the probability; replace other rows by zeros.
+    """Keep each row of X with a probability equal to the product of the row's weights; replace all other rows by zeros.
 
     This is cost-proportionate rejection sampling (Zadrozny, Langford & Abe 2003): in expectation over `rng`, a sum over
     the rows counts each row with its weight. One coin is tossed per row, independently of the data. Given the coins,
@@ -57,15 +60,11 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
 
 def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
-    """Return a list with the weights (n,), or an empty list without weights. Reduce weights above 1 to 1 and warn."""
+    """Return [w], where w (n,) has the rows' sample weights, with weights above 1 reduced to 1; return [] for None."""
     if given is None:
         return []
-    weights = np.asarray(given, dtype=float)
-    if weights.ndim > 1:
-        raise ValueError("Sample weights must be 1D array or scalar")  # scikit-learn's message
-    weights = np.broadcast_to(weights, len(X)) if weights.ndim == 0 else weights
-    check_consistent_length(X, weights)
-    if not (weights >= 0).all() or not weights.any():
+    weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.sum() > 0:
         raise ValueError("sample_weight must be numbers >= 0, and not all zero.")
     if (weights > 1).any():
         warnings.warn(
@@ -77,7 +76,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return a list with each row's weight (n,), by its class relative to the heaviest; empty without weights.
+    """Return [w], where w (n,) has the weight of each row's class, divided by the largest weight; return [] for None.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """
@@ -85,8 +84,8 @@ def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes
         return []
     if isinstance(given, str):
         raise UserError(
-            f"class_weight={given!r} would count the private labels, and no budget covers that: give weights that you "
-            "know from a public source, such as class_weight={0: 0.1, 1: 1}."
+            f"class_weight={given!r} would use counts of the private labels, which no budget covers: give "
+            "weights that you know from a public source, such as class_weight={0: 0.1, 1: 1}."
         )
     refuse_unknown("class", given, list(classes), "class_weight")
     weights = np.array([float(given.get(name, 1.0)) for name in classes])

@@ -1,4 +1,4 @@
-"""Run settings with `dpml.run`, and get the results of `dpml-run` as data frames, a table and a figure."""
+"""Provide `dpml.run`, which returns the results of `dpml-run` as data frames, a table and a figure."""
 
 import logging
 import warnings
@@ -39,7 +39,7 @@ class Result:
         return f"{self.table().to_string(index=False)}\n{counts}"
 
     def table(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return a line per setting: mean ± half the 95 % interval, claimed and proven eps (`dpml table`).
+        """Return a table with a line per setting: means ± half the 95 % interval, and the claimed and the proven eps.
 
         `metrics` are the metrics to show: by default accuracy or rmse, and the optimality gap, if they were measured.
         """
@@ -47,7 +47,7 @@ class Result:
         return pd.DataFrame(found["rows"], columns=found["columns"])
 
     def plot(self, x: str | None = None, metrics: Sequence[str] | None = None) -> Any:
-        """Draw each metric against a setting in a Matplotlib figure, a curve per algorithm (`dpml plot`).
+        """Draw each metric against a setting in a Matplotlib figure, with a curve per algorithm (`dpml plot`).
 
         Args:
             x: eps, delta, M, N, another setting, or inverse_eps; by default the first setting that varies.
@@ -61,7 +61,7 @@ class Result:
 
 
 def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> Result:
-    """Compute the results of settings, or read them from the store if they exist. The keys are those of `dpml-run`.
+    """Return the results of settings (keys as in `dpml-run`); compute only results that are not stored yet.
 
     Give several values of a key as a list: all combinations are run. Write a key with a dot as in
     ``**{"algo.lam": 0.01}``. If one value is a list itself, put it into another list: ``**{"algo.steps": [[0.1, 1]]}``.
@@ -87,7 +87,7 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
     """
     settings = settings_of(overrides, keys, config_dir).swept()
     if "experiment" in (*settings.given, *settings.lists):
-        raise UserError("dpml.run takes no experiment: use dpml-run, then read its table with dpml.rows.")
+        raise UserError("dpml.run cannot run an experiment: use dpml-run, then read the results with dpml.rows.")
     asked = ask(settings)
     if compute(asked, "the same call") == INTERRUPTED:
         raise KeyboardInterrupt

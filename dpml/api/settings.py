@@ -1,4 +1,4 @@
-"""Represent settings as words of the command line. The arguments of functions are turned into such words, too."""
+"""Represent the settings of a command, or the arguments of a function, as words KEY=VALUE of a command line."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a command: `words` are KEY=VALUE in Hydra's syntax; `lists` has the values of swept keys."""
+    """The settings of a command: words KEY=VALUE in Hydra's syntax, and the values of each key that a sweep varies."""
 
     words: Sequence[str] = ()
     config_dir: Path | None = None
@@ -27,16 +27,16 @@ class Settings:
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """Return the values that the words set, by key."""
+        """Return the keys that the words KEY=VALUE set, with their values."""
         words = [word for word in map(parsed, self.words) if not word.is_delete()]
         return {word.key_or_group: word.value() for word in words}
 
     def only(self, kept: Callable[[str], bool]) -> "Settings":
-        """Return the settings of the keys for which `kept` is true, without swept keys."""
+        """Return the settings whose keys satisfy the function `kept`, without swept keys."""
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return the settings with words such as ``M=5,10`` moved to `lists`."""
+        """Return settings in which words with several values, such as ``M=5,10``, are moved to the field `lists`."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():
@@ -48,14 +48,14 @@ class Settings:
         return replace(self, words=words, lists=lists)
 
     def composed(self) -> Composed:
-        """Compose the configuration from the defaults, the words, and the first option of each swept group."""
+        """Compose the configuration; if several data sets, partitions or algorithms are swept, use the first one."""
         words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
         words += [word_of(group, self.lists[group][0]) for group in GROUPS if group in self.lists]
         return compose(words, self.config_dir)
 
 
 def is_private(word: str) -> bool:
-    """Return whether no number depends on a word: it sets where files are, or how cells are computed."""
+    """Return whether a setting KEY=VALUE changes no result, but only where files are or how fits are computed."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
@@ -64,7 +64,7 @@ def is_private(word: str) -> bool:
 
 
 def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None) -> Settings:
-    """Return a function's overrides and keyword arguments as settings.
+    """Turn the overrides and keyword arguments of a function into settings.
 
     A list is one value for the keys in `LISTED`; for any other key it becomes a word with several values.
     """
@@ -82,7 +82,7 @@ def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: s
 
 
 def plain(value: Any, key: str) -> Any:
-    """Convert a value to a type of YAML: NumPy's numbers to Python's, paths to text, sequences to lists."""
+    """Convert a value to a type that YAML has: NumPy's numbers to Python's, paths to text, and sequences to lists."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, Path):
@@ -97,12 +97,12 @@ def plain(value: Any, key: str) -> Any:
 
 
 def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
-    """Return the configuration of one setting, and the number of features if `d` is set."""
+    """Compose settings with one value each; return the configuration, and the number of features `d` if it is set."""
     settings = settings.swept()
     keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
     lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}
     for key, values in (lists | dict(settings.lists)).items():
-        raise UserError(f"{key} must have one value here, got {key}={','.join(map(str, values))}.")
+        raise UserError(f"{key} must have one value only, got {key}={','.join(map(str, values))}.")
     config = settings.only(lambda key: key != "d").composed().values
     check_keys(config)
     d = settings.given.get("d")

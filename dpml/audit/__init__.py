@@ -1,4 +1,4 @@
-"""Audit a release: compare what an attacker achieves on the worst neighbours with the claimed and proven eps."""
+"""Audit a release: compare the claimed and the proven eps with the result of an attack."""
 
 import math
 from dataclasses import dataclass, replace
@@ -35,24 +35,21 @@ _MOST_MU = 2.0**40  # with less noise, floating-point rounding, 2^-53 of the val
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of an audit for one view. All eps hold at `delta`, but a claim has its own delta.
+    """The result of an audit for one view of a release. All eps except the claimed eps are for the same `delta`.
 
     Attributes:
         claimed: The published eps; NaN if there is no claim about this view.
+        proven: The eps that dpml proves; NaN if the algorithm is a plug-in.
+        declared: The eps that a plug-in declares; else NaN.
         exact: The eps of the attacked pair, computed without random draws; NaN if it is not known.
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
         attack: The attack that gave the bound.
-        power: The share of the proven mu (or eps, at delta = 0) that the pair reaches, known exactly or as a lower
-            bound at CONFIDENCE. A low power says little about the proof.
-        verdict: `BUG` or `claim violated` if the pair's eps, or a lower bound at the confidence ACCUSATION, exceeds the
-            proven or the claimed eps; `BUG` also if sums exceed their sensitivity. `consistent` if not, although
-            `power` is at least POWER and the same attack would have found a BUG with half the noise. Otherwise `no
-            violation seen`.
-        moved: The sensitivity of the sums as measured by the code that adds them, divided by that in the proof.
-        mu: The proven mu, if mu-GDP is proven; any point of the trade-off curve may refute it.
+        power: The share of the proven mu (of the proven eps if delta = 0) that the pair reaches.
+        verdict: What follows, as docs/audit.md explains.
+        moved: The measured sensitivity of the sums, divided by the sensitivity in the proof.
+        mu: The proven mu, if mu-GDP is proven.
         rates: The error rates of the best attack at many thresholds; None if nothing was attacked.
-        declared: The eps that code outside dpml declares, or NaN; then `proven` is NaN.
-        notes: Further observations about code outside dpml.
+        notes: Further observations about a plug-in.
     """
 
     view: View
@@ -73,12 +70,12 @@ class Finding:
 
     @property
     def held(self) -> float:
-        """The proven eps, or the declared one."""
+        """The eps that dpml proves, or the eps that a plug-in declares."""
         return self.proven if math.isnan(self.declared) else self.declared
 
     @property
     def judgement(self) -> str:
-        """The verdict with its power, or with the reason why there is none."""
+        """The verdict as a text, with the power of the attack or the words "too few draws"."""
         if self.verdict not in ("consistent", "no violation seen"):
             return self.verdict
         blind = self.verdict == "no violation seen" and self.power >= POWER
@@ -87,7 +84,7 @@ class Finding:
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:
-    """Attack every view of a release that has a guarantee, with `draws` releases of each of two neighbours."""
+    """Attack each view that has a guarantee, with `draws` releases of each of two neighbouring data sets."""
     if draws < 100:
         raise UserError(f"draws of an audit must be at least 100, got draws={draws}.")
     _load_neighbours(algorithm)
@@ -98,8 +95,8 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         return [_finding(g, "no privacy") for g in proven.values()]
     if any(math.isfinite(g.eps) and (g.eps if g.mu is None else g.mu) > _MOST_MU for g in proven.values()):
         raise UserError(
-            "the noise is below 2^-40 of the numbers that it is added to, too little for floating-point numbers: set a "
-            "smaller eps."
+            "the noise is smaller than 2^-40 times the numbers that it is added to, and floating-point rounding would "
+            "hide it: set a smaller eps."
         )
     pair = worse_pair(algorithm, worst_case(algorithm, budget, problem), budget, generator(seed, "audit", "search"))
     shown = exposures(algorithm, pair, budget)
@@ -124,27 +121,26 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 
 def _load_neighbours(algorithm: Any) -> None:
-    """Import the module `audits` of an algorithm's pack, if it has one: it registers neighbours and exposures."""
+    """Import the module `audits` of an algorithm's pack, if the pack has one, because it registers worst cases."""
     pack = type(algorithm).__module__.rpartition(".")[0]
     if pack.startswith("dpml.packs.") and find_spec(f"{pack}.audits"):
         import_module(f"{pack}.audits")
 
 
 def default_rows(algorithm: Any) -> int:
-    """Return the default number of rows per party."""
+    """Return the default number of rows of each party in the synthetic data of an audit."""
     usual = PARTY_ROWS if getattr(algorithm, "unit", "sample") == "party" else ROWS
     return int(getattr(algorithm, "audited_rows", usual))
 
 
 def _finding(proven: Guarantee, verdict: Verdict, power: float = math.nan, **shown: Any) -> Finding:
-    """Return a finding about a view, with its proven or declared eps."""
     declared = proven.basis == DECLARED
     shown |= {"proven": math.nan if declared else proven.eps, "declared": proven.eps if declared else math.nan}
     return Finding(proven.view, proven.unit, proven.delta, power, verdict, **shown)
 
 
 def _judged(proven: Guarantee, scores: Scores | None, claimed: Guarantee | None) -> Finding:
-    """Return the finding of attacks on one view; `scores` is None if the view sees nothing that can be attacked."""
+    """Return the finding for one view of a release; `scores` is None if the view sees nothing that can be attacked."""
     if scores is None:
         return _finding(proven, "no violation seen", power=0.0)
     verdict: Verdict = "no violation seen"

@@ -1,4 +1,4 @@
-"""Attacks that learn from releases, and lower bounds on eps from an attacker's scores.
+"""Compute lower bounds on eps from an attacker's scores, and learn scores from samples of releases.
 
 An attacker guesses the second data set when a score exceeds a threshold. (eps, delta)-DP bounds true and false positive
 rates (Wasserman & Zhou 2010; Kairouz et al. 2015). So measured rates, with Clopper & Pearson's exact intervals, give
@@ -26,14 +26,14 @@ _CAUTION = 1e-4  # the error of the intervals that select a threshold; it avoids
 
 @np.errstate(invalid="ignore")
 def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Array, Array]:
-    """Compute Clopper-Pearson lower and upper bounds on a rate, each wrong with probability at most `error`."""
+    """Compute Clopper-Pearson bounds on a rate; each bound is wrong with probability at most `error`."""
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), trials - hits + 1, error), 0.0)
     high = np.where(hits < trials, betaincinv(hits + 1, np.maximum(trials - hits, 1), 1 - error), 1.0)
     return low, high
 
 
 def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
-    """Return the least eps >= 0 that allows these rates; `fpr` are upper bounds and `tpr` lower bounds."""
+    """Return the least eps >= 0 that allows false positive rates below `fpr` and true positive rates above `tpr`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.log((tpr - delta) / fpr)
         second = np.log((1 - fpr - delta) / (1 - tpr))
@@ -41,27 +41,23 @@ def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
 
 
 def mu_from_rates(fpr: Array, tpr: Array) -> Array:
-    """Return the least mu >= 0 with which mu-GDP allows these rates; `fpr` are upper and `tpr` lower bounds."""
+    """Return the least mu >= 0 that allows false positive rates below `fpr` and true positive rates above `tpr`."""
     return np.maximum(np.nan_to_num(ndtri(tpr) - ndtri(fpr), nan=0.0), 0.0)
 
 
 def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta`, wrong with probability at most `error`, for any distributions."""
+    """Return a lower bound on eps at `delta` for scores of any distribution, wrong with probability at most `error`."""
     return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 4)
 
 
 def mu_by_rates(first: Array, second: Array, error: float) -> float:
-    """Return a lower bound on mu, wrong with probability at most `error`, for any distributions.
-
-    A mechanism that is GDP with a smaller mu could not have these rates.
-    """
+    """Return a lower bound on mu for scores of any distribution, wrong with probability at most `error`."""
     return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
 
 def _by_rates(
     bound: Callable[[Array, Array], Array], first: Array, second: Array, error: float, levels: Array, share: float
 ) -> float:
-    """Return the bound at a threshold that is chosen on the first `share` of both samples of scores (n,)."""
     cut = int(len(first) * share), int(len(second) * share)
     pooled = np.sort(np.concatenate([first[: cut[0]], second[: cut[1]]]))
     # quantiles by sorting, which is faster than NumPy's partition at hundreds of levels
@@ -72,7 +68,6 @@ def _by_rates(
 
 
 def _rates(thresholds: Array, first: Array, second: Array, error: float) -> tuple[Array, Array]:
-    """Return upper bounds on false and lower bounds on true positive rates, jointly wrong with probability `error`."""
     fpr = rate_interval(_above(first, thresholds), len(first), error / 2)[1]
     tpr = rate_interval(_above(second, thresholds), len(second), error / 2)[0]
     return fpr, tpr
@@ -85,7 +80,7 @@ def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:
 
 
 class Rates(NamedTuple):
-    """A measured trade-off: false and true positive rates (k,), and lower and upper bounds on each, (2, k)."""
+    """Measured false and true positive rates (k,) of an attack, and lower and upper bounds on each rate (2, k)."""
 
     fpr: Array
     tpr: Array
@@ -94,7 +89,7 @@ class Rates(NamedTuple):
 
 
 def trade_off(first: Array, second: Array, error: float) -> Rates:
-    """Measure the rates of thresholds on scores (n,); each single interval is wrong with probability <= `error`."""
+    """Measure an attack's error rates at many thresholds; each interval is wrong with probability at most `error`."""
     levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
     thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
     false, true = _above(first, thresholds), _above(second, thresholds)
@@ -103,7 +98,7 @@ def trade_off(first: Array, second: Array, error: float) -> Rates:
 
 
 def mu_of_scores(first: Array, second: Array, error: float) -> float:
-    """Return a lower bound on the difference of two normal samples' means (n,), in standard deviations.
+    """Return a lower bound on the difference between the means of two normal samples (n,), in standard deviations.
 
     The standard error is that of Cohen's d, ``sqrt(1/n + 1/n' + d^2 / (2n + 2n'))`` (Hedges & Olkin 1985).
     """
@@ -116,7 +111,7 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` > 0 for normal scores (n >= 100), wrong with probability <= `error`."""
+    """Return a lower bound on eps at `delta` > 0 for n >= 100 normal scores, wrong with probability at most `error`."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 
@@ -124,7 +119,7 @@ def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float
 
 
 def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn the projection, (n, k) -> (n,), that separates two samples best: Fisher's discriminant."""
+    """Learn the linear projection, (n, k) -> (n,), that separates two samples best (Fisher's discriminant)."""
     both = np.concatenate([first, second])
     both[np.isnan(both)] = 0.0
     low, centre, high = np.quantile(both, [0.25, 0.5, 0.75], axis=0)
@@ -149,7 +144,7 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn the log likelihood ratio of independent Laplace coordinates from two samples (n, k)."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), as if coordinates were Laplace distributed."""
     centres = [np.median(each, axis=0) for each in (first, second)]
     wide = sum(np.mean(np.abs(each - at), axis=0) for each, at in zip((first, second), centres, strict=True)) / 2
     wide = np.where(wide > 0, wide, 1.0)
@@ -162,7 +157,7 @@ def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_normals(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn the log likelihood ratio of two normal distributions, with their variances, from two samples (n, k)."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), as if both were normally distributed."""
     k = first.shape[1]
     unit = np.where((spread := first.std(axis=0) + second.std(axis=0)) > 0, spread, 1.0)
 

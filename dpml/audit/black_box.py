@@ -1,4 +1,4 @@
-"""The audit of an algorithm that is known by its releases only: neighbours to try, and notes on its noise.
+"""Audit an algorithm by its released models alone, and check how it uses random numbers.
 
 Attacks see only models, and try only neighbours that are bad for sums of rows and for descents. So a clean audit says
 little, and its power says how little.
@@ -29,13 +29,13 @@ _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the released model for every view that sees it, which are all views except `client`."""
+    """Return what each observer sees of two data sets if all observers except `client` see only the released model."""
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [_released(algorithm, pair, budget, view) for view in views if view != "client"]
 
 
 def _released(algorithm: Any, pair: Pair, budget: Budget, view: View = "release") -> Exposure:
-    """Return the released model as finite numbers, with an indicator of NaN; attacks learn everything from it."""
+    """Return the released model as finite numbers, followed by a number that indicates NaN."""
     shown = model_exposure(prepared(algorithm, pair), budget)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
@@ -47,7 +47,7 @@ def _released(algorithm: Any, pair: Pair, budget: Budget, view: View = "release"
 
 
 def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return the candidate neighbours that an attacker distinguishes best in a few draws."""
+    """Return the pair of neighbouring data sets that an attacker distinguishes best in a few releases."""
     held = next(each for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
     found: list[tuple[tuple[float, float], Pair]] = []
     error = None
@@ -65,7 +65,7 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 
 def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
-    """Yield neighbours that differ in one label, or in a row and its opposite, for three choices of all other rows."""
+    """Yield nine pairs of neighbouring data sets, in which a label flips or a row changes to its opposite."""
     low, high = (0.0 if loss.task == "multiclass" else -1.0), 1.0
     rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
     directions = rng.standard_normal((N - 1, d))
@@ -85,7 +85,7 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
-    """Compare how releases of the two data sets use the same random numbers, and return what is suspicious.
+    """Release both data sets with the same random numbers, and return warnings about how the algorithm draws them.
 
     How many are drawn may depend on earlier releases but not on rows; the notes ask a person to check this.
     """
@@ -101,7 +101,6 @@ def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
 
 
 def _with_seed(mechanism: Any, budget: Budget, seed: int) -> tuple[Array, Any]:
-    """Return a release, and the state of the random number generator after it."""
     rng = np.random.default_rng(seed)
     weights = np.asarray(mechanism.release([budget], rng, 1).weights, dtype=float)
     return weights, (rng.bit_generator.state, rng.bit_generator.seed_seq.n_children_spawned)  # type: ignore[attr-defined]

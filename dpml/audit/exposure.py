@@ -1,4 +1,4 @@
-"""What an attacker sees of two neighbouring data sets, drawn by the release code itself."""
+"""Describe what an attacker sees of two neighbouring data sets, as samples of real releases."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ RATIO = "likelihood ratio"
 
 
 class Attack(NamedTuple):
-    """`score` gives a number (draws,) for what is seen (draws, k), higher for the second data set.
+    """An attack, which scores observations (draws, k) by numbers (draws,) that are higher for the second data set.
 
     `normal`: whether the scores are normal with one variance under both, if the noise is as specified.
     """
@@ -40,17 +40,14 @@ class Attack(NamedTuple):
 
 @dataclass(frozen=True)
 class Exposure:
-    """One view of a pair of neighbours under one budget.
+    """What one kind of observer (`view`) sees of two neighbouring data sets under one privacy budget.
 
     Attributes:
-        view: The view.
-        source: Draws what is seen, by this view and by others with the same source.
-        score: The log of how much likelier what is seen is under the second than under the first, (draws,): the best
-            that an attacker who knows everything but the noise can compute. None: not known in closed form.
-        normal: Whether the score is normal with one variance under both, as for any Gaussian view, or so nearly that
-            its Gaussian curve is no larger than that of the pair.
+        source: Draws what this view sees, and other views with the same source.
+        score: The log likelihood ratio of observations, (draws, k) -> (draws,): the best attack. None: not known.
+        normal: Whether the score is normal with one variance for both data sets, or nearly so.
         mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
-        loss: The largest |score| that is known, a lower bound on a pure eps. NaN: none is.
+        loss: The largest |score| that is known, a lower bound on a pure eps. NaN: not known.
         most: Releases that are fast to draw at once.
         learned: Attacks that learn their score from observations of both data sets, by name.
     """
@@ -65,15 +62,15 @@ class Exposure:
     learned: Mapping[str, Callable[[Array, Array], Callable[[Array], Array]]] = field(default_factory=dict)
 
     def sample(self, which: int, rng: Generator, draws: int) -> Array:
-        """Draw what is seen of the first (which = 0) or second data set, (draws, k)."""
+        """Draw observations (draws, k) from releases of the first (which = 0) or the second data set."""
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """The distance of the pair for a search: `mu` or `loss`; NaN if neither is known."""
+        """Return how well an attacker distinguishes the two data sets: `mu` if it is known, else `loss`, else NaN."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the attacks that know everything but the noise, and those that are `learned`, and the mu of the pair.
+        """Return the attacks on this view, and the mu with which an attacker distinguishes the two data sets.
 
         They are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
         """
@@ -81,12 +78,12 @@ class Exposure:
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 
     def numbers(self, seen: Array) -> Array:
-        """Return the features for an attacker who does not know the mechanism, (draws, m)."""
+        """Return the features (draws, m) of observations for an attacker who does not know the mechanism."""
         return seen
 
 
 def difference(first: Array, second: Array) -> Array:
-    """Return second - first, with infinity if only one of them is NaN, and 0 if both are."""
+    """Return second - first; equal entries and two NaNs give 0, and other differences that are not finite give inf."""
     with np.errstate(invalid="ignore"):
         apart: Array = second - first
     if np.isfinite(apart).all():
@@ -96,12 +93,12 @@ def difference(first: Array, second: Array) -> Array:
 
 
 def prepared(algorithm: Any, pair: Pair) -> list[Any]:
-    """Prepare the algorithm on both data sets, with the same public start."""
+    """Prepare the algorithm on both data sets of a pair, with the same public initial model."""
     return [algorithm.prepare(parties, np.random.default_rng(0)) for parties in pair]
 
 
 def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
-    """Return the exposure of the released model only."""
+    """Return what an attacker sees if only the released model is visible."""
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         weights = prepared[which].release([budget], rng, draws).weights
@@ -113,7 +110,7 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
 
 
 class HalfNoise(Generator):
-    """A generator that halves the noise of all samplers of `privacy.noise`, for self-tests of audits.
+    """A random generator that draws noise of half the size, so that an audit can test itself.
 
     Lengths and coordinates are halved. `standard_gamma` draws the variance of a Gaussian, whose coordinates are halved.
     Noise on integers is drawn from bytes, so `mechanism.discrete` multiplies its variance by `variance_kept`. Copies
@@ -139,13 +136,12 @@ class HalfNoise(Generator):
         return self._less(super().exponential(*arguments, **keywords))
 
     def _less(self, drawn: Array) -> Array:
-        """Return the drawn numbers times the factor, in their precision."""
         drawn *= self.kept
         return drawn
 
 
 class Quiet(HalfNoise):
-    """A generator with negligible noise, which is not exactly 0, so that vectors have directions.
+    """A random generator whose noise is negligible, but not exactly 0, so that noise vectors have directions.
 
     Bytes are zeros, which make discrete noise 0, because they are the first digits of a uniform number.
     """

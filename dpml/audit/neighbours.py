@@ -1,13 +1,15 @@
-"""Neighbours for the audit: data sets that differ in one row or one party, where a release reveals much.
+"""Build pairs of neighbouring data sets, which differ in one row or one party, for the audit.
 
 A *crowd* of many equal rows often holds the model where the row that differs has the largest influence.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import Bounds, differential_evolution
 
 from dpml.arrays import Array, Index
 from dpml.audit.exposure import Pair
@@ -23,7 +25,7 @@ _LENGTHS = np.linspace(0.1, 1, 19).tolist()
 def synthetic_parties(
     task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
 ) -> Parties:
-    """Return parties with rows X (N, d), labels y (N,), rows per party (M,) and public rows (n, d).
+    """Return parties with rows X (N, d), labels y (N,), `sizes` (M,) rows per party, and public rows (n, d).
 
     One test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
@@ -40,7 +42,7 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """Return a pair in which the last party's last row is replaced; `rest` is the other rows (N - 1, k), or each one.
+    """Return two data sets that differ only in the last row; `rest` gives all other rows, or one row for all of them.
 
     Rows are given by their first entries. For a multiclass task, labels above 0 become class 1, and others class 0.
     """
@@ -62,12 +64,12 @@ def one_replaced(
 
 
 def turned_label(problem: Problem, task: Task = "binary") -> Pair:
-    """Return a pair in which a row of length 1 flips its label, which shifts its logistic gradient by the row."""
+    """Return two data sets that differ in the label of one row of length 1."""
     return one_replaced(task, problem, [1.0], [1.0])
 
 
 def whole_party(pair: Pair) -> Pair:
-    """Return the pair with all rows of the last party replaced by its last row and label."""
+    """Return the two data sets after replacing all rows of the last party by copies of the party's last row."""
     found = []
     for parties in pair:
         X, y, rows = parties.X.copy(), parties.y.copy(), parties.of(len(parties.sizes) - 1)
@@ -77,12 +79,12 @@ def whole_party(pair: Pair) -> Pair:
 
 
 def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
-    """Return the same parties with other rows (N, d) and labels (N,)."""
+    """Return parties with other rows X (N, d) and labels y (N,), but the same sizes."""
     return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y)
 
 
 def mirrored_crowd(n: int, across: float, along: float) -> Array:
-    """Return n rows, (across, along) and (-across, along) in turn, and last (0, along) if n is odd: (n, 2)."""
+    """Return n rows (n, 2) that alternate between (across, along) and (-across, along)."""
     rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
     if n % 2:
         rows[-1, 0] = 0.0
@@ -90,30 +92,22 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def polar(log_norm: Array, angle: Array) -> Array:
-    """Return rows with these log norms and angles: (..., 2)."""
+    """Return the points in the plane with these angles and these logarithms of the radius: (..., 2)."""
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
-def highest(
-    value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike, points: int = 9, rounds: int = 6
-) -> Array:
-    """Return the point (k,) of a box where ``value``, (B, k) -> (B,), is largest, by a search on ever finer grids."""
-    low, high = np.asarray(low, dtype=float), np.asarray(high, dtype=float)
-    bottom, top = low, high
-    best, most = (low + high) / 2, -np.inf
-    for _ in range(rounds):
-        axes = [np.linspace(*ends, points) for ends in zip(bottom, top, strict=True)]
-        grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, len(low))
-        values = value(grid)
-        if values.max() > most:
-            best, most = grid[np.argmax(values)], values.max()
-        reach = (top - bottom) / 4
-        bottom, top = np.maximum(low, best - reach), np.minimum(high, best + reach)
-    return best
+def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike) -> Array:
+    """Search a box for the point (k,) where the function ``value``, (B, k) -> (B,), is largest."""
+    options: Any = {"updating": "deferred", "vectorized": True, "popsize": 40, "tol": 1e-6, "seed": 0}
+    found = differential_evolution(lambda x: -value(x.T), Bounds(low, high), **options)  # type: ignore[arg-type, misc]
+    return np.asarray(found.x)
 
 
 def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:
-    """Return a pair: ``a e - b ahead`` becomes ``-a e - b ahead``, e orthogonal; all other rows are ``r ahead`` (d,).
+    """Return two data sets that differ in one row; all other rows drive the model in the direction `ahead` (d,).
+
+    The row ``a e - b ahead`` becomes ``-a e - b ahead`` for a unit vector e orthogonal to `ahead`. All other rows are
+    ``r ahead``.
 
     Both rows have the loss's slope at ``-b t``, where t is the model's score of `ahead`. For the logistic loss, slopes
     are close to 1 after the crowd has driven the model far, and shorter rows push for longer. For the sigmoid loss and
@@ -136,7 +130,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return a pair in which a label flips from 1 to -1 and the score at the model `start` (d,) lies between.
+    """Return two data sets that differ in the label of one row, whose score at the model `start` (d,) lies between.
 
     The slopes of the squared loss then have both signs, and are clipped for both labels. All other rows are 0.
     """
@@ -146,7 +140,6 @@ def turned_target(problem: Problem, start: Array) -> Pair:
 
 
 def _across(ahead: Array) -> Array:
-    """Return a unit vector orthogonal to the unit vector `ahead` (d,), d > 1."""
     beside = np.eye(len(ahead))[np.argmin(np.abs(ahead))]
     beside = beside - beside @ ahead * ahead
     beside /= np.linalg.norm(beside)
@@ -154,7 +147,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return a pair of equal rows with balanced labels, in which the last row's, or last party's, labels flip.
+    """Return two data sets of equal rows with balanced labels; they differ in the labels of the last row or party.
 
     A model of these rows stays where both labels are about equally likely, so that both slopes are about 1/2.
     """

@@ -1,4 +1,4 @@
-"""What minimisers of perturbed objectives reveal about two neighbours, for the audit.
+"""Compute how well an attacker distinguishes two data sets by the minimiser of a perturbed objective.
 
 The release is the minimiser w of ``sum loss + R/2 ||w||^2 + b'w`` for a random b. Given the rows, w determines b, so
 the density of w is that of b times a Jacobian.
@@ -38,13 +38,14 @@ Folded = Sequence[Rows]
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Return neighbours with long, opposite, nearly constant gradients, for a logistic loss, d >= 2 and R = `ridge`.
+    """Return two data sets that differ in one row; this row has long and opposite logistic gradients in them.
 
     A row's gradient is long if w misclassifies the row, and opposite rows cannot both be misclassified. So a crowd
     holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b); for large t a small b suffices. The longest
-    minimiser belongs to crowd rows (p, c) and (-p, c) with ``c t = 1 + lam t^2``, lam = R/N. With p = 0 only the ridge
-    resists shifts across, and the Jacobian matters; with the largest p, w hardly shifts under any noise. Among these
-    and several b, the pair with the largest ``shows`` is returned. If R is lost in rounding, a label flips instead.
+    minimiser belongs to crowd rows (p, c) and (-p, c) with ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the
+    ridge resists shifts across, and the Jacobian matters; with the largest p, w hardly shifts under any noise. Among
+    these and several b, the pair with the largest ``shows`` is returned. If the ridge is lost in rounding, a label
+    flips instead.
     """
     if ridge < _LOST:
         return turned_label(problem)
@@ -73,7 +74,7 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
 def minimiser_score(
     loss: Loss, pair: Folded, ridge: float, log_noise: Callable[[Array], Array]
 ) -> Callable[[Array], Array]:
-    """Return the score of minimisers for R = `ridge`; ``log_noise`` is the log density of b (n, d)."""
+    """Return a function that maps released minimisers to log likelihood ratios of two data sets."""
 
     def log_density(rows: Rows, w: Array) -> Array:
         X, y, counts = rows
@@ -91,7 +92,7 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """Return the largest |score| that is found under noise with density exp(-||b|| / scale), or NaN.
+    """Return the largest |log likelihood ratio| of two data sets that a search finds for L2-Laplace noise, or NaN.
 
     It is NaN if there are too many rows, or if the ridge is lost in rounding. Every output gives a lower bound on the
     eps of the pair at delta = 0. The search tries noise along the difference of the rows, which shifts b the most.
@@ -106,14 +107,14 @@ def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
 
 
 def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
-    """Return the log density of L2-Laplace or Gaussian noise b (n, d), up to a constant."""
+    """Return the log density of Gaussian or L2-Laplace noise vectors (n, d), up to a constant."""
     if law == "gaussian":
         return lambda b: -np.einsum("ij,ij->i", b, b) / (2 * scale**2)
     return lambda b: -np.linalg.norm(b, axis=1) / scale
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return the pair's largest loss, its mu (NaN: not known), and whether its scores count as normal (`NEARLY`)."""
+    """Return the largest loss of two data sets, their mu, and whether likelihood ratios are nearly normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -121,7 +122,7 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return two measures (mu, mu') of the pair under b ~ N(0, sigma^2 I), or NaN if they are not known.
+    """Return two measures of how well an attacker distinguishes two data sets under Gaussian noise, or NaN.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
     scores differ by mu' standard deviations, which is at most mu for normal scores.
@@ -151,7 +152,6 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
 
 
 def _eps_of(losses: Array, probability: Array, delta: float) -> float:
-    """Return the eps at `delta` of privacy losses with these probabilities."""
     counted = losses > 0  # other losses do not matter for eps >= 0
     losses, probability = losses[counted], probability[counted]
 
@@ -162,35 +162,24 @@ def _eps_of(losses: Array, probability: Array, delta: float) -> float:
 
 
 def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
-    """Return the models (B, d) that are released for noises b (B, d)."""
     X, y, counts = rows
     n = _number(rows)
     return minimise_convex(loss, X, y, ridge / n, noises / n, counts, tolerance=min(1e-9, 1e-4 / n))
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Return the rows in coordinates of a plane that contains all, along and across the difference of the two rows.
+    """Return the rows (n, 2) in coordinates along and across the difference between the two replaced rows.
 
-    Return None if there is no such plane, or if there are too many rows.
+    Return None if only the first two features are not enough, or if there are too many rows.
     """
-    if _different(pair) > _MOST:
+    if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
-    X = np.concatenate([rows[0] for rows in pair] + [np.zeros((2, pair[0][0].shape[1]))])
-    if X.shape[1] == 1:
-        X = np.pad(X, ((0, 0), (0, 1)))
-    _, lengths, directions = np.linalg.svd(X, full_matrices=False)
-    if np.any(lengths[2:] > 1e-12 * lengths[0]):
-        return None
-    apart = _turn(pair)
-    along = directions[:2] @ np.pad(apart, (0, X.shape[1] - len(apart)))
-    turned = np.array([along, [-along[1], along[0]]]).T
-    flat = X @ directions[:2].T @ turned
-    first = len(pair[0][0])
-    return (flat[:first], *pair[0][1:]), (flat[first:-2], *pair[1][1:])
+    flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]
+    a, b = _turn(flat)
+    return [(X @ np.array([[a, -b], [b, a]]), y, counts) for X, y, counts in flat]
 
 
 def _turn(pair: Folded) -> Array:
-    """Return the unit vector (d,) along ``u - u'``, with u = y x of the replaced row and u' of its successor."""
     sums = [(y if counts is None else counts * y) @ X for X, y, counts in pair]
     apart = sums[0] - sums[1]
     length = float(np.linalg.norm(apart))

@@ -1,4 +1,4 @@
-"""The scores of attacks on releases, and the lower bounds on eps that they imply."""
+"""Score releases by attacks, and compute lower bounds on eps and mu from the scores."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of every attack on a view, for releases of the first and of the second data set, (draws,) each.
+    """The scores that all attacks on one view give to releases of the first and of the second data set, (draws,) each.
 
     `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
@@ -44,18 +44,17 @@ class Scores:
 
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
-        """Attack all exposures, view by view."""
+        """Attack two data sets as all views see them, and return the scores for each view."""
+        found: dict[View, Scores] = {}
         scored = _scored(exposures, draws, rng) if exposures else []
-        found = {}
-        for view in dict.fromkeys(exposure.view for exposure in exposures):
-            own = [(exposure, *each) for exposure, each in zip(exposures, scored, strict=True) if exposure.view == view]
-            shown = _largest([mu for *_, mu in own])
-            loss = _largest([exposure.loss for exposure, *_ in own])
-            found[view] = cls([attack for _, attacks, _ in own for attack in attacks], shown, loss)
+        for exposure, (attacks, mu) in zip(exposures, scored, strict=True):
+            before = found.get(exposure.view, cls([], math.nan, math.nan))
+            shown, loss = float(np.fmax(before.shown, mu)), float(np.fmax(before.loss, exposure.loss))
+            found[exposure.view] = cls([*before.attacks, *attacks], shown, loss)
         return found
 
     def lower(self, delta: float, confidence: float) -> tuple[float, str]:
-        """Return the best bound on eps at `delta`, and its attack; attacks share the error probability equally."""
+        """Return the largest lower bound on eps at `delta`, and the attack that gives the bound."""
         error = (1 - confidence) / len(self.attacks)
         bounds = []
         for attack, first, second in self.attacks:
@@ -64,13 +63,13 @@ class Scores:
         return max(bounds)
 
     def exact(self, delta: float) -> float:
-        """Return the exact eps of the pair at `delta`; NaN if it is not known."""
+        """Return the exact eps of the two data sets at `delta`; NaN if it is not known."""
         if delta == 0:
             return self.loss
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
 
     def mu(self, confidence: float) -> float:
-        """Return the best lower bound on mu, if the view is mu-GDP."""
+        """Return the largest lower bound on mu, which is valid if the view is mu-GDP."""
         error = (1 - confidence) / len(self.attacks)
         return max(
             (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
@@ -78,7 +77,7 @@ class Scores:
         )
 
     def rates(self, delta: float) -> Rates:
-        """Return the trade-off of the best attack, at false positive rates from 1e-4 to 1."""
+        """Return the trade-off curve of the best attack, at false positive rates from 1e-4 to 1."""
         each = self.attacks
         if delta > 0:
             best = max(each, key=lambda attack: mu_by_rates(attack[1], attack[2], 0.05))
@@ -87,7 +86,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Return whether eps, or a proven mu, is refuted; each test gets half of the error probability."""
+        """Return whether an attack refutes the proven eps or the proven mu, or the exact eps exceeds the proven eps."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2
@@ -96,16 +95,12 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """Return the share of the proven mu (or eps, at delta = 0) that the pair reaches."""
+        """Return the share of the proven mu (of the proven eps if delta = 0) that the two data sets reach."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:
             return float(np.fmax(self.loss, self.lower(0.0, CONFIDENCE)[0])) / proven.eps
         return float(np.fmax(self.shown, self.mu(CONFIDENCE))) / gdp.mu_of(proven.eps, proven.delta)
-
-
-def _largest(values: Sequence[float]) -> float:
-    return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian curve"}
@@ -114,7 +109,7 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """Return, for each exposure, the scores of every attack on `draws` releases of each data set, and the pair's mu.
+    """Return the scores of all attacks on each view, and the mu with which an attacker distinguishes the data sets.
 
     The attacks of an exposure know everything except the noise. They are trained on draws that are not scored.
     """
@@ -149,7 +144,6 @@ def _scored(
 
 
 def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
-    """Return the direction that separates observations of the two data sets, (n, k), without knowing the mechanism."""
     project = learn_direction(exposure.numbers(first), exposure.numbers(second))
     return Attack(LEARNED, lambda seen: project(exposure.numbers(seen)))
 
@@ -157,7 +151,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield what every exposure sees of each block of releases; views with the same source see the same ones."""
+    """Yield blocks of releases as all views see them; views with the same source see the same releases."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:

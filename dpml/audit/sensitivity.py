@@ -1,4 +1,4 @@
-"""Measure the sensitivity of a release's sums with the code of the release, relative to the sensitivity in the proof.
+"""Measure how much a release's sums change between neighbouring data sets, relative to the proven sensitivity.
 
 The code adds rounded numbers in some order, so its sensitivity may exceed that of exact sums (Casacuberta et al. 2022).
 Both data sets are summed at the same models, without noise. So one release shows every difference, and a ratio above 1
@@ -29,7 +29,7 @@ _ROUNDS, _ROWS = 8, 3_000_000  # compare at most so many first rounds, with at m
 
 
 def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
-    """Return the largest ratio of measured to proven sensitivity over pairs of neighbours; NaN without sums."""
+    """Return the largest ratio of measured to proven sensitivity over several pairs of data sets."""
     ratios = []
     for pair in pairs:
         with suppress(UserError):  # the solver may not converge
@@ -38,7 +38,7 @@ def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
 
 
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest ratio for one pair, over all messages at the models of a few runs; NaN for other code."""
+    """Return the largest ratio of measured to proven sensitivity for one pair of data sets, over a few sums."""
     if not isinstance(algorithm, Program):
         return math.nan
     carrier = Beside(prepared(algorithm, pair), budget)
@@ -48,11 +48,11 @@ def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
 
 
 class _EnoughError(Exception):
-    """Raised when enough rounds have been compared."""
+    """Raised to stop a run after enough rounds have been compared."""
 
 
 class Beside(Carrier):
-    """Run a release of the first of two data sets, and at every sum compare the noiseless sums of both."""
+    """Run a release of the first of two data sets, and compare the noiseless sums of both at every step."""
 
     def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
         super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)
@@ -74,7 +74,7 @@ class Beside(Carrier):
 
 
 def counted(message: Sum, carrier: Carrier) -> float:
-    """Return the sensitivity of one sum in units of its blocks, as the proven mu uses it."""
+    """Return the sensitivity of one sum that the proof accounts for, relative to the units of the sum's blocks."""
     one, discrete = replace(message, times=1, joined=None), carrier.algorithm.noise == "discrete"
     if message.pure:
         return message.noise * eps_of((one,), carrier.problem, discrete)
@@ -82,7 +82,7 @@ def counted(message: Sum, carrier: Carrier) -> float:
 
 
 def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
-    """Return neighbours with large rounding errors, with the sizes of `pair`: many unequal rows, and a long one flips.
+    """Return neighbouring data sets whose sums have large rounding errors, with the sizes of `pair`.
 
     Labels are equal, so that sums grow with every row, or balanced, so that large parts of a sum cancel. In every third
     pair, one row in twenty is a copy, and a copy is replaced: code that merges equal rows then sums the neighbour in

@@ -1,4 +1,4 @@
-"""The audit of all algorithms: the rows of the experiment `audit/all`."""
+"""Compute the rows of the experiment `audit/all`: an audit of all algorithms."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ def rows(
     d: int = 2,
     draws: int = DRAWS,
 ) -> pd.DataFrame:
-    """Return a row per algorithm, noise and view; `claimed`, `proven`, `pair`, `attacked` are eps, `power` is a ratio.
+    """Audit each algorithm, and return one row for each algorithm, noise, view and metric.
 
     Args:
         algorithms: For each algorithm `target` (a class), `loss` and options; optionally `calibrations` (default: both)

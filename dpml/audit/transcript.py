@@ -1,8 +1,6 @@
-"""What a view sees of the messages of a release, recorded by the code that sends them.
+"""Record what a view sees of the messages of a release, while the release sends them.
 
-An attacker who knows all rows but one, and every model during the run, knows what each data set would send in a round.
-The rest of a message is whitened noise e_t under the first data set, and noise plus a known shift s_t under the second.
-So the log likelihood ratio of a run is ``sum_t <e_t, s_t> - ||s_t||^2 / 2`` (docs/audit.md).
+An attacker who knows all rows but one computes the log likelihood ratio of whitened messages (docs/audit.md).
 """
 
 import math
@@ -20,11 +18,11 @@ _SAMPLE = 8  # releases from which a search estimates the distance of a pair
 
 
 class NoNumberError(ArithmeticError):
-    """The sum of only one of two neighbours is NaN, so it reveals which data set was used."""
+    """Raised if a sum is NaN for only one of two data sets, so that the sum reveals the data set."""
 
 
 class Recorder:
-    """Record what one view sees of a release of one of two neighbours.
+    """Record what one view sees of the messages in releases of one of two neighbouring data sets.
 
     Args:
         channel: What the view sees of a message.
@@ -41,7 +39,7 @@ class Recorder:
         self.columns: list[tuple[Array, ...]] = []
 
     def add(self, residual: Array, shift: Array, parts: Array) -> None:
-        """Reduce a message to the statistics that distinguish the neighbours.
+        """Record the numbers of one message that distinguish the two data sets best.
 
         `residual` (B, k) is the message minus that of the first data set, `shift` is the second data set's message
         minus the first's, and `parts` is the noise of every source.
@@ -63,7 +61,7 @@ class Recorder:
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """Return the difference from the last message of this size, in the direction of the shifts' difference: (1, B).
+        """Return how the noise differs between two successive messages, in one direction: (1, B).
 
         Noise that both messages share cancels in it, even if both shifts have the same length.
         """
@@ -74,7 +72,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return what the view sees of a message, minus what the first data set sends: (m, B, k)."""
+        """Return what the view sees of a message, minus the noiseless sum of the first data set: (m, B, k)."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
@@ -92,14 +90,14 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """Return all messages of B runs, (B, T (2 m + 3)) for one block: residuals along shifts, shifts, numbers."""
+        """Return the recorded numbers of all messages of B runs: (B, T (2 m + 3)) if messages have one block."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
 
 
 def _units(vectors: Array) -> tuple[Array, Array]:
-    """Return directions (B, k) and lengths (B,); a zero vector gets the first coordinate as its direction."""
+    """Return the directions (B, k) and lengths (B,) of vectors; a zero vector points along the first axis."""
     length = np.linalg.norm(vectors, axis=1)
     direction = vectors / np.where(length > 0, length, 1.0)[:, None]
     direction[length == 0, 0] = 1.0
@@ -108,7 +106,7 @@ def _units(vectors: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Transcript(Exposure):
-    """A view of T messages, which a `Recorder` recorded during the release.
+    """What a view sees of T messages, as a `Recorder` recorded them during the release.
 
     Attributes:
         messages: The number T of messages.
@@ -120,7 +118,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return every whitened residual along its shift, and the length of the shift, (draws, T) each."""
+        """Return each message's noise along the shift between the data sets, and the shift's length (draws, T)."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -128,12 +126,11 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the likelihood ratio of a run, and a score that is exactly normal.
+        """Return two attacks: the likelihood ratio of a run, and a likelihood ratio whose scores are exactly normal.
 
-        The sum of squared shifts in a run depends on the models. The second attack stops when this sum reaches C^2,
-        which nearly every run does; the last round is only used in part, by adding noise. The score is then exactly
-        N(0, C^2) or N(C^2, C^2), by a martingale argument: exp(x sum - x^2 C^2/2) has mean 1 for every x if the squared
-        weights sum to C^2 in every run. So ``mu = C`` is a certain lower bound.
+        The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
+        nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then
+        sum to C^2 in every run, so its score is exactly N(0, C^2) or N(C^2, C^2), and ``mu = C`` is a lower bound.
         """
         enough = min(float(np.sum(self.along(seen)[1] ** 2, axis=1).min()) for seen in (first, second))
 
@@ -156,7 +153,7 @@ class Transcript(Exposure):
         return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)
 
     def distance(self) -> float:
-        """The exact `mu` if it is known, or else an estimate from a few draws, as if noise was Gaussian."""
+        """Return the exact mu of the two data sets if it is known, or an estimate from a few releases."""
         if not math.isnan(self.mu):
             return self.mu
         try:

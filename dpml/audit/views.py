@@ -1,4 +1,4 @@
-"""What every view reveals about two neighbours, recorded from the messages that a program declares and sends."""
+"""Compute what every view sees of two neighbouring data sets, from the messages of a program."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -37,7 +37,7 @@ _SIDE_BY_SIDE = 1 << 9  # networks that are trained together, so that gradients 
 
 @singledispatch
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what every view with a guarantee reveals about a pair.
+    """Return what every view with a guarantee sees of two neighbouring data sets.
 
     An algorithm that is not registered may define a method `exposures`; otherwise only its released models are seen.
     """
@@ -47,7 +47,7 @@ def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
 
 @exposures.register
 def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the model, and all messages as every view sees them, including the view `release`."""
+    """Return what an attacker sees of the released model, and what each view sees of the messages."""
     both, problem = prepared(algorithm, pair), pair[0].problem
     if algorithm.pure(budget, problem):
         return [model_exposure(both, budget), _of_laplace(both, budget, *algorithm.messages(budget, problem))]
@@ -55,7 +55,7 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
 
 
 def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
-    """Return every released number that may differ, with the exact score for its Laplace-type noise."""
+    """Return what an attacker sees of sums with Laplace noise, with the exact log likelihood ratio."""
     of, d = message.of, both[0].problem.d
     size = sum(of.state(d)[1])
     about = (np.broadcast_to(both[0].start, (1, size)).astype(float),) if size else ()
@@ -90,7 +90,10 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return all messages of the same releases as views see them; `known` are the rows as an attacker sums them."""
+    """Return what several views see of the messages of the same releases.
+
+    Attackers compute sums without noise by `known`; None: as the release does.
+    """
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
@@ -119,7 +122,7 @@ def recorded(
 
 
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
-    """Return the covariance of all messages' noise, in units of each message's noise, for one of M sources.
+    """Return the covariance of one party's noise in all messages, relative to each message's noise_std.
 
     The published noise of psgd has variance d + 1 in every coordinate of a party's rho, plus noise that is drawn once.
     """
@@ -128,7 +131,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return the distance of the exact sums in units of their noise; NaN if they depend on earlier messages."""
+    """Return the distance between the exact sums of both data sets in noise_std; NaN if sums depend on earlier sums."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -142,7 +145,7 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 
 @exposures.register
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the last model, and what each view sees of all rounds.
+    """Return what an attacker sees of the last model, and what each view sees of all rounds.
 
     The sum of a few Laplace vectors is not normal; only its variances are matched.
     """
@@ -151,7 +154,7 @@ def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]
 
 
 def _of_rounds(mechanism: Prepared) -> list[View]:
-    """Return the views that see all rounds; `release` sees the last model only."""
+    """Return the views that see all rounds, which are all views except `release`."""
     problem = mechanism.problem
     return [view for view in mechanism.algorithm.sharing(problem).views(problem) if view != "release"]
 
@@ -162,7 +165,7 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 @exposures.register(ObjectivePerturbation)
 @exposures.register(GaussianObjectivePerturbation)
 def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the model, with its density if it has one."""
+    """Return what an attacker sees of the released minimiser, with the log likelihood ratio if it is known."""
     sent: Any = algorithm.messages(budget, pair[0].problem)[0]
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
@@ -180,7 +183,7 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
 
 @exposures.register
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return the trained network, and all rounds as a view sees them."""
+    """Return what an attacker sees of the trained network, and what each view sees of all rounds."""
     d = pair[0].problem.d
     seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
     both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]
@@ -194,7 +197,7 @@ def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]
 
 @lru_cache
 def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
-    """Return the seed, among a thousand, whose network has the longest gradients at the first axis for both labels."""
+    """Return the seed, among a thousand, whose initial network has the longest gradients for both labels."""
     row = with_ones(np.eye(d)[[0]])
     starts = [initial_weights(np.random.default_rng(seed), hidden, d) for seed in range(_SEEDS)]
     models = Models.of(np.concatenate([start.flat() for start in starts]), hidden)
@@ -206,7 +209,7 @@ def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return last models, or all rounds as a view sees them."""
+    """Return what each view sees of a noisy gradient descent: the last models, or all rounds."""
     if algorithm.step_selection == "validated":
         raise UserError("algo.step_selection=validated has no guarantee to audit: set it to rule or fixed.")
     problem = pair[0].problem
@@ -219,7 +222,7 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
 
 
 def far_start(d: int) -> Generator:
-    """Return the generator, among a thousand, with the longest initial model."""
+    """Return the random generator, among a thousand, that draws the longest initial model."""
     return np.random.default_rng(_far_seed(d))
 
 
@@ -230,7 +233,7 @@ def _far_seed(d: int) -> int:
 
 @dataclass(frozen=True)
 class Attacked(Prepared):
-    """The rows as an attacker sums them: equal rows, of which a crowd has thousands, are merged."""
+    """A prepared algorithm that sums over distinct rows, because a crowd has thousands of equal rows."""
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
         if statistic not in self._terms:
@@ -239,7 +242,7 @@ class Attacked(Prepared):
 
 
 class Distinct(GradientMeans):
-    """The gradients of distinct rows in double precision, because these attacks do not use rounding errors."""
+    """Compute mean gradients of distinct rows in double precision."""
 
     @cached_property
     def groups(self) -> list[Rows]:
@@ -253,7 +256,7 @@ class Distinct(GradientMeans):
 
 
 def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
-    """Return the release with the selected step size, or what a client, or colluders with the server, see."""
+    """Return the last models that a view sees: the released model, or the models of one client or all clients."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:

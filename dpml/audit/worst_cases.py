@@ -1,4 +1,4 @@
-"""The worst known neighbours of every algorithm: the rows to which its proof, or its code, is most sensitive.
+"""Find the worst known pair of neighbouring data sets for every algorithm.
 
 An algorithm without registered neighbours is attacked with the farthest of several pairs that are bad for sums of rows,
 of gradients and of parties. From each pair, a search looks for worse ones.
@@ -6,17 +6,17 @@ of gradients and of parties. From each pair, a search looks for worse ones.
 
 import math
 from dataclasses import replace
-from functools import partial, singledispatch
+from functools import singledispatch
 from typing import Any
 
 import numpy as np
-from numpy.random import Generator
+from numpy.random import PCG64, Generator
 from scipy.special import lambertw
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.network import Network
 from dpml.algorithms.descent.noisy_descent import NoisyDescent, initial_model
-from dpml.algorithms.descent.private_sgd import Gradients, PrivateSGD
+from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.algorithms.quadratic.coefficients import Coefficients, Scales, worst_neighbours
@@ -26,7 +26,7 @@ from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescen
 from dpml.arrays import Array
 from dpml.audit import black_box
 from dpml.audit import output_density as density
-from dpml.audit.exposure import Pair
+from dpml.audit.exposure import Pair, Quiet
 from dpml.audit.neighbours import (
     highest,
     in_a_crowd,
@@ -44,6 +44,7 @@ from dpml.audit.views import exposures, far_start
 from dpml.data.info import Task
 from dpml.data.partition import Equal, Parties
 from dpml.errors import UserError
+from dpml.mechanism.carriers import Prepared
 from dpml.mechanism.message import Sum
 from dpml.mechanism.objectives import Perturbed
 from dpml.mechanism.program import Program
@@ -54,12 +55,11 @@ from dpml.privacy import Budget, Problem
 TRIES = 200
 FEWER = 40  # the number of tries if each is a run of many rounds
 _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of rows
-_LONG = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0)  # shares of long public rows that are tried
 
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return the neighbours, with the sizes of `problem`, that are worst by the proof of the guarantee.
+    """Return two neighbouring data sets, with the sizes of `problem`, that come closest to the proven guarantee.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -70,7 +70,7 @@ def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 @worst_case.register
 def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return the farthest of `black_box.candidates`."""
+    """Return the two neighbouring data sets, among nine pairs, that an attacker distinguishes best."""
     pairs = list(black_box.candidates(algorithm.loss, problem, algorithm.unit))
     known = [distance(algorithm, pair, budget) for pair in pairs]
     return pairs[int(np.argmax(np.nan_to_num(known, nan=-1.0)))]
@@ -79,7 +79,7 @@ def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair
 @worst_case.register(FunctionalMechanism)
 @worst_case.register(SufficientStatistics)
 def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budget: Budget, problem: Problem) -> Pair:
-    """Return the last site's row and its replacement by `worst_neighbours`; all other rows are zero.
+    """Return two data sets that differ in the last row, as the proof's worst case does; all other rows are zero.
 
     With `unit=party`, all rows of the last party are replaced.
     """
@@ -98,7 +98,7 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
 
 @worst_case.register
 def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem: Problem) -> Pair:
-    """Return rows with entries as even as possible, so that L1 norms are largest; signs alternate in one row."""
+    """Return two data sets that differ in the signs of one row, which has the largest possible L1 norm."""
     if not algorithm.laplace:
         return of_coefficients(algorithm, budget, problem)  # type: ignore[arg-type]
     even = np.full(problem.d, 1 / math.sqrt(problem.d))
@@ -109,32 +109,28 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return balanced labels, so that slopes stay clipped; a row's label, or all labels of a party, flip."""
+    """Return two data sets with balanced labels that differ in the label of one row, or in all labels of a party."""
     multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
 
 @worst_case.register
 def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which one row differs in a crowd that drives the model away from 0."""
+    """Return two data sets that differ in one row; all other rows drive the model away from 0."""
     if problem.d == 1:
         return turned_label(problem)
     ahead = np.eye(problem.d)[0]
-    strength = np.array([[algorithm.lam + algorithm.perturbation(budget, problem).extra]])
+    rng = np.random.default_rng(0)
+    return in_a_crowd(problem, ahead, lambda crowd: _path(algorithm.prepare(crowd, rng), budget, ahead), algorithm.loss)
 
-    def reached(crowd: Parties) -> Array:
-        """Return the noiseless models of every round along `ahead`."""
-        terms, models = Gradients().on(crowd), []
 
-        def exact(w: Array, t: int) -> Array:
-            models.append(w[0].copy())
-            return terms.total(w)
-
-        algorithm.descend(problem, strength, exact)
-        along: Array = np.array(models) @ ahead
-        return along
-
-    return in_a_crowd(problem, ahead, reached, algorithm.loss)
+def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
+    """Return the component of the model along `ahead` (d,) at every sum of a run without noise: (T,)."""
+    models: list[Array] = []
+    heard = replace(mechanism, announce=lambda of, at: models.append(at[0][0, -len(ahead) :]))
+    heard.release([budget], Quiet(PCG64(0)), 1)
+    along: Array = np.array(models) @ ahead
+    return along
 
 
 # Perturbed objectives.
@@ -143,7 +139,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 @worst_case.register(ObjectivePerturbation)
 @worst_case.register(GaussianObjectivePerturbation)
 def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> Pair:
-    """Return rows that hold w where a row and its replacement have long gradients, or else flip a label."""
+    """Return two data sets that differ in one row; the row has a long gradient in both data sets."""
     sent: Any = algorithm.messages(budget, problem)[0]
     if isinstance(sent, Sum) or algorithm.loss.lipschitz is None or problem.d == 1:
         return turned_label(problem, algorithm.loss.task)
@@ -160,7 +156,7 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
 
 @worst_case.register
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which one row differs among equal rows that drive the model even farther from a far start.
+    """Return two data sets that differ in one row; all other rows drive a distant initial model even farther away.
 
     Clipped slopes are steepest at score 0 and need no crowd; for the squared loss, a label flips there.
     """
@@ -172,13 +168,9 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
     ahead = start / np.linalg.norm(start)
 
     def reached(crowd: Parties) -> Array:
-        """Return the scores of the last party's models of every round, from a far start, without noise."""
-        models: list[Array] = []
         largest = float(algorithm.tried(budget, crowd.problem).max())
         fixed = replace(algorithm, step_selection="fixed", step=largest).prepare(crowd, far_start(problem.d))
-        heard = replace(fixed, announce=lambda of, at: models.append(at[0][0, -problem.d :]))
-        heard.release([Budget(math.inf, budget.delta)], np.random.default_rng(0), 1)
-        return np.array(models) @ ahead
+        return _path(fixed, Budget(math.inf, budget.delta), ahead)
 
     return in_a_crowd(problem, ahead, reached, algorithm.slopes)
 
@@ -188,7 +180,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 
 @worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which party 0 flips all labels; its rows and the public rows equal the longest minimiser's."""
+    """Return two data sets that differ in the labels of party 0; the model of party 0 is as long as possible."""
     M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
@@ -207,9 +199,10 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return a crowd (0, c) that a model and its mirror image fit equally well; a row (+-a, b) decides.
+    """Return two data sets that differ in one row; the row swings a party's model to one side or to the other.
 
-    For d = 1, a row flips its label.
+    A model and its mirror image fit the party's other rows, a crowd (0, c), equally well; a row (+-a, b) decides. For d
+    = 1, a row flips its label.
     """
     if problem.d == 1:
         return turned_label(problem)
@@ -217,7 +210,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
-        """Return the party's model's distance from the axis, for log c and the row's log norm and angle (B, 3)."""
+        """Return the party's model's distance from the axis for each point `at` (B, 3) of the search."""
         X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
         models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
         return np.abs(models[:, 0])
@@ -230,10 +223,10 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 
 @worst_case.register
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
-    """Return a pair in which all parties vote for y > 0, except that party 0 votes against half the long public rows.
+    """Return two data sets that differ in party 0's rows; the party's two models are mirror images.
 
-    The long rows, (a, b) and (-a, b), and party 0's two models are mirror images of each other. Both fit the other
-    public rows, a crowd (0, c), equally well. For d = 1, party 0 flips its labels.
+    All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). Both
+    models fit the other public rows, a crowd (0, c), equally well. For d = 1, party 0 flips its labels.
     """
     n, M = problem.auxiliary, problem.M
     pair = turned_party(algorithm, budget, problem)
@@ -257,40 +250,38 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return the public rows (n, 2) that shift the model most: a crowd (0, c), then rows (a, b) and (-a, b)."""
+    """Return the public rows (n, 2) that shift the model most: equal rows (0, c), and mirrored rows (+-a, b)."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
-    def rows(at: Array, few: int) -> Array:
-        """Return a row of the crowd and two long rows, (B, 3, 2), for log c and an angle (B, 2).
+    def rows(at: Array) -> tuple[Array, Array]:
+        """Return the three distinct public rows, (B, 3, 2), and how often each of them occurs, (B, 3).
 
-        The long rows have length 1, or length c without a crowd.
+        `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
         """
+        few = np.floor(at[:, 2])
         long = polar(np.where(2 * few == n, at[:, 0], 0.0), at[:, 1])
-        return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1)
+        counts = np.stack([n - 2 * few, few, few], axis=1)
+        return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1), counts
 
-    def swing(at: Array, few: int) -> Array:
-        """Return the model's distance from the axis, with `few` long rows on each side."""
-        X, weights = rows(at, few), np.array([n - 2 * few, few, few]) / n
-        w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, np.tile(weights, (len(X), 1)), LOCAL_TOLERANCE)
+    def swing(at: Array) -> Array:
+        """Return the model's distance from the axis for each point `at` (B, 3) of the search."""
+        X, counts = rows(at)
+        w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, counts / n, LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
 
     least = -math.log(2 + 2 * longest_minimiser(algorithm.loss, lam, problem.classes))
-    candidates = []
-    for few in sorted({max(1, int(n / 2 * share)) for share in _LONG}):
-        best = highest(partial(swing, few=few), [least, 1e-6], [0.0, math.pi / 2], points=33)[None]
-        candidates.append((float(swing(best, few)[0]), few, rows(best, few)[0]))
-    _, few, worst = max(candidates, key=lambda candidate: candidate[0])
-    return np.repeat(worst, [n - 2 * few, few, few], axis=0)
+    (worst,), (counts,) = rows(highest(swing, [least, 1e-6, 1], [0.0, math.pi / 2, n // 2 + 1 - 1e-6])[None])
+    return np.repeat(worst, counts.astype(int), axis=0)
 
 
 # The search for worse neighbours.
 
 
 def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:
-    """Return the farthest pair of a random search from `pair`, which changes rows and labels in both data sets."""
+    """Search at random, starting from `pair`, for two data sets that an attacker distinguishes better."""
     best, farthest = pair, distance(algorithm, pair, budget)
     if math.isnan(farthest):
         return pair
@@ -310,23 +301,18 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest distance of a pair over all views; NaN if none is known."""
+    """Return the largest distance between two data sets over all views; NaN if no distance is known."""
     known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 
 
 def moved(pair: Pair, rng: Generator) -> Pair:
-    """Return neighbours near a pair, which differ in the same places. Common rows change together, so that a crowd of
-    equal rows stays a crowd; so do the rows of a party that is replaced.
-    """
+    """Return two random data sets near a given pair; rows that are equal in the pair stay equal."""
     first, second = pair
     differ = np.any(first.X != second.X, axis=1) | (first.y != second.y)
-    step = rng.choice(_STEPS)
-    common = rng.random() < 0.5
-    together = step * common * rng.standard_normal(first.X.shape[1])
-    shift, own = (np.where(differ[:, None], 0.0, together) for _ in range(2))
-    for move in (shift, own):
-        move[differ] = step * rng.standard_normal(first.X.shape[1])
+    step, common, d = rng.choice(_STEPS), rng.random() < 0.5, first.X.shape[1]
+    together = step * common * rng.standard_normal(d)
+    shift, own = (np.where(differ[:, None], step * rng.standard_normal(d), together) for _ in range(2))
     turn = np.where(differ, rng.random(len(differ)) < 0.1, rng.random() < 0.1)
     task = first.data.task
     y_first = relabelled(first.y, turn & (common | differ), task, rng)
@@ -339,7 +325,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Return labels, some of which are changed to others that the task allows."""
+    """Return the labels (n,) after replacing those that `which` selects by other labels of the task."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

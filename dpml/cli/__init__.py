@@ -1,4 +1,4 @@
-"""Start the commands: `dpml-run` (a run, a sweep or an experiment) and `dpml` (everything else)."""
+"""Start the two commands: `dpml-run` for runs, sweeps and experiments, and `dpml` for everything else."""
 
 import gc
 import os
@@ -11,7 +11,7 @@ from dpml.version import __version__
 
 
 def dpml_run() -> None:
-    """Run `dpml-run`, or print its version."""
+    """Run the command `dpml-run`, or print the version of dpml."""
     if "--version" in sys.argv[1:]:  # Hydra would print its own version
         print(f"dpml {__version__}")
         return
@@ -24,7 +24,7 @@ def dpml() -> None:
 
 
 def load(name: str) -> ModuleType:
-    """Import a module of this package. Ctrl-C during the import ends the process at once: nothing needs undoing yet.
+    """Import a module of `dpml.cli`; Ctrl-C during the import ends the process at once.
 
     An exception would print a traceback, or an extension module that is being imported would swallow it.
     """

@@ -1,4 +1,4 @@
-"""Print tables in a terminal, and the results of a run or a sweep."""
+"""Print tables, and the results of a run or a sweep, in a terminal."""
 
 import math
 from collections.abc import Sequence
@@ -29,12 +29,12 @@ _TUNED = ("fixed", "rule")  # values of `tuned` that need no mention
 
 
 def eps_text(eps: float) -> str:
-    """Return an eps as tables show it, rounded up."""
+    """Round an eps up, and return the text that tables show."""
     return "-" if eps != eps else written(eps) if eps < _MEANINGLESS else "no meaningful guarantee"
 
 
 def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[str]]) -> None:
-    """Print a table with the columns `heads`. A text that is too wide for its column continues on the next line."""
+    """Print a table with the column names `heads`. A text that is too wide continues on the next line."""
     columns = list(zip(heads, *lines, strict=True))
     widths = [max(map(cell_len, texts)) for texts in columns]
     longest_words = [max(map(cell_len, " ".join(texts).split())) for texts in columns]
@@ -86,7 +86,6 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
 
 
 def _metrics(summary: "pd.DataFrame", several: bool) -> list[str] | None:
-    """Return the metrics to show: main metrics, the user's own, and for one setting `trimmed`, if it is above 0."""
     from dpml.reporting.run_table import MAIN
 
     present = list(dict.fromkeys(summary["metric"]))

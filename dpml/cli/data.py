@@ -1,4 +1,4 @@
-"""Run `dpml data`: list, fetch and check data sets, and deal their rows to parties."""
+"""Run `dpml data`, which lists, fetches and checks data sets, and deals their rows to parties."""
 
 import sys
 from argparse import Namespace
@@ -38,7 +38,7 @@ def _named(arguments: Namespace) -> dict[str, Source]:
 
 
 def state(source: Source, files: Files) -> str:
-    """Return `ready` (nothing to fetch or parse), `raw only` (not parsed yet), `incomplete`, or `missing`."""
+    """Return the state of a data set's files: `ready`, `raw only` (not parsed yet), `incomplete`, or `missing`."""
     if not source.info.files:
         return "ready"
     local = {raw.name: files.local(source.info, raw.name) for raw in source.info.files}
@@ -79,7 +79,7 @@ def run_list(arguments: Namespace) -> None:
 
 
 def run_get(arguments: Namespace) -> None:
-    """Fetch data sets. If one fails, the others are still fetched."""
+    """Fetch data sets. If one data set cannot be fetched, the other data sets are still fetched."""
     files, failed = _files(arguments), []
     for name, source in _named(arguments).items():
         try:
@@ -106,7 +106,7 @@ def _prepare(source: Source, files: Files) -> str:
 
 
 def run_check(arguments: Namespace) -> None:
-    """Read every raw file again, and print whether its content is the expected one."""
+    """Read every raw file of data sets again, and print whether its content is the expected one."""
     files, content = _files(arguments), cache(fresh_content)  # several data sets can share a file
     wrong = 0
     for name, source in _named(arguments).items():
@@ -121,12 +121,12 @@ def run_check(arguments: Namespace) -> None:
             print(f"{name}: {raw.name}: {verdict}")
     if wrong:
         raise UserError(
-            f"{wrong} of the files do not have the expected content: move them away, then run dpml data get."
+            f"{wrong} of the files do not have the expected content: move these files away, then run dpml data get."
         )
 
 
 def run_partition(arguments: Namespace) -> None:
-    """Deal the rows as a run would, and print how they differ between parties; draw a figure with --figure."""
+    """Deal the rows of a data set as a run would, and print or draw how the parties' rows differ."""
     from dpml.api.functions import dealt  # loads the audits
 
     skew, rule, parties = dealt(Settings(arguments.overrides, config_dir=arguments.config_dir))

@@ -1,4 +1,4 @@
-"""Run `dpml data describe`: print how a run would read a user's own file."""
+"""Run `dpml data describe`, which prints how a run would read a user's file."""
 
 import shlex
 from argparse import Namespace
@@ -8,8 +8,8 @@ from dpml.cli.console import print_table
 from dpml.cli.files import AS_PRIVATE, own_options
 from dpml.config.words import word_of
 from dpml.data.csv.column_bounds import WRITTEN
-from dpml.data.csv.columns import ColumnProfile, Date, Number
 from dpml.data.csv.describe import Description, bounds_text, describe, outside
+from dpml.data.csv.profile import ColumnProfile
 from dpml.data.sets.csv import CSV
 from dpml.errors import UserError
 from dpml.files import to_json, write_atomically
@@ -19,10 +19,10 @@ _SHOWN = 3  # categories shown per column
 
 
 def run_describe(arguments: Namespace) -> None:
-    """Print a file's columns; with --bounds also the values outside of them; with --bounds-out write bounds to edit."""
+    """Print the columns of a file, report values outside of --bounds, and write a draft of bounds to --bounds-out."""
     target = arguments.bounds_out
     if target is not None and arguments.label is None:
-        raise UserError("--bounds-out also writes the classes, or the range of the target: add --label COLUMN.")
+        raise UserError("--bounds-out also writes the classes or the range of the label: add --label COLUMN.")
     if target is not None and target.exists():
         raise UserError(f"{target} is there already, and may have been edited: name another file for --bounds-out.")
     description = describe(CSV(str(arguments.file), **own_options(arguments)))
@@ -56,9 +56,9 @@ def _line(found: ColumnProfile, rows: int) -> list[str]:
 
 def _values(found: ColumnProfile) -> str:
     kind = found.kind
-    if isinstance(kind, Number):
+    if kind.name == "number":
         return "-" if found.low != found.low else f"{found.low:g} to {found.high:g}"
-    if isinstance(kind, Date):
+    if kind.name == "date":
         return kind.form if found.problem else f"{kind.shown(found.low)} to {kind.shown(found.high)}"
     shown = ", ".join(found.values[:_SHOWN])
     return shown if len(found.values) <= _SHOWN else f"{shown}, ... ({len(found.values):,})"

@@ -1,4 +1,4 @@
-"""Turn exceptions into one sentence and an exit status."""
+"""Turn an exception of a command into one printed sentence and an exit status."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from dpml.screen import guarded, printable
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
-    """Run `main`. A mistake prints a sentence on stderr and exits with 2; Ctrl-C exits with 130; a bug raises."""
+    """Run `main`. A user's mistake prints a sentence on stderr and exits with 2, and Ctrl-C exits with 130."""
     os.environ["MPLBACKEND"] = "agg"  # a notebook sets its own backend, which is perhaps not installed here
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     try:
@@ -39,19 +39,19 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
 
 
 def _follows_ctrl_c(error: BaseException | None) -> bool:
-    """Return whether a library raised this error after Ctrl-C, while it restored its own state."""
+    """Return whether a library raised an error while it handled Ctrl-C."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None
 
 
 def _drop_output() -> None:
-    """Discard the output that could not be written: otherwise Python tries again at exit, and fails."""
+    """Discard output that could not be written, because Python would try to write it again at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def sentence(error: Exception) -> str | None:
-    """Return the sentence to print for an exception; None for a bug."""
+    """Return the sentence to print for an exception, or None if the exception is a bug."""
     if isinstance(error, UserError):
         return str(error)
     if isinstance(error, OSError) and error.errno is not None:  # errno: raised by the operating system
@@ -63,7 +63,7 @@ def sentence(error: Exception) -> str | None:
 
 
 def refuse_dashed_keys(words: Sequence[str], unknown: Sequence[str]) -> None:
-    """Raise UserError at the first of the `unknown` words that is a setting written as an option, such as `--eps 1`."""
+    """Raise UserError if one of the `unknown` words is a setting written as an option, such as `--eps 1`."""
     dashed = [word for word in unknown if word.startswith("--")]
     if not dashed:
         return

@@ -1,4 +1,4 @@
-"""Run `dpml federate`: train one model on rows that parties keep on their own machines."""
+"""Run `dpml federate`, which trains one model on rows that parties keep on their own machines."""
 
 import json
 import os
@@ -35,14 +35,14 @@ _ROWS = 200  # rows of each party until the number is known: the guarantee does 
 
 
 def run_card(arguments: Namespace) -> None:
-    """Write a party's card."""
+    """Write a party's card: its number of rows and its public key."""
     refuse_replacing(arguments.output, arguments.data, arguments.key, arguments.bounds)
     seat = _seat(arguments, arguments.output.stem, arguments.data, signing_key(arguments.key), written(arguments))
     write_atomically(arguments.output, json.dumps({"rows": seat.rows, "key": seat.key.hex()}) + "\n")
 
 
 def run_plan(arguments: Namespace) -> None:
-    """Combine the cards of all parties into a plan."""
+    """Combine the cards (rows and public keys) of all parties into the plan of a release."""
     check_writable(arguments.output)
     plan = _agreed(arguments, [read_card(path) for path in arguments.cards])
     write_atomically(arguments.output, plan.text)
@@ -50,12 +50,12 @@ def run_plan(arguments: Namespace) -> None:
 
 
 def run_sign(arguments: Namespace) -> None:
-    """Sign a plan with a key, and add the signatures of other copies to its file."""
+    """Sign the plan of a release, and add the signatures from other copies of the plan."""
     plan = read_plan(arguments.plan)
     for path in arguments.copies:
         other = read_plan(path)
         if other.digest != plan.digest:
-            raise UserError(f"{path} is another plan than {arguments.plan}: all parties must sign the same plan.")
+            raise UserError(f"{path} and {arguments.plan} are different plans: all parties must sign the same plan.")
         plan = plan.with_signatures(other.signatures)
     if arguments.key is not None:
         plan = plan.signed(signing_key(arguments.key, make=False))
@@ -64,12 +64,12 @@ def run_sign(arguments: Namespace) -> None:
 
 
 def run_tls(arguments: Namespace) -> None:
-    """Write the aggregator's certificate and the key of the certificate."""
+    """Write the aggregator's TLS certificate and the certificate's private key."""
     write_certificates(arguments.host, arguments.folder)
 
 
 def run_party(arguments: Namespace) -> None:
-    """Take part in a release as one party, and write the model."""
+    """Take part in a release as one party, and write the released model."""
     address = address_of(arguments.aggregator)
     context = client_tls(address, arguments.ca)
     check_writable(arguments.output)
@@ -87,7 +87,7 @@ def run_party(arguments: Namespace) -> None:
 
 
 def run_aggregator(arguments: Namespace) -> None:
-    """Wait for all parties, and compute the model with them."""
+    """Wait for all parties of a release, and compute the model with them."""
     address = address_of(arguments.listen)
     context = server_tls(address, arguments.certificate, arguments.certificate_key)
     plan = read_plan(arguments.plan)
@@ -105,7 +105,6 @@ def run_aggregator(arguments: Namespace) -> None:
 
 
 def _aggregate(plan: FederationPlan, called: Callers, wait: float, output: Path, kept: Kept | None = None) -> Federated:
-    """Compute the model, write it, and send it to the parties."""
     called.await_all(wait)
 
     def progress(done: int, parties: int) -> None:
@@ -128,7 +127,7 @@ def _say_result(made: Federated, plan: FederationPlan, output: Path) -> None:
 
 
 def run_try(arguments: Namespace) -> None:
-    """Carry out the whole federation on this machine: keys, a plan that all sign, and a thread for each party.
+    """Carry out a whole release on this machine: create keys, sign the plan, and run a thread for each party.
 
     Without --release this is a rehearsal: the model and the ledgers are in a temporary folder that is deleted, and no
     result is shown.
@@ -166,7 +165,7 @@ def run_try(arguments: Namespace) -> None:
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the options for reading each party's file, from words NAME KEY=VALUE ..."""
+    """Parse the words NAME KEY=VALUE ... of --reading into options for reading each party's file."""
     readings: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, *words in options:
         refuse_unknown("file", [name], names, "--reading")
@@ -177,7 +176,7 @@ def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[st
 
 
 def run_init(arguments: Namespace) -> None:
-    """Write a folder for each party and the aggregator, and print the guarantee of the planned release."""
+    """Write a folder for each party and for the aggregator, and print the guarantee of the planned release."""
     address = address_of(arguments.aggregator)
     names = arguments.parties
     if len(names) == 1 and names[0].isdecimal():
@@ -192,7 +191,6 @@ def run_init(arguments: Namespace) -> None:
 
 
 def _seat(arguments: Namespace, name: str, data: Path, signer: Ed25519PrivateKey, reading: Mapping[str, Any]) -> Seat:
-    """Return a party of this plan, with its number of rows."""
     stated, terms = _terms(arguments)
     check_ball(terms.dataset.steps, stated.columns)
     _, y = own_rows(replace(terms.dataset, **reading), stated, data)
@@ -200,7 +198,7 @@ def _seat(arguments: Namespace, name: str, data: Path, signer: Ed25519PrivateKey
 
 
 def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
-    """Return the public bounds of the columns, and the terms, which include the bounds file's options for reading."""
+    """Return the public bounds of the columns, and the terms of the release, on which all parties agree."""
     stated = load(arguments.bounds)
     return replace(stated, reading={}), agreed_of(_words(arguments), stated.reading)
 
@@ -220,7 +218,6 @@ def _agreed(arguments: Namespace, seats: Sequence[Seat]) -> FederationPlan:
 
 
 def _say(plan: FederationPlan) -> None:
-    """Print the plan, and who has signed it."""
     unsigned = set(plan.unsigned)  # evaluated once, because it verifies every signature
     signed = {seat.name: "" if seat.name in unsigned else ", signed" for seat in plan.seats}
     seats = [f"{seat.name}: {seat.rows:,} rows, key {seat.fingerprint}{signed[seat.name]}" for seat in plan.seats]

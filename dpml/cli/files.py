@@ -1,4 +1,4 @@
-"""Handle the user's own files: read the options about their format, and never overwrite a file by mistake."""
+"""Read the options about the format of a user's file, and refuse to overwrite files by mistake."""
 
 import argparse
 from collections.abc import Sequence
@@ -14,12 +14,12 @@ READING = ("encoding", "separator", "decimal", "na")
 
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the given options about the format of a file."""
+    """Return the options of a command that describe the format of a file, such as its encoding."""
     return _given(arguments, READING)
 
 
 def own_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the given options of dataset=csv."""
+    """Return the options of a command that are settings of dataset=csv, such as the label."""
     return _given(arguments, ("bounds", "label", "party", "drop", *READING))
 
 
@@ -29,7 +29,7 @@ def _given(arguments: argparse.Namespace, keys: Sequence[str]) -> dict[str, Any]
 
 
 def own_file(arguments: argparse.Namespace) -> list[str]:
-    """Return the settings of a release: its words, with FILE and the options as settings of dataset=csv."""
+    """Return the settings KEY=VALUE of `dpml release`; FILE and the options become settings of dataset=csv."""
     words = arguments.overrides
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:
@@ -40,14 +40,14 @@ def own_file(arguments: argparse.Namespace) -> list[str]:
 
 
 def refuse_replacing(output: Path | None, *read: Path | None) -> None:
-    """Raise UserError if the output would replace one of the files that are read."""
+    """Raise UserError if an output file would replace one of the files that a command reads."""
     for path in read:
         if output and path and output.exists() and path.exists() and output.samefile(path):
             raise UserError(f"-o {output} would replace the input {path}: choose another name.")
 
 
 def refuse_overwriting(path: Path, force: bool, kinds: Sequence[str]) -> None:
-    """Raise UserError if a file exists and `force` is not set, or if its suffix is not one of `kinds`."""
+    """Raise UserError if an output file exists and `force` is not set, or if the file's suffix is not in `kinds`."""
     if path.suffix[1:] not in kinds:
         raise UserError(f"-o {path} must end in .{', .'.join(kinds[:-1])} or .{kinds[-1]}.")
     if path.exists() and not force:

@@ -1,4 +1,4 @@
-"""Run `dpml release`, `show` and `ledger`: release a model, show it, and list the releases in a ledger."""
+"""Run `dpml release`, `show` and `ledger`, which release a model, print it, and list the releases in a ledger."""
 
 import re
 from argparse import Namespace
@@ -31,7 +31,7 @@ _EFFECTS = (
 
 
 def run_release(arguments: Namespace) -> None:
-    """Release one model, which a ledger records before the noise is drawn, and print its guarantees."""
+    """Release one model and print its guarantees. A ledger records the release before the noise is drawn."""
     from dpml.api.release import request_of  # loads Hydra and pandas
     from dpml.api.settings import Settings
     from dpml.release.release import release
@@ -48,7 +48,7 @@ def run_release(arguments: Namespace) -> None:
 
 
 def run_show(arguments: Namespace) -> None:
-    """Print a model's statement, classes, and coefficients in the data's units; draw the model with --shapes."""
+    """Print a model's guarantees, classes, and coefficients in the data's units; with --shapes, draw the model."""
     from dpml.release.model import read_model
 
     model, console = read_model(arguments.model), Screen()
@@ -69,7 +69,7 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield what a unit of each number adds to the score, and each category compared with the mean category."""
+    """Yield how the score changes per unit of a numeric column, and for a category relative to the mean category."""
     import numpy as np
 
     from dpml.data.info import Range
@@ -100,7 +100,7 @@ def _draw_shapes(model: "Model", folder: Path) -> None:
 
 
 def run_ledger(arguments: Namespace) -> None:
-    """Print a ledger's releases, their total, and the budget that its cap leaves."""
+    """Print the releases in a ledger, their total eps, and the caps on the total."""
     beside = arguments.ledger.with_name(f"{arguments.ledger.name}.ledger")  # its data are named instead of it
     ledger = Ledger(beside if beside.is_file() else arguments.ledger)
     if not ledger.path.is_file():
@@ -117,7 +117,7 @@ def run_ledger(arguments: Namespace) -> None:
     heads = ["release", "date (UTC)", "algorithm", "unit", "eps published", "eps worst", "delta", "model"]
     print_table(console, heads, [_line(entry) for entry in entries])
     for total in totals:
-        eps = "no total, because some protect samples only, or other parties."
+        eps = "no total, because some releases protect samples only, or other parties."
         if total["eps"] is not None:
             eps = f"eps = {written(total['eps'])} at delta = {written(total['delta'], 6)}."
         console.print(f"All releases together, for one {total['unit']} and {_SEEN[total['audience']]}: {eps}")
@@ -142,7 +142,7 @@ def _line(entry: LedgerEntry) -> list[str]:
 
 
 def _totals(entries: Sequence[LedgerEntry], delta: float) -> list[dict[str, Any]]:
-    """Compute the total of all releases per unit and audience; eps is None where they have no total (`spent`)."""
+    """Compute the total eps of all releases for each protected unit and each audience, or None if there is no total."""
     totals = []
     for unit in get_args(Unit):
         if unit == "party" and not any(entry.unit == "party" for entry in entries):

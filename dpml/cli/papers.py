@@ -1,8 +1,9 @@
-"""Run `dpml plot`, `table`, `merge`, `report`, `cite` and `verify`: make figures, tables and pages from stored rows."""
+"""Run `dpml plot`, `table`, `merge`, `report`, `cite` and `verify`, which all read stored results."""
 
 import re
 import sys
 from argparse import Namespace
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
@@ -46,7 +47,7 @@ def _width(text: str) -> float:
 
 
 def run_table(arguments: Namespace) -> None:
-    """Write a table for a paper, or print it as Markdown."""
+    """Write a table of results for a paper, or print the table as Markdown."""
     from dpml.reporting.chosen import chosen
     from dpml.reporting.run_table import FORMATS, run_table
 
@@ -54,37 +55,36 @@ def run_table(arguments: Namespace) -> None:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
     if arguments.path.suffix == ".json":
         if arguments.y or arguments.where:
-            raise UserError("--y and --where choose numbers of a run, and a model has none: leave them out.")
+            raise UserError("--y and --where choose results of a run, and a model has no such results: leave them out.")
         _write_coefficients(arguments)
         return
     rows = chosen(arguments.path).where(arguments.where)
     table = run_table(rows.summary, arguments.y, rows.claims)
-    if arguments.output is None:
-        print(str(table.written("md")), end="")
-        return
-    write_atomically(arguments.output, table.written(arguments.output.suffix[1:]))
-    print(arguments.output)
+    _deliver(table.written, arguments.output)
+
+
+def _deliver(written: Callable[[str], str | bytes], output: Path | None) -> None:
+    """Write a table to the file `output` in the format of the file's suffix, or print Markdown if `output` is None."""
+    if output is None:
+        print(str(written("md")), end="")
+    else:
+        write_atomically(output, written(output.suffix[1:]))
+        print(output)
 
 
 def _write_coefficients(arguments: Namespace) -> None:
-    """Write the table of a model's coefficients, or print it as Markdown."""
     from dpml.release.inference import coefficient_table, heading
     from dpml.release.model import read_model
     from dpml.reporting.coefficients import written
 
     model = read_model(arguments.path)
     lines = coefficient_table(model, arguments.level, _numbers(arguments.per))
-    kind = arguments.output.suffix[1:] if arguments.output else "md"
-    text = written(lines, kind, heading(model, arguments.level), model.task == "binary")
-    if arguments.output is None:
-        print(text, end="")
-        return
-    write_atomically(arguments.output, text)
-    print(arguments.output)
+    head = heading(model, arguments.level)
+    _deliver(lambda kind: written(lines, kind, head, model.task == "binary"), arguments.output)
 
 
 def _numbers(words: list[str]) -> dict[str, float]:
-    """Return the numbers of --per by column."""
+    """Parse the words COLUMN=NUMBER of the option --per."""
     found = {}
     for word in words:
         name, _, number = word.rpartition("=")
@@ -112,7 +112,7 @@ def run_report(arguments: Namespace) -> None:
 
 
 def run_cite(arguments: Namespace) -> None:
-    """Print one BibTeX entry, or all."""
+    """Print the BibTeX entry of dpml or of one paper, or the entries of dpml and of all papers."""
     entries = citations()
     if arguments.name not in (None, *entries):
         raise UserError(f"there is no {arguments.name!r} to cite: {nearest(arguments.name, entries)}")
@@ -120,7 +120,7 @@ def run_cite(arguments: Namespace) -> None:
 
 
 def citations() -> dict[str, str]:
-    """Return the BibTeX entries by name: dpml's, as in CITATION.cff, and the papers', by the names of their packs."""
+    """Return a dict with the BibTeX entry of dpml, and with the entry of each paper under the name of its folder."""
     from dpml.reporting.cards import card_of
 
     cards = {name: card_of(name) for name in packs.known()}
@@ -128,7 +128,7 @@ def citations() -> dict[str, str]:
 
 
 def run_verify(arguments: Namespace) -> None:
-    """Recompute the verdicts and tables of results, a paper or a figure from their rows, or a model's guarantees.
+    """Recompute stored verdicts and tables from their rows, or a model's guarantees from its certificate.
 
     A model's guarantees follow from its certificate. `dpml/release/verify.py` computes them without the rest of dpml,
     and can be copied anywhere. It exits with 1 or 2 if a stated eps does not follow.
@@ -156,7 +156,7 @@ def run_verify(arguments: Namespace) -> None:
     if arguments.json:
         print(to_json("dpml-verify-1", experiments=[asdict(one) for one in experiments]))
     if wrong := sum(len(one.wrong) for one in experiments):
-        raise UserError(f"{wrong} statements of {path} do not follow from its rows.")
+        raise UserError(f"{wrong} statements in {path} do not follow from the stored rows.")
     if arguments.json:
         return
     verdicts, values = (sum(getattr(one, key) for one in experiments) for key in ("verdicts", "values"))
@@ -167,7 +167,7 @@ def run_verify(arguments: Namespace) -> None:
 
 
 def _verify_as_json(path: Path) -> int:
-    """Print the stated and the proven eps of a certificate as JSON, and return the exit status."""
+    """Print the stated and the proven eps of a certificate as JSON; return the exit status."""
     from dpml.release import verify
 
     try:
@@ -176,7 +176,7 @@ def _verify_as_json(path: Path) -> int:
         raise UserError(f"{path}: not verified: {error}") from None
     certificate = content.get("certificate", content)
     if certificate is None:
-        raise UserError(f"{path}: not verified: nothing is proven of it.")
+        raise UserError(f"{path}: not verified: nothing is proven about this model.")
     found = [
         {"view": view, "eps": float(eps), "proven": None if proven is None else float(proven), "holds": eps == proven}
         for view, eps, proven in verify.verify(certificate)

@@ -1,4 +1,4 @@
-"""Run `dpml predict`: write the predictions of a published model for the rows of a file."""
+"""Run `dpml predict`, which writes the predictions of a published model for the rows of a file."""
 
 import sys
 from argparse import Namespace
@@ -21,7 +21,7 @@ from dpml.screen import plain_cell
 
 
 def run_predict(arguments: Namespace) -> None:
-    """Write a table with a prediction for every row of the file, in the file's order."""
+    """Write a table with the prediction for every row of a file, in the file's order."""
     model = read_model(arguments.model)
     refuse_replacing(arguments.output, arguments.model, arguments.file)
     stated = {key: value for key, value in model.stated.reading.items() if key in WRITTEN}
@@ -50,13 +50,13 @@ def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> 
 
 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
-    """Return the features (n, p) of the rows of a file, encoded by the columns in the model's file."""
+    """Return the features (n, p) of the rows of a file, encoded as the model needs them."""
     file, kinds = open_file(path, written), model.stated.kinds
     columns = read(file, list(kinds), model.stated.texts)
     X, names = matrix(columns, kinds), list(model.stated.columns)
     for place in np.flatnonzero(levels_of(features_of(kinds))):
         X[np.isnan(X[:, place]), place] = -1.0
-        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].statement())
+        _note_unknown(columns[names[place]], X[:, place], kinds[names[place]].values)
     missing = np.isnan(X)
     if missing.any() and "impute" not in model.steps:
         row, column = (int(index[0]) for index in np.nonzero(missing))
@@ -65,7 +65,7 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
 
 
 def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> None:
-    """Print a note if rows have categories that the model does not know: they may be misspelled."""
+    """Print a note if a column has categories that the model does not know, because they may be misspelled."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         code = column.codes[unknown[0]]

@@ -1,4 +1,4 @@
-"""Run `dpml guarantee`, `audit`, `check` and `secagg`: compute guarantees, attack them, and time secure sums."""
+"""Run `dpml guarantee`, `audit`, `check` and `secagg`, which compute or attack guarantees, or time secure sums."""
 
 import math
 import re
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_guarantee(arguments: Namespace) -> None:
-    """Print the guarantees of one setting."""
+    """Print the guarantees of one release against every observer."""
     from dpml.api.functions import PlannedRelease  # loads Hydra
     from dpml.api.settings import Settings
 
@@ -64,7 +64,7 @@ def run_guarantee(arguments: Namespace) -> None:
 
 
 def _show_why(console: Screen, release: "PlannedRelease", held: Iterable[Guarantee]) -> None:
-    """Print how the messages and their noise lead to the eps of every view."""
+    """Print how an algorithm's messages and their noise lead to the eps against every observer."""
     console.print("\nThe messages, and the noise in them:")
     for message in release.messages:
         name, times = type(message.of).__name__, f"{message.times:,} times" if message.times > 1 else "once"
@@ -81,7 +81,7 @@ def _show_why(console: Screen, release: "PlannedRelease", held: Iterable[Guarant
 
 
 def run_audit(arguments: Namespace) -> None:
-    """Print the eps that attacks reach; exit with 1 if one exceeds the proven guarantee."""
+    """Print the eps that attacks reach; exit with 1 if an attack exceeds the proven eps."""
     from dpml.api.functions import attacked
     from dpml.api.settings import Settings
     from dpml.audit import audit
@@ -110,7 +110,7 @@ def run_audit(arguments: Namespace) -> None:
 
 
 def _finding(finding: "Finding") -> dict[str, object]:
-    """Return a finding as plain values for JSON."""
+    """Return the finding of an attack as plain values for JSON."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
     return asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
 
@@ -140,7 +140,7 @@ def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
 
 
 def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
-    """Estimate how many draws give every undecided view enough power, if its pair of data sets attains the proven eps.
+    """Estimate how many draws an audit needs to judge every guarantee, if the attacked data sets attain the proven eps.
 
     The missing power is then a sampling error, which falls with the square root of the number of draws. Return None if
     all views have a verdict, or if more draws do not help because the power of the pair itself is known.
@@ -163,7 +163,7 @@ _FAILING = {"unproven": ("false", "not proven"), "false": ("false",), "never": (
 
 
 def run_check(arguments: Namespace) -> None:
-    """Print what recipes guarantee in every view; exit with 1 if a claim has a verdict that --fail-on names."""
+    """Print what training recipes guarantee; exit with 1 if a claim has a verdict that --fail-on names."""
     words = [word for word in arguments.overrides if is_word(word)]
     files = [word for word in arguments.overrides if not is_word(word)]
     if not arguments.overrides:
@@ -189,7 +189,7 @@ def run_check(arguments: Namespace) -> None:
 
 
 def _annotation(view: Judged, file: str | None, level: str) -> str:
-    """Return a command of a GitHub workflow, which shows a sentence at the line of the claim."""
+    """Return a GitHub workflow command that shows a verdict at the line of the claim."""
     where = ""
     if file is not None:
         lines = Path(file).read_text("utf-8").splitlines()
@@ -220,7 +220,7 @@ def _write_certificate(path: Path | None, content: Callable[[], str]) -> None:
 
 
 def run_secagg(arguments: Namespace) -> None:
-    """Run a secure sum with the real protocol, and print its cost."""
+    """Run the protocol for secure sums on random vectors, and print the time and the bytes that it takes."""
     from dpml.protocols.costs import measure  # loads cryptography
     from dpml.running.cell import limit_blas
 

@@ -1,4 +1,4 @@
-"""Run `dpml-run`: this process carries out a run, a sweep, or experiments.
+"""Run `dpml-run`, which carries out a run, a sweep, or experiments in this process.
 
 If the user chooses another sweeper or launcher (Optuna, joblib, Slurm), Hydra starts a separate run for each job, in
 Hydra's own folder. The jobs share the stored results.
@@ -17,13 +17,12 @@ from dpml.api.jobs import INTERRUPTED, Asked, CellsFailedError, ask, compute, me
 from dpml.api.settings import Settings
 from dpml.cli.errors import exit_on_mistakes, refuse_dashed_keys
 from dpml.config.build import GROUPS, class_of
-from dpml.config.compose import VERSION_BASE, brief, options, parsed, search_path, user_errors
+from dpml.config.compose import VERSION_BASE, brief, options, search_path, user_errors
 from dpml.config.experiments import PACKAGE
 from dpml.errors import UserError
 from dpml.files import shipped_folder
 from dpml.running.plan import Results
 
-_ELSEWHERE = ("hydra/launcher=", "hydra/sweeper=")
 _HEADER = """\
 dpml-run: train a model on several parties' data with differential privacy, score it, and print what is proven.
 
@@ -53,11 +52,17 @@ def main() -> None:
 
 
 def _main() -> None:
-    arguments, words = _parser().parse_known_args(sys.argv[1:])
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--multirun", "-m", action="store_true")
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    parser.add_argument("--pack", type=Path, action="append", default=[])
+    parser.add_argument("--help", "-h", action="store_true")
+    arguments, words = parser.parse_known_args(sys.argv[1:])
     packs.add(arguments.pack)
     refuse_dashed_keys(words, words)
     settings = Settings(words, config_dir=arguments.config_dir)
-    if any(word.startswith("-") for word in words) or (arguments.multirun and _is_elsewhere(settings)):
+    elsewhere = arguments.multirun and any(word.startswith(("hydra/launcher=", "hydra/sweeper=")) for word in words)
+    if elsewhere or any(word.startswith("-") for word in words):
         _by_hydra(settings, arguments.multirun)
     elif arguments.help:
         print(_help(settings))
@@ -66,26 +71,6 @@ def _main() -> None:
         status, _ = _carry_out(settings.swept() if arguments.multirun else settings, arguments.multirun, command)
         if status:
             sys.exit(status)
-
-
-def _is_elsewhere(settings: Settings) -> bool:
-    """Return whether a word or an option of the user's chooses another sweeper or launcher than Hydra's `basic`."""
-    if any(word.startswith(_ELSEWHERE) for word in settings.words):
-        return True
-    if not (settings.config_dir or packs.options()):
-        return False
-    single = [word for word in settings.words if not (parsed(word).is_sweep_override() or word.startswith(PACKAGE))]
-    choices = Settings(single, settings.config_dir).composed().whole.hydra.runtime.choices
-    return {choices["hydra/sweeper"], choices["hydra/launcher"]} != {"basic"}
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    parser.add_argument("--multirun", "-m", action="store_true")
-    parser.add_argument("--config-dir", "-cd", type=Path)
-    parser.add_argument("--pack", type=Path, action="append", default=[])
-    parser.add_argument("--help", "-h", action="store_true")
-    return parser
 
 
 def _help(settings: Settings) -> str:
@@ -110,14 +95,14 @@ def _help(settings: Settings) -> str:
 
 
 def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | None = None) -> tuple[int, float | None]:
-    """Compute and write the results; return the exit status, and the mean of the metric `objective`.
+    """Compute and write the results; return the exit status, and the mean of the metric that `objective` names.
 
     `folder` is given for a job that Hydra runs.
     """
     asked = ask(settings)
     objective = asked.plain["objective"]
     if objective and folder is None:
-        raise UserError(f"only a search uses objective={objective}: add -m hydra/sweeper=optuna, or remove objective=.")
+        raise UserError(f"objective={objective} needs a search: add -m hydra/sweeper=optuna, or remove objective=.")
     status = compute(asked, command)
     if status or asked.options.dry:
         return status, None
@@ -138,7 +123,7 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
 
 
 def _folder(asked: Asked, sweep: bool) -> Path:
-    """Return the folder of a run or a sweep, as Hydra's keys define it."""
+    """Return the folder of a run or a sweep, which is the value of hydra.run.dir or hydra.sweep.dir."""
     from hydra.core.hydra_config import HydraConfig
 
     HydraConfig.instance().set_config(asked.config)  # its name may contain ${hydra:KEY}
@@ -165,7 +150,7 @@ def _write_experiments(asked: Asked) -> int:
 
 
 def _show_tables(results: Results, folder: Path) -> list[str]:
-    """Print the tables of a run or a sweep. Write a table and a figure if settings vary; return the files' names."""
+    """Print the tables of a run or a sweep; if settings vary, write a table and a figure, and return their names."""
     from dpml.cli.console import axes, show
     from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
     from dpml.reporting.statistics import summarise
@@ -189,11 +174,12 @@ def _show_tables(results: Results, folder: Path) -> list[str]:
 
 
 def _by_hydra(settings: Settings, multirun: bool) -> None:
-    """Let Hydra show the configuration, or sweep with another sweeper or launcher."""
+    """Let Hydra print the configuration, or run a sweep with another sweeper or launcher."""
     import hydra
 
     # Hydra does not know the keys of an option's class
-    words = [word if _is_plain(word) else f"++{word}" for word in settings.words]
+    of_options = tuple(f"{group}." for group in (*GROUPS, PACKAGE))
+    words = [f"++{word}" if word.startswith(of_options) else word for word in settings.words]
     folder = ["--config-dir", str(settings.config_dir)] if settings.config_dir else []
     folder += [search_path(packs.options())] if packs.options() else []
     sys.argv[1:] = [*(["-m"] if multirun else []), *folder, *words]
@@ -201,12 +187,8 @@ def _by_hydra(settings: Settings, multirun: bool) -> None:
         hydra.main(str(shipped_folder("conf")), "config", **VERSION_BASE)(_job)()
 
 
-def _is_plain(word: str) -> bool:
-    return not word.startswith(tuple(f"{group}." for group in (*GROUPS, PACKAGE)))
-
-
 def _job(config: Any) -> float | None:
-    """Carry out one job, in the process of Hydra's launcher; return the mean of the metric `objective`."""
+    """Carry out one job in the process of Hydra's launcher; return the mean of the metric that `objective` names."""
     from hydra.core.hydra_config import HydraConfig
 
     context = HydraConfig.get()

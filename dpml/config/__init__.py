@@ -1,1 +1,1 @@
-"""Compose the configuration of a run with Hydra, and build its objects."""
+"""Compose the configuration of a run with Hydra, and build the objects that the configuration describes."""

@@ -29,12 +29,12 @@ GROUPS = ("dataset", "partition", "algo")
 
 
 def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
-    """Return the algorithm of a composed configuration, with the loss set by `loss` or by the data set's task."""
+    """Build the algorithm of a configuration; the key `loss` or the data set's task sets the algorithm's loss."""
     return algorithm_of(config["algo"], for_task(dataset.info.task, config["loss"]), config["calibration"])
 
 
 def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm that `node` describes by ``_target_`` and its options.
+    """Build an algorithm from `node`, which has the algorithm's class (``_target_``) and the algorithm's options.
 
     If `calibration` is None, use the default of the algorithm's field `calibration`, or `published` without a default.
     """
@@ -46,20 +46,20 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return `rule`, with the algorithm's default share of auxiliary rows unless the rule sets this share."""
+    """Return the partition `rule`; if the rule sets no share of auxiliary rows, use the algorithm's share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
 
 
 def check_keys(config: Mapping[str, Any]) -> None:
-    """Raise UserError for an unknown or missing top-level key, or a value of the wrong kind."""
+    """Raise UserError if a top-level key is unknown or missing, or has a value of the wrong type."""
     for key in config:
         if key not in KEYS:
             raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
     for key in (*GROUPS, "adversary", *_TYPES):
         if key not in config:
-            raise UserError(f"{key} is missing: a run needs it, so remove ~{key}.")
+            raise UserError(f"the key {key} is missing, but every run needs it: remove ~{key}.")
     for key, hint in _TYPES.items():
         for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
             convert(value, hint, key)
@@ -67,12 +67,12 @@ def check_keys(config: Mapping[str, Any]) -> None:
 
 
 def value_of(config: Mapping[str, Any], key: str) -> Any:
-    """Return the value of a top-level key that takes one value."""
+    """Return the value of a top-level key of a configuration, converted to the type of the key."""
     return convert(config[key], _TYPES[key], key)
 
 
 def budget(eps: Any, delta: Any) -> Budget:
-    """Return the (eps, delta) of a configuration."""
+    """Convert the values of the keys eps and delta to a privacy budget."""
     return Budget(float(convert(eps, Epsilon, "eps")), convert(delta, _TYPES["delta"], "delta"))
 
 
@@ -82,7 +82,7 @@ def files(config: Mapping[str, Any]) -> Files:
 
 
 def require_all_rows(missing: str) -> None:
-    """Raise UserError if rows with missing values would be left out."""
+    """Raise UserError if a data set leaves out rows with missing values."""
     if missing == "drop":
         raise UserError(
             "dataset.missing=drop leaves rows out because of their content, so a replaced row could change the number "
@@ -91,7 +91,7 @@ def require_all_rows(missing: str) -> None:
 
 
 def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
-    """Build the object that ``_target_`` names from the node's other keys, which must be its parameters."""
+    """Build an object of the class that ``_target_`` names; the other keys of `node` are parameters of the class."""
     if not isinstance(node, Mapping) or "_target_" not in node:
         raise UserError(f"{key}={node} has no _target_: write {key}=NAME, or add _target_ to the option's file.")
     options = {name: value for name, value in node.items() if name != "_target_"}
@@ -99,7 +99,7 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Build an object from the user's options under `key`, after converting their types, and from those in `extra`."""
+    """Call `target` with the user's options under `key`, converted to the parameters' types, and arguments `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
@@ -118,7 +118,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Add the defaults of an option's class to its content, so that a file needs only what differs from the class.
+    """Add to an option, such as algo=capefm, the default value of every parameter that the option's file omits.
 
     An option with a ``defaults`` list is returned unchanged. So is one whose class cannot be imported: the error is
     reported when the object is built.
@@ -135,28 +135,27 @@ def completed(option: DictConfig) -> DictConfig:
 def _defaults(target: Any) -> dict[str, Any]:
     defaults = {name: parameter.default for name, parameter in _signature(target).parameters.items()}
     values = {name: list(value) if isinstance(value, tuple) else value for name, value in defaults.items()}
-    return {name: value for name, value in values.items() if name not in _TOP_LEVEL and _is_plain(value)}
+    plain = {name: value for name, value in values.items() if isinstance(value, bool | int | float | str | list | None)}
+    return {name: value for name, value in plain.items() if name not in _TOP_LEVEL}
 
 
 _TOP_LEVEL = ("loss", "calibration")  # parameters of algorithms that are keys at the top of a configuration
 
 
-def _is_plain(value: Any) -> bool:
-    if isinstance(value, list):
-        return all(map(_is_plain, value))
-    return value is None or isinstance(value, bool | int | float | str)
-
-
 def class_of(path: Any, key: str) -> Any:
-    """Return the class or function named by `path`, MODULE.NAME."""
-    where = f"{key}._target_={path}"
+    """Import the class or function with the dotted path MODULE.NAME; error messages name the setting `key`."""
+    return imported(path, f"{key}._target_={path}")
+
+
+def imported(path: Any, where: str) -> Any:
+    """Import the class or function with the dotted path MODULE.NAME; errors name the setting `where`."""
     module, _, name = str(path).rpartition(".")
     if not module:
-        raise UserError(f"{where} must be MODULE.NAME.")
+        raise UserError(f"{where} must be a dotted path, MODULE.NAME.")
     try:
         content = import_named(module)
     except (ImportError, SyntaxError) as error:
-        raise UserError(f"{where}: {error}: put your own module into this folder, or into --config-dir.") from None
+        raise UserError(f"{where}: {error}: put your module into the current folder, or into --config-dir.") from None
     if not callable(getattr(content, name, None)):
         names = [word for word, value in vars(content).items() if getattr(value, "__module__", "") == module]
         raise UserError(f"{where}: {content.__file__} has no {name!r}: {nearest(name, names)}")
@@ -164,14 +163,8 @@ def class_of(path: Any, key: str) -> Any:
 
 
 def spread(value: Any, key: str) -> Any:
-    """Return the whole numbers of a text such as ``0..9`` or ``[1,2]``, if `key` takes them; else the value unchanged.
-
-    A range includes both ends. Lists are read here, because Hydra takes seconds to read a long list.
-    """
-    content = value if key in RANGED and isinstance(value, str) else ""
-    if _LIST.fullmatch(content):
-        return [int(number) for number in content.strip("[]").split(",")]
-    limits = _RANGE.fullmatch(content)
+    """Return the whole numbers of a text LOW..HIGH if `key` takes ranges; otherwise return the value unchanged."""
+    limits = _RANGE.fullmatch(value) if key in RANGED and isinstance(value, str) else None
     if limits is None:
         return value
     numbers = range(int(limits[1]), int(limits[2]) + 1)
@@ -185,12 +178,10 @@ LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
 RANGED = ("M", "N", "seed")
 """Keys that also take a range, LOW..HIGH."""
 _RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses to read 4,300 digits
-_NUMBER = r"(0|[1-9][0-9]{0,17})"  # what Hydra, too, reads as a number
-_LIST = re.compile(rf"\[{_NUMBER}(,{_NUMBER})*\]")
 
 
 def grid(value: Any, key: str) -> list[Any]:
-    """Return the value of a key (one value, a range, or a list that is not empty) as a list."""
+    """Return the values of a key as a list; a key has one value, a range, or a list that is not empty."""
     value = spread(value, key)
     values = list(value) if isinstance(value, list | range) else [value]
     if not values:

@@ -1,4 +1,4 @@
-"""Compose a configuration: Hydra loads the options that are chosen by name, then single keys are set in its result."""
+"""Compose a configuration: let Hydra load the options that are chosen by name, and then set single keys."""
 
 import pickle
 import sys
@@ -18,7 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from dpml import packs
 from dpml.config import experiments
-from dpml.config.build import GROUPS, KEYS, LISTED, completed, spread
+from dpml.config.build import GROUPS, KEYS, LISTED, completed
 from dpml.config.experiments import PACKAGE, natural
 from dpml.config.words import word_of
 from dpml.errors import UserError, nearest
@@ -26,7 +26,6 @@ from dpml.files import shipped_folder
 
 VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.startswith("1.3.") else {}
 """Hydra 1.3 warns if this argument is missing, and Hydra 1.4 warns if it is there."""
-_LONG = 1_000  # words with more characters than this are quoted for Hydra
 
 
 # ---- words
@@ -34,10 +33,7 @@ _LONG = 1_000  # words with more characters than this are quoted for Hydra
 
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
-    """Parse a word of the command line, KEY=VALUE, as an override of Hydra's."""
-    key, _, value = word.partition("=")
-    if len(word) > _LONG and isinstance(spread(value, key), list):
-        word = f"{key}='{value}'"  # for a list without quotes, Hydra's time grows with the square of its length
+    """Parse a word KEY=VALUE of the command line as one of Hydra's overrides."""
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except OverrideParseException:
@@ -46,20 +42,11 @@ def parsed(word: str) -> Override:
         raise UserError(f"cannot read the override {word!r}: write {how}.") from None
 
 
-def refuse_sweep(override: Override) -> None:
-    """Raise UserError if an override has several values."""
-    if override.is_sweep_override():
-        key, word = override.key_or_group, override.input_line
-        values = str(word).partition("=")[2]
-        listed = f", or write a list, {key}=[{values}]" if key in LISTED and ".." not in values else ""
-        raise UserError(f"{word!r} has several values: add -m to dpml-run to sweep over them{listed}.")
-
-
 # ---- options
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the options of a configuration group in dpml, in packs (folders of papers), and in `config_dir`."""
+    """Return the names of a group's options, such as all algorithms, in dpml, papers' folders and `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
     folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
@@ -83,15 +70,15 @@ def unknown_option(group: str, name: str, choices: Collection[str]) -> str:
     return f"unknown {group or 'configuration'} {name!r}" + (f": {nearest(name, choices)}" if choices else ".")
 
 
-def check_option(group: str, name: str, config_dir: Path | None) -> None:
-    """Raise UserError if a group has no option of this name."""
+def check_option(group: str, name: str, config_dir: Path | None = None) -> None:
+    """Raise UserError if a group of options has no option called `name`."""
     known = options(group, config_dir)
     if name not in known:
         raise UserError(unknown_option(group, name, known))
 
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
-    """Return the content of an option. Hydra, which is slow, reads only an option with a ``defaults`` list."""
+    """Return the content of a file such as conf/algo/capefm.yaml. Use Hydra only for files with a ``defaults`` list."""
     node: Any = OmegaConf.load(_file(group, name, config_dir))
     if "defaults" in node:
         node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]
@@ -100,7 +87,7 @@ def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, A
 
 
 def brief(group: str, name: str, config_dir: Path | None = None) -> str:
-    """Return what an option is in a few words: the first line of its file if it is a comment, otherwise nothing."""
+    """Return the comment in the first line of an option's file, which describes the option, or an empty text."""
     line = _file(group, name, config_dir).read_text(encoding="utf-8").partition("\n")[0]
     return line.removeprefix("#").strip() if line.startswith("#") else ""
 
@@ -122,15 +109,20 @@ class Composed(NamedTuple):
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Composed:
-    """Compose the configuration of `dpml-run` from words with one value each."""
+    """Compose the configuration of `dpml-run` from words KEY=VALUE with one value each."""
     words = [parsed(word) for word in overrides]
     for word in words:
-        refuse_sweep(word)
+        if word.is_sweep_override():
+            key, _, several = str(word.input_line).partition("=")
+            listed = f", or write a list, {key}=[{several}]" if key in LISTED and ".." not in several else ""
+            raise UserError(f"'{key}={several}' has several values: add -m to dpml-run to sweep over them{listed}.")
     chosen = [word for word in words if _is_choice(word, config_dir)]
     for word in chosen:
         if word.key_or_group in GROUPS:
             check_option(word.key_or_group, str(word.get_value_element_as_str()).strip("'\""), config_dir)
-    config = _composed(tuple(str(word.input_line) for word in chosen), config_dir)
+    inputs, added = tuple(str(word.input_line) for word in chosen), _added(config_dir)
+    # only dpml's own files are cached: files of packs and users can change between two calls
+    config: DictConfig = _by_hydra([search_path(added), *inputs]) if added else pickle.loads(_kept(inputs))
     # set the class of an option before its keys
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
         key = word.key_or_group
@@ -150,20 +142,13 @@ def _is_choice(word: Override, config_dir: Path | None) -> bool:
     return key in GROUPS or "/" in key or word.package is not None or (word.is_add() and bool(options(key, config_dir)))
 
 
-def _composed(words: tuple[str, ...], config_dir: Path | None) -> DictConfig:
-    added = _added(config_dir)
-    # only dpml's own files are cached: files of packs and users can change between two calls
-    config: DictConfig = _by_hydra([search_path(added), *words]) if added else pickle.loads(_kept(words))
-    return config
-
-
 @lru_cache(maxsize=64)
 def _kept(words: tuple[str, ...]) -> bytes:
     return pickle.dumps(_by_hydra(words))  # a deep copy takes six times as long as reading a pickle
 
 
 def search_path(folders: Iterable[Path]) -> str:
-    """Return the override that makes Hydra find the options in these folders."""
+    """Return the Hydra override that adds folders to the places where Hydra looks for options."""
     return word_of("hydra.searchpath", [f"file://{folder.resolve()}" for folder in folders])
 
 
@@ -180,7 +165,7 @@ def _by_hydra(words: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def _initialised() -> Iterator[None]:
-    """Enter a context in which `hydra.compose` finds dpml's configuration; Hydra's state is restored afterwards."""
+    """Let `hydra.compose` find dpml's configuration until the context ends, and then restore Hydra's state."""
     theirs = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:
@@ -192,7 +177,7 @@ def _initialised() -> Iterator[None]:
 
 @contextmanager
 def user_errors() -> Iterator[None]:
-    """Turn Hydra's errors into a UserError of one sentence."""
+    """Turn an error of Hydra into a UserError with one sentence."""
     try:
         yield
     except HydraException as error:
@@ -207,7 +192,7 @@ def user_errors() -> Iterator[None]:
 
 
 def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
-    """Set the value of a key. Raise UserError if the key is unknown, unless `add` allows new keys."""
+    """Set the value of a key. Raise UserError if the key is unknown, unless `add` allows a new key."""
     if not add:
         _holder(config, key)
     group, _, last = key.partition(".")
@@ -218,7 +203,7 @@ def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
 
 
 def _holder(config: DictConfig, key: str) -> DictConfig:
-    """Return the node of a configuration that contains the last part of a dotted key."""
+    """Return the parent node of a dotted key in a configuration; raise UserError if the key is unknown."""
     node: Any = config
     holder, names = config, key.split(".")
     for depth, name in enumerate(names):
@@ -229,15 +214,12 @@ def _holder(config: DictConfig, key: str) -> DictConfig:
 
 
 def _unknown(node: Any, key: str, name: str, parent: str) -> str:
-    if parent == "dataset" and _is_csv_option(name):
-        return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
+    if parent == "dataset":
+        from dpml.data.sets.csv import CSV  # loads pandas
+
+        if name in {each.name for each in fields(CSV)}:
+            return f"unknown key {key!r}: it is an option of dataset=csv, so add dataset=csv."
     if not parent:
         return f"unknown key {key!r}: {nearest(key, KEYS)}"
     names = [str(each) for each in node if each != "_target_"] if isinstance(node, DictConfig) else []
     return f"unknown key {key!r}: {nearest(name, names, f'{parent}.')}"
-
-
-def _is_csv_option(name: str) -> bool:
-    from dpml.data.sets.csv import CSV  # imported here because it loads pandas
-
-    return name in {each.name for each in fields(CSV)}

@@ -15,7 +15,7 @@ def parse(content: str | None) -> tuple[str, dict[str, str]]:
 
 
 def meaning(target: type, key: str) -> str:
-    """Return the description of a field from the docstring of its class or a base class, with null for None."""
+    """Return the description of a field from the docstring of its class or of a base class."""
     for base in inspect.getmro(target):
         for names, text in parse(vars(base).get("__doc__"))[1].items():
             if key in re.split(r",\s*", names):
@@ -24,7 +24,7 @@ def meaning(target: type, key: str) -> str:
 
 
 def meanings(group: str, target: type, keys: Iterable[str]) -> Iterator[str]:
-    """Yield a paragraph for each key of an option, as `dpml-run --help` shows it."""
+    """Yield a paragraph of help for each key of an option, as `dpml-run --help` shows it."""
     for key in keys:
         text = f"{group}.{key}: {meaning(target, key)}".replace("`", "")
         yield textwrap.fill(text, 110, subsequent_indent="    ", break_long_words=False)

@@ -1,4 +1,4 @@
-"""Find and read experiment files, PAPER/FIGURE: in packs (folders of papers) and in --config-dir/experiment."""
+"""Find and read the files of experiments, which are in packs (folders of papers) and in --config-dir/experiment."""
 
 import re
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ Files = Mapping[str, Path]
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts fig2 before fig10."""
+    """Return a sort key that puts fig2 before fig10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def files(config_dir: Path | None = None) -> dict[str, Path]:
-    """Return the experiment files by name. A file whose name starts with ``_`` is a template for others."""
+    """Map the names of experiments to the paths of their files. A file whose name starts with ``_`` is a template."""
     homes = {*shipped_folder("experiments").glob("[!_.]*/"), *packs.known().values()}
     found = {
         f"{home.name}/{path.stem}": path
@@ -36,13 +36,13 @@ def files(config_dir: Path | None = None) -> dict[str, Path]:
 
 
 def names(config_dir: Path | None = None) -> set[str]:
-    """Return the valid values of ``experiment=``: all experiments, all papers, and ``all``."""
+    """Return the valid values of ``experiment=``: the names of all experiments and papers, and the word ``all``."""
     shown = {name for name in files(config_dir) if not _is_template(name)}
     return {"all", *shown, *(name.rpartition("/")[0] for name in shown if "/" in name)}
 
 
 def selected(name: str, config_dir: Path | None = None) -> list[str]:
-    """Return the experiments that a name stands for: one experiment, all of a paper, or all of them."""
+    """Return the experiments that a name stands for: one experiment, all of a paper, or all experiments."""
     known = files(config_dir)
     if name in known:
         return [name]
@@ -51,7 +51,7 @@ def selected(name: str, config_dir: Path | None = None) -> list[str]:
 
 
 def content(name: str, known: Files) -> dict[str, Any]:
-    """Return the content of a file, merged over the templates in its list ``defaults``."""
+    """Return the content of an experiment's file, merged over the templates in the list ``defaults``."""
     path = known[name]
     own: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     merged: dict[str, Any] = {}

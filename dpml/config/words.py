@@ -5,7 +5,7 @@ from typing import Any
 
 
 def word_of(key: str, *values: Any) -> str:
-    """Return KEY=VALUE for one value, or KEY=A,B for several, with quotes where Hydra needs them."""
+    """Return the word KEY=VALUE, or KEY=A,B for several values, with quotes where Hydra needs them."""
     return f"{key}={','.join(map(_as_word, values))}"
 
 

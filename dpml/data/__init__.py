@@ -1,6 +1,6 @@
-"""Data sets: their metadata (`Info`), the location of their files (`Files`), and the arrays of a run (`Dataset`)."""
+"""Export the types for data sets: `Info` (metadata), `Files` (places of raw files), and `Dataset` (arrays)."""
 
-from dpml.data.dataset import Dataset, Source, check_rows, checksum, sha256, split_rows, training_rows
+from dpml.data.dataset import Dataset, Source, check_rows, checksum, sha256, training_rows
 from dpml.data.info import Info, Range, Raw, Task
 from dpml.data.sources.files import Files
 
@@ -15,6 +15,5 @@ __all__ = [
     "check_rows",
     "checksum",
     "sha256",
-    "split_rows",
     "training_rows",
 ]

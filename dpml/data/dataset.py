@@ -1,9 +1,9 @@
-"""Data sets: their metadata (`Info`), the location of their files (`Files`), and the arrays of a run (`Dataset`)."""
+"""Define the arrays that a run uses (`Dataset`), and the interface of a configurable data set (`Source`)."""
 
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 from numpy.random import Generator
 
@@ -11,21 +11,23 @@ from dpml.arrays import Array, Index
 from dpml.data.info import Info, Task
 from dpml.data.sources.files import Files
 from dpml.errors import UserError
+from dpml.options import Bound
 from dpml.seeds import generator
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """Training and test arrays, ready for an algorithm: ||x||_2 <= 1, and labels in the form of `task`.
+    """Training and test arrays after preprocessing: every training row has an L2 norm of at most 1.
 
-    Binary labels are -1 and +1, classes are 0..K-1, regression targets lie in [-1, 1]. Test rows and targets may lie
-    slightly outside. Arrays may be read-only and memory-mapped.
+    Binary labels are -1 and +1, multiclass labels are 0..K-1, and regression targets lie in [-1, 1]. Test rows may have
+    a norm slightly above 1, and test targets may lie slightly outside [-1, 1]. Arrays may be read-only and mapped from
+    a file.
 
     Attributes:
         provenance: The source, its checksum, the number of rows, and every preprocessing step.
         truth: The weights that generated the labels, if they are known.
         party: The party of each training row, (N,) of 0..P-1, if the data set has parties.
-        classes: The number of classes that labels may have; 1 if it is not public.
+        classes: The number of classes that labels may have; 1 if this number is not public.
     """
 
     name: str
@@ -45,26 +47,26 @@ PLACE: Mapping[str, Any] = {"place": True}
 
 
 class Source(Protocol):
-    """A data set that can be configured: a frozen dataclass whose fields are the options of its YAML file.
+    """A configurable data set: a frozen dataclass whose fields are the options in its YAML file.
 
     An optional method ``checksum(files: Files) -> str | None`` returns the `sha256` of the provenance without loading
-    the rows. A field with `PLACE` as its metadata names a file, whose content the checksum covers. ``own = True`` marks
-    private rows: results are stored without path and checksum.
+    the rows. A field with the metadata `PLACE` names a file, and the checksum covers the content of this file. The
+    class attribute ``own = True`` marks private rows: results are then stored without path and checksum.
     """
 
     @property
     def info(self) -> Info:
-        """The metadata of the data set; a class attribute is sufficient."""
+        """The metadata of the data set."""
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Return (training rows, features) without touching any data; N overrides the rows."""
+        """Return the numbers of training rows (all if N is None) and of features, without reading any data."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays, with N training rows (None: all); a smaller N gives a subset of the same rows."""
+        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""
 
 
 def checksum(source: Source, files: Files) -> str | None:
-    """Return the checksum of a data set's content, as in its provenance; None for synthetic data."""
+    """Return the checksum of a data set's content for its provenance; None for synthetic data."""
     own: Callable[[Files], str | None] | None = getattr(source, "checksum", None)
     if own is not None:
         return own(files)
@@ -72,26 +74,20 @@ def checksum(source: Source, files: Files) -> str | None:
 
 
 def sha256(*contents: bytes) -> str:
-    """Return the checksum of some bytes, for a data set's provenance."""
+    """Return the SHA-256 of some bytes as hexadecimal digits."""
     return hashlib.sha256(b"".join(contents)).hexdigest()
 
 
-def split_rows(info: Info, rows: int, N: int | None, rng: Generator, test_fraction: float) -> tuple[Index, Index]:
-    """Draw the training rows and the test rows among `rows` rows without an official split."""
-    order = rng.permutation(rows)
-    available = training_rows(rows, test_fraction)
-    check_rows(info, N, available)
-    return order[:available][:N], order[available:]
+TestFraction = Annotated[float, Bound("in [0, 1)", lambda share: 0 <= share < 1)]
+"""The share of the rows that is drawn at random for testing."""
 
 
 def training_rows(rows: int, test_fraction: float) -> int:
-    """Return the number of training rows when `test_fraction` of `rows` rows are for testing."""
-    if not 0 <= test_fraction < 1:
-        raise UserError(f"dataset.test_fraction must be in [0, 1), got {test_fraction}.")
+    """Return how many of `rows` rows are training rows if the share `test_fraction` is for testing."""
     return rows - round(rows * test_fraction)
 
 
 def check_rows(info: Info, N: int | None, available: int) -> None:
-    """Raise UserError when N training rows are requested and fewer are available."""
+    """Raise UserError if N training rows are requested, but fewer are available."""
     if N is not None and not 1 <= N <= available:
         raise UserError(f"N={N} is too large: dataset={info.name} has {available} training rows.")

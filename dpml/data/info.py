@@ -1,4 +1,4 @@
-"""Metadata of a data set and its files, known before any file is opened; dpml's data sets have it in YAML files."""
+"""Read the metadata of data sets from YAML files, without opening the data sets' raw files."""
 
 import math
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ Bounds = Literal["fitted", "public"]
 
 @dataclass(frozen=True)
 class Range:
-    """The public range of a numeric column, from its documentation and not from its rows; other values are clipped.
+    """The public range of a numeric column, according to documentation; values outside the range are clipped.
 
     Attributes:
-        low, high: The smallest and the largest value, in the column's own unit.
+        low, high: The smallest and the largest value, in the unit of the column.
         log: Whether the column is transformed by log(1 + value), as is common for amounts of money.
-        edges: Where the steps `bin` and `spline` cut the range, in the column's own unit.
+        edges: The values at which the steps `bin` and `spline` cut the range, in the unit of the column.
     """
 
     low: float
@@ -33,13 +33,13 @@ class Range:
 
     def __post_init__(self) -> None:
         if not -math.inf < self.low < self.high < math.inf:
-            raise UserError(f"a range needs finite ends, low < high, got {self.low:g} and {self.high:g}.")
+            raise UserError(f"the ends of a range must be finite with low < high, got {self.low:g} and {self.high:g}.")
         if math.isinf(self.high - self.low):
             raise UserError(f"a range must be narrower than 1.8e308, got {self.low:g} to {self.high:g}.")
         if self.log and self.low <= -1:
             raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
         if len(self.edges) >= 1000:
-            raise UserError(f"a range has fewer than 1,000 edges, got {len(self.edges):,}.")
+            raise UserError(f"a range must have fewer than 1,000 edges, got {len(self.edges):,}.")
         ends = np.array([self.low, *self.edges, self.high])
         apart = np.diff(np.log1p(ends) if self.log else ends)  # on the scale on which the edges are used
         if self.edges and not np.all(apart > 0):
@@ -48,9 +48,9 @@ class Range:
             raise UserError(f"edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
 
     def parts(self, count: float) -> tuple[float, ...]:
-        """Return the edges that cut the range into `count` equal parts, on its scale."""
+        """Return the edges that cut the range into `count` parts of equal length, on a log scale if `log` is set."""
         if count not in range(1, 1001):
-            raise UserError(f"a range has 1 to 1,000 equal parts, got {count}.")
+            raise UserError(f"edges must be a list, or a whole number of parts from 1 to 1,000, got {count}.")
         low, high = np.log1p([self.low, self.high]) if self.log else (self.low, self.high)
         edges = np.linspace(low, high, int(count) + 1)[1:-1]
         return tuple((np.expm1(edges) if self.log else edges).tolist())
@@ -66,14 +66,14 @@ Column = Range | tuple[str, ...]
 
 @dataclass(frozen=True)
 class Raw:
-    """One file of a data set, as its publisher names it.
+    """A raw file of a data set.
 
     Attributes:
-        name: Its path inside the data set's folder, without a compression suffix.
-        urls: Its addresses, the official one first. ``URL!MEMBER`` is a file inside an archive, and
-            ``URL!INNER!MEMBER`` a file inside an archive within that archive.
-        sha256: Every accepted checksum of the uncompressed content. If there is none, `lines` is checked instead, and
-            the checksum is recorded at the first download.
+        name: The path of the file inside the data set's folder, without a compression suffix.
+        urls: The addresses of the file, the official address first. ``URL!MEMBER`` is a file inside an archive, and
+            ``URL!INNER!MEMBER`` is a file inside an archive within an archive.
+        sha256: All accepted checksums of the uncompressed content. Without one, `lines` is checked, and the checksum is
+            recorded at the first download.
         lines: The number of lines of text in the file.
     """
 
@@ -85,17 +85,18 @@ class Raw:
 
 @dataclass(frozen=True)
 class Info:
-    """A data set: its source, the expected shape of its content, and how the papers used it.
+    """The metadata of a data set: its source, the expected shape of its content, and how the papers used it.
 
     Attributes:
-        rows: Rows after cleaning; the first `train_rows` of them are the official training part, if there is one.
-        features: Columns after one-hot coding, before any PCA.
-        classes: Rows of each label, over all rows after cleaning. Empty for regression.
+        rows: The number of rows after cleaning.
+        train_rows: The number of rows in the official training part, which comes first; None without an official split.
+        features: The number of columns after one-hot coding, before any PCA.
+        classes: The number of rows of each label after cleaning; empty for a regression.
         folders: Alternative names of the folder of its files.
         parties, schema, papers, differences: Sentences for readers.
-        columns: The public range or values of every column of its table, by name, in the table's order; or empty.
+        columns: The public range or values of every column of the table, by name and in order; empty without ranges.
         target: The public range of a regression target.
-        bounds: The source of `columns` and `target`, in sentences; without them, a clause that gives the reason.
+        bounds: Sentences on the source of `columns` and `target`, or a clause that says why there are no ranges.
     """
 
     name: str
@@ -121,18 +122,18 @@ class Info:
 
     @property
     def width(self) -> int:
-        """The number of classes K of a multiclass task with public labels 0 to K-1; otherwise 1."""
+        """The number of classes K of a multiclass task with the public labels 0 to K-1; 1 for other tasks."""
         return 1 + int(max(self.classes)) if self.task == "multiclass" and self.classes else 1
 
 
 def described(module: str) -> dict[str, Info]:
-    """Return the data sets in the YAML file of a module (its ``__file__``), by name: see `info_of`."""
+    """Return a dict from data set names to metadata, read from the YAML file next to the file `module`."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 
 @cache
 def beside(module: str) -> dict[str, Any]:
-    """Return the content of the YAML file with a module's name; callers must not change it."""
+    """Return the content of the YAML file with the name of a module; callers must not change this content."""
     import yaml  # slow to load
 
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # the C loader is ten times as fast
@@ -141,9 +142,11 @@ def beside(module: str) -> dict[str, Any]:
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """Return the metadata of a data set from plain values, which are the fields of `Info` except:
+    """Return the metadata of a data set, given its entry `said` in a YAML file.
 
-    - `files` maps each file's name to the fields of `Raw`; `urls`, with ``{name}``, is the default of their addresses.
+    The values are the fields of `Info`, with these exceptions:
+
+    - `files` maps the name of each file to the fields of `Raw`; `urls` (with ``{name}``) is their default address.
     - `columns` has ranges as mappings and symbolic values as one text; ``NAME, NAME: VALUE`` sets several columns.
     """
     fields = {key: value for key, value in said.items() if key not in ("urls", "files", "columns", "target", "folders")}

@@ -1,4 +1,4 @@
-"""Reorder rows that need not fit into memory: a large array that is mapped from a file stays in a file."""
+"""Reorder the rows of an array that is mapped from a file and may not fit into memory."""
 
 import os
 import tempfile
@@ -17,7 +17,7 @@ _BLOCK = 1 << 24  # bytes that are read at a time
 
 
 def take(X: Array, rows: Index) -> Array:
-    """Return ``X[rows]`` of X (n, d); if X is mapped and the result exceeds 1 GiB, it is mapped from the cache."""
+    """Return ``X[rows]`` of X (n, d); if X is mapped from a file, a result above 1 GiB is mapped from a file, too."""
     if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
         return X[rows]
     try:

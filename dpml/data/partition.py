@@ -1,7 +1,7 @@
-"""Partitions decide which party holds which rows: the training rows ordered by party, with M + 1 offsets.
+"""Partition the training rows among parties, by size or by label.
 
-Partitions by size assign rows at random. Partitions by label give parties different classes, and assign the rows of
-each class at random.
+A partition by size decides how many rows each party gets, and assigns rows at random. A partition by label gives the
+parties different classes, and assigns the rows of each class at random.
 """
 
 import math
@@ -26,7 +26,7 @@ from dpml.privacy import Adversary, Problem
 T = TypeVar("T")
 
 Rows = tuple[Array, Array, Array | None]
-"""Rows X (n, d), their labels y (n,), and the number of copies of each, (n,); None: one copy each."""
+"""Rows X (n, d), their labels y (n,), and the number of copies of each row, (n,); None: one copy of each row."""
 
 
 @dataclass(frozen=True, eq=False)  # compared by identity, so that objects can be dictionary keys
@@ -34,10 +34,10 @@ class Parties:
     """A data set whose training rows are ordered by party: party k has the rows ``offsets[k]:offsets[k + 1]``.
 
     Attributes:
-        X, y: The private rows in that order, (N, d) and (N,).
-        order: The number of each private row among the training rows of `data`.
+        order: The index of each private row in the training rows of `data`, ordered by party.
+        X, y: The private rows and their labels in the same order, (N, d) and (N,).
         X_auxiliary: The rows that are set aside as public; their labels must not be used.
-        adversary: How many parties collude.
+        adversary: The rule for how many parties collude.
     """
 
     data: Dataset
@@ -50,12 +50,11 @@ class Parties:
 
     @property
     def sizes(self) -> Index:
-        """Rows per party, (M,)."""
         return np.diff(self.offsets)
 
     @property
     def problem(self) -> Problem:
-        """M, N, d and the other inputs of the privacy analysis; the number of classes counts as public."""
+        """The inputs of the privacy analysis, such as the public numbers of parties, rows, features and classes."""
         y, y_test, classes = self.data.y, self.data.y_test, 1
         if self.data.task == "multiclass":
             classes = max(self.data.classes, 1 + int(max(y.max(), y_test.max(initial=0))))
@@ -65,19 +64,19 @@ class Parties:
 
     @cached_property
     def folded(self) -> Rows:
-        """The private rows with equal rows merged, for sums over all parties; counts are None if all differ."""
+        """The private rows after equal rows were merged, with the number of copies of each row."""
         if len(self.y) > FOLDED:
             return self.X, self.y, None
         first, _, counts = distinct(self.X, self.y)
         return self.X[first], self.y[first], counts.astype(float)
 
     def of(self, k: int) -> slice:
-        """The rows of party k."""
+        """Return the slice that selects the rows of party k."""
         return slice(int(self.offsets[k]), int(self.offsets[k + 1]))
 
 
 def remembered(function: Callable[..., T]) -> Callable[..., T]:
-    """Keep the results of a function of Parties and hashable arguments as long as the Parties exist."""
+    """Decorate a function of `Parties` so that its results are kept as long as the `Parties` object exists."""
     known: WeakKeyDictionary[Parties, dict[tuple[Any, ...], T]] = WeakKeyDictionary()
 
     @wraps(function)
@@ -100,7 +99,7 @@ class Partition:
 
     name: ClassVar[str]
     drawn: ClassVar[bool] = False
-    """Whether `sizes` draws random numbers."""
+    """Whether the party sizes are random."""
     of_classes: ClassVar[bool] = False
     """Whether the rule needs classes, so that it refuses real-valued targets."""
     auxiliary: Annotated[float | None, Bound("a share in [0, 1)", lambda share: 0 <= share < 1)] = None
@@ -109,30 +108,33 @@ class Partition:
         check_options(self, "partition")
 
     def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
-        """Deal the numbered `rows`, in random order: (the rows of party 0, then party 1 ..., rows per party (M,))."""
+        """Return the indices of rows ordered by party, and the number of rows of each party, (M,).
+
+        The argument `rows` has the indices of all private rows in random order.
+        """
         raise NotImplementedError
 
     def aside(self, rows: int) -> int:
-        """Return the number of auxiliary rows among `rows` training rows."""
+        """Return how many of `rows` training rows are set aside as public."""
         return round(rows * (self.auxiliary or 0.0))
 
     def check_task(self, task: Task, dataset: str) -> None:
-        """Raise UserError when a rule that needs classes is applied to rows with real-valued targets."""
+        """Raise UserError if this rule needs classes, but the targets of the task are real numbers."""
         if self.of_classes and task == "regression":
             raise UserError(
                 f"partition={self.name} needs classes, but dataset={dataset} has real-valued targets: choose "
-                f"partition=shards, which sorts rows by target, or a partition by size, such as partition=power_law."
+                "partition=shards, which sorts rows by target, or a partition by size, such as partition=power_law."
             )
 
 
 @dataclass(frozen=True)
 class BySize(Partition):
-    """A rule that sets how many rows each party gets; ``drawn = False`` marks a rule without random numbers."""
+    """A rule that decides how many rows each party gets; ``drawn = False`` marks a rule without random numbers."""
 
     drawn: ClassVar[bool] = True
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
-        """Return the rows per party, (M,), with a sum of at most N."""
+        """Return the number of rows of each party, (M,); their sum is at most N."""
         raise NotImplementedError
 
     def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
@@ -142,12 +144,13 @@ class BySize(Partition):
 
 @dataclass(frozen=True)
 class ByLabel(Partition):
-    """A rule that depends on the labels; ``every_row = True`` marks a rule that uses every row."""
+    """A rule that assigns rows by their labels."""
 
     every_row: ClassVar[bool] = False
+    """Whether every private row belongs to a party."""
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
-        """Return the party of each row, 0..M-1 or -1 for none, from the labels (N,)."""
+        """Return the party of each row, (N,), from the labels y (N,); -1 means that no party gets the row."""
         raise NotImplementedError
 
     def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
@@ -156,7 +159,7 @@ class ByLabel(Partition):
 
 @dataclass(frozen=True)
 class Natural(ByLabel):
-    """The data set assigns each row to a party; M must be the number of parties with training rows."""
+    """The data set assigns each row to a party; M must be the number of parties that have training rows."""
 
     name: ClassVar[str] = "natural"
     every_row: ClassVar[bool] = True
@@ -182,7 +185,7 @@ def _by_owner(rows: Index, owners: Index, M: int) -> tuple[Index, Index]:
 
 
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
-    """Assign the training rows of `data` to M parties by `rule`, after setting auxiliary rows aside."""
+    """Set auxiliary rows aside, then assign the other training rows of `data` to M parties by `rule`."""
     rows, aside = len(data.y), rule.aside(len(data.y))
     if not 1 <= M <= rows - aside:
         raise UserError(
@@ -200,7 +203,7 @@ def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary:
 
 
 def party_sizes(rule: Partition, rows: int, M: int, rng: Generator) -> Index | None:
-    """Return the sizes that `partition` gives with the same `rng`; None if they depend on the rows."""
+    """Return the party sizes that `partition` gives with the same `rng`; None if the sizes depend on the labels."""
     if not isinstance(rule, BySize):
         return None
     if rule.drawn:
@@ -214,18 +217,19 @@ def check_floor(rule: Partition, sizes: Index) -> None:
     """Raise UserError if a party has no row."""
     if sizes.min() < 1:
         raise UserError(
-            f"partition={rule.name} leaves a party without rows, with {sizes.sum()} rows for M={len(sizes)}: reduce M."
+            f"partition={rule.name} leaves a party without rows when it deals {sizes.sum()} rows to M={len(sizes)} "
+            "parties: reduce M."
         )
 
 
 def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError unless N rows suffice for M parties with `rows` rows each (the value of `option`)."""
+    """Raise UserError naming the key `option` if N rows are too few for M parties with `rows` rows each."""
     if rows * M > N:
-        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties need more than N={N}: reduce M.")
+        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties are more than N={N} rows: reduce M.")
 
 
 def whole_rows(shares: Array, N: int) -> Index:
-    """Round N * `shares` (M,) down to integers, then add 1 to those with the largest remainders, to sum to N."""
+    """Round N * `shares` (M,) to whole numbers that sum to N, by the largest-remainder method."""
     exact = N * (shares / shares.sum())
     sizes = np.floor(exact).astype(np.intp)
     sizes[np.argsort(sizes - exact, kind="stable")[: N - int(sizes.sum())]] += 1
@@ -234,7 +238,7 @@ def whole_rows(shares: Array, N: int) -> Index:
 
 @dataclass(frozen=True)
 class Equal(BySize):
-    """The same number of rows for every party; the first few parties get one more."""
+    """Every party gets the same number of rows, or one row more if M does not divide N."""
 
     name: ClassVar[str] = "equal"
     drawn: ClassVar[bool] = False
@@ -248,7 +252,7 @@ class Simplex(BySize):
     """The parties' shares of the rows are drawn uniformly from the simplex.
 
     Args:
-        floor: Rows that every party gets before the others are divided.
+        floor: The number of rows that every party gets before the remaining rows are divided.
     """
 
     name: ClassVar[str] = "simplex"
@@ -262,14 +266,13 @@ class Simplex(BySize):
 
 @dataclass(frozen=True)
 class Fractions(BySize):
-    """The parties' shares of the rows are listed: ``partition.fractions=[.5,.3,.2]``.
+    """The user lists the share of the rows of each party: ``partition.fractions=[.5,.3,.2]``.
 
     Args:
         fractions: One positive share per party; the shares sum to 1.
     """
 
     drawn: ClassVar[bool] = False
-
     fractions: tuple[float, ...] = ()
 
     @property
@@ -307,7 +310,7 @@ class PerParty(BySize):
     """Every party gets `n` rows; the remaining rows are not used.
 
     Args:
-        n: Rows per party.
+        n: The number of rows of each party.
     """
 
     name: ClassVar[str] = "per_party"
@@ -321,11 +324,11 @@ class PerParty(BySize):
 
 @dataclass(frozen=True)
 class PowerLaw(BySize):
-    """Sizes follow a power law: the party of rank r has a number of rows in proportion to r^-a.
+    """The sizes follow a power law: the number of rows of party r = 1, 2, ..., M is proportional to r^-a.
 
     Args:
-        a: The exponent; 0 makes all parties equally large.
-        smallest: The least number of rows of a party; smaller parties are filled up.
+        a: The exponent of the power law; 0 makes all parties equally large.
+        smallest: The smallest number of rows of a party; smaller parties are filled up.
     """
 
     name: ClassVar[str] = "power_law"
@@ -348,15 +351,15 @@ class PowerLaw(BySize):
 
 @dataclass(frozen=True)
 class Dirichlet(ByLabel):
-    """The parties' shares of every class are drawn from the symmetric Dirichlet(alpha) distribution, class by class.
+    """The parties' shares of each class are drawn from the symmetric Dirichlet(alpha) distribution.
 
-    Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower's ``DirichletPartitioner`` define
-    it so. They repeat the draw until every party has 10 rows, which never ends with many parties; dpml moves rows to
-    parties with fewer than `smallest` rows instead. NIID-Bench also limits each party to N/M rows.
+    Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower's ``DirichletPartitioner`` use
+    this partition. They repeat the draw until every party has 10 rows, which never ends with many parties. dpml instead
+    moves rows to parties with fewer than `smallest` rows. NIID-Bench also limits each party to N/M rows.
 
     Args:
         alpha: The parameter of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
-        smallest: The least number of rows of a party; smaller parties get rows of the others.
+        smallest: The smallest number of rows of a party; smaller parties get rows of larger parties.
     """
 
     name: ClassVar[str] = "dirichlet"
@@ -373,10 +376,10 @@ class Dirichlet(ByLabel):
 
 @dataclass(frozen=True)
 class Classes(ByLabel):
-    """Every party has rows of `k` classes: "#C = k" of NIID-Bench (Li et al. 2022, ``noniid-#label``).
+    """Every party has rows of `k` classes, as in the partition "#C = k" of NIID-Bench (Li et al. 2022).
 
-    With K classes, party i has class i mod K and k - 1 others, drawn at random. The parties that have a class share its
-    rows equally. With fewer parties than classes, some classes may belong to no party; their rows are not used.
+    With K classes, party i has class i mod K and k - 1 other classes, drawn at random. The parties that have a class
+    share its rows equally. If there are fewer parties than classes, the rows of some classes may not be used.
 
     Args:
         k: The number of classes of each party.
@@ -388,9 +391,9 @@ class Classes(ByLabel):
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
         counts = _classes(y)
-        if self.k > len(counts):
-            raise UserError(f"partition.k must be a whole number from 1 to the {len(counts)} classes, got {self.k}.")
         K = len(counts)
+        if self.k > K:
+            raise UserError(f"partition.k must be a whole number from 1 to the {K} classes, got {self.k}.")
         order = rng.random((M, K), dtype=np.float32)
         order[np.arange(M), np.arange(M) % K] = -1.0  # a party's first class comes before all others
         has = np.zeros((M, K), dtype=bool)
@@ -401,9 +404,10 @@ class Classes(ByLabel):
 
 @dataclass(frozen=True)
 class Shards(ByLabel):
-    """Rows are sorted by label and cut into `per_party` * M equal shards, which parties get at random.
+    """The rows are sorted by label and cut into `per_party` * M equal shards, which are dealt to parties at random.
 
-    A party has rows of about `per_party` classes, or intervals of a real-valued target (McMahan et al. 2017, Sec. 3).
+    A party has rows of about `per_party` classes or, for real-valued targets, of about `per_party` intervals (McMahan
+    et al. 2017, Sec. 3).
 
     Args:
         per_party: The number of shards of each party.
@@ -417,24 +421,24 @@ class Shards(ByLabel):
         shards = self.per_party * M
         if self.per_party > len(y) / M:
             raise UserError(
-                f"partition.per_party={self.per_party} shards for each of M={M} parties need more than the N={len(y)} "
-                "rows: reduce partition.per_party or M."
+                f"partition.per_party={self.per_party} shards for each of M={M} parties are more than N={len(y)} rows: "
+                "reduce partition.per_party or M."
             )
         holders = rng.permutation(shards) // self.per_party
         return _by_label([np.repeat(holders, Equal().sizes(len(y), shards, rng))], y, rng)
 
 
 def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
-    """Return the indices of `values` (n,) from the smallest to the largest; ties are in random order."""
+    """Return the indices that sort `values` (n,) in ascending order; equal values are in random order."""
     shuffled = rng.permutation(len(values))
     return shuffled[np.argsort(values[shuffled], kind="stable")]
 
 
 def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
-    """Draw symmetric Dirichlet(alpha) shares, (M,): Gamma(alpha) variates divided by their sum.
+    """Draw the shares of M parties from the symmetric Dirichlet(alpha) distribution: (M,) positive numbers with sum 1.
 
-    A Gamma(alpha) variate is U^(1/alpha) times a Gamma(alpha + 1) variate (Marsaglia & Tsang 2000, Sec. 6). Logarithms
-    are drawn, because with a small alpha all variates would underflow to 0.
+    The shares are Gamma(alpha) variates divided by their sum. A Gamma(alpha) variate is U^(1/alpha) times a
+    Gamma(alpha + 1) variate (Marsaglia & Tsang 2000, Sec. 6). Logarithms do not underflow to 0 if alpha is small.
     """
     logarithms = np.log(rng.standard_gamma(alpha + 1, M)) - rng.standard_exponential(M) / alpha
     shares = np.exp(logarithms - logarithms.max())
@@ -442,9 +446,9 @@ def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
 
 
 def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
-    """Assign n rows to parties by systematic sampling from `shares` (M,): the parties (n,), in ascending order.
+    """Assign n rows to parties by systematic sampling from `shares` (M,); return the parties (n,) in ascending order.
 
-    Party k has n * shares[k] rows rounded down or up, and n * shares[k] in expectation.
+    Party k gets n * shares[k] rows in expectation, rounded down or up in each draw.
     """
     ends = np.cumsum(shares)
     points = (np.arange(n) + rng.random()) * (ends[-1] / n)
@@ -452,9 +456,10 @@ def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
 
 
 def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
-    """Move rows between parties until each of the M parties has at least `smallest`; return the new owners (n,).
+    """Move rows between parties until each of the M parties has at least `smallest` rows; return the new owners (n,).
 
-    Every row above a party's first `smallest` is equally likely to be moved. There must be ``smallest * M`` rows.
+    A party keeps `smallest` random rows, and all other rows are equally likely to be moved. There must be at least
+    ``smallest * M`` rows.
     """
     sizes = np.bincount(owners, minlength=M)
     missing = np.maximum(smallest - sizes, 0)
@@ -489,7 +494,13 @@ FIFTHS = 5  # real-valued targets are split into so many equally large classes
 
 @dataclass(frozen=True)
 class Skew:
-    """Rows per party and class: `counts` (M, K), and `chance` (M, K) after a shuffle; `names` are the K classes."""
+    """Counts of rows that show how unequal a partition is.
+
+    Attributes:
+        names: The names of the K classes; for real-valued targets, intervals (`intervals`).
+        counts: The number of rows of each party in each class, (M, K).
+        chance: The same numbers after the rows were shuffled among the parties, (M, K).
+    """
 
     names: Sequence[str]
     counts: Index
@@ -498,7 +509,7 @@ class Skew:
 
     @classmethod
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
-        """Return the skew of some parties; `rng` shuffles the rows."""
+        """Count the rows of each party in each class, for the partition and for a random shuffle of its rows."""
         classes, names = named_classes(parties.y, parties.data.task)
         cells = len(parties.sizes), len(names)
         party = len(names) * np.repeat(np.arange(len(parties.sizes)), parties.sizes)
@@ -510,19 +521,21 @@ class Skew:
 
     @property
     def sizes(self) -> Index:
-        """Rows per party, (M,)."""
         return self.counts.sum(axis=1)
 
 
 def distances(counts: Index) -> Array:
-    """Return the total variation distance between each party's labels and all labels, (M,), from counts (M, K)."""
+    """Return the total variation distance between each party's label frequencies and the overall ones, (M,).
+
+    `counts` (M, K) are the numbers of rows per party and class.
+    """
     mixes = counts / counts.sum(axis=1, keepdims=True)
     whole = counts.sum(axis=0) / counts.sum()
     return np.abs(mixes - whole).sum(axis=1) / 2
 
 
 def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
-    """Return the class of each label, (N,) of 0..K-1, and the K names; real targets are split into fifths."""
+    """Return the class 0..K-1 of each label, (N,), and the names of the K classes; split real targets into fifths."""
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]

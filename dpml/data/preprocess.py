@@ -1,17 +1,17 @@
-"""Preprocessing: a list of named steps, each of which maps every row independently of the others.
+"""Preprocess rows by a list of named steps, each of which maps every row independently of the other rows.
 
-A step takes its parameters from `TrainingRows` or from a `Box`, which have the same attributes. Parameters from
-`TrainingRows` leak information that no budget accounts for; the papers do this, and the record says so. A `Box` is
-computed from public ranges and values before any row is read (`dataset.bounds=public`).
+A step takes its parameters from the training rows (`TrainingRows`) or from public ranges and values (`Box`). Parameters
+from training rows leak information that no privacy budget accounts for. The papers do this, and the record of the steps
+says so.
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from hashlib import blake2b
 from itertools import takewhile
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -41,7 +41,7 @@ def norms(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), dense or sparse, and the number of values of each symbolic column."""
+    """Training rows X (n, p), dense or sparse, and the number of values of each symbolic column (0: numeric)."""
 
     X: Any
     levels: Levels = ()
@@ -60,25 +60,24 @@ class TrainingRows:
 
     @property
     def median(self) -> Array:
-        """The median of each column without missing values; 0 if all are missing."""
+        """The median of each column over its known values; 0 if all values of the column are missing."""
         return np.nan_to_num(np.nanmedian(self.X, axis=0))
 
     @property
     def norm(self) -> float:
-        """The largest L2 norm of a row."""
         return float(norms(self.X).max())
 
 
 @dataclass(frozen=True)
 class Box:
-    """The set of all possible rows, according to the public ranges and values.
+    """A set that contains all possible rows, according to the public ranges and values of their columns.
 
     Attributes:
         low, high: The smallest and the largest value of every column, (p,).
-        group: The group of every column, (p,). The 0/1 columns of one symbolic feature form a group, in which at most
-            one column is at its `high` and the others are at their `low`.
+        group: The group of every column, (p,). The 0/1 columns of one symbolic feature form a group. In a row, at most
+            one column of a group is at its `high`, and the other columns are at their `low`.
         levels: The number of values of each symbolic column of the table, 0 for a numeric column.
-        length: Another bound on a row's L2 norm.
+        length: An additional bound on the L2 norm of a row.
         edges: The edges of every column of the table, on the scale of `low` and `high`.
     """
 
@@ -91,14 +90,14 @@ class Box:
 
     @property
     def mean(self) -> Array:
-        """The middle of every column's range, (p,), which replaces the mean and the median."""
+        """The middle of every column's range, (p,), which replaces the mean and the median of training rows."""
         return (self.low + self.high) / 2
 
     median = mean
 
     @property
     def norm(self) -> float:
-        """The largest L2 norm of a row."""
+        """The largest L2 norm of a row in this set."""
         least = np.sum(self.low**2)
         # at most one column of a group differs from its `low`; a numeric column forms its own group
         more = np.zeros(int(self.group.max(initial=-1)) + 1)
@@ -110,7 +109,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return the map that clips columns to their ranges (and takes logs if `log` is set), and its image."""
+    """Return the map that clips columns to their public ranges (and takes logarithms), and the image of this map."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -138,23 +137,22 @@ def coded_width(levels: Levels) -> int:
 
 @dataclass(frozen=True)
 class Step:
-    """A step with its parameters.
+    """A preprocessing step with its parameters.
 
     Attributes:
-        apply: The map, rows (n, p) -> (n, q).
-        source: The source of the parameters if the step is fitted to rows.
-        facts: Returns further entries of the record, from the training rows before the step.
-        box: Returns the image of a `Box`; None: `apply` maps its ends, and `length` bounds the norm of a row.
+        apply: The map of rows, (n, p) -> (n, q).
+        source: What the step takes its parameters from, if it is fitted to rows.
+        box: Returns the image of a `Box`. Without it, `apply` maps the ends of the box.
+        length: A bound on the L2 norm of every row in the image, if `box` is None.
     """
 
     apply: Apply
     source: str = PRIVATE
-    facts: Callable[[Any], Record] = lambda train: {}
     box: Callable[[Box], Box] | None = None
     length: float = math.inf
 
     def after(self, box: Box) -> Box:
-        """Return a set that contains the images of all rows of `box`."""
+        """Return a set that contains the images of all rows of `box` under this step."""
         if self.box is not None:
             return self.box(box)
         return replace(box, low=self.apply(box.low), high=self.apply(box.high), length=self.length)
@@ -163,30 +161,22 @@ class Step:
 def impute(extent: Extent) -> Step:
     """Replace missing values (NaN) by the feature's median over the training rows."""
     median = extent.median
-    return Step(
-        lambda X: np.where(np.isnan(X), median, X),
-        facts=lambda train: {"training_cells_imputed": int(np.isnan(train).sum())},
-    )
+    return Step(lambda X: np.where(np.isnan(X), median, X))
 
 
 def one_hot(extent: Extent) -> Step:
-    """Replace each symbolic column by a 0/1 column per value, after the numeric columns; unknown values are zeros."""
+    """Replace each symbolic column by 0/1 columns, one per value, and put them last; unknown values become zeros."""
     return _coded(extent, first=0)
 
 
 def treatment(extent: Extent) -> Step:
-    """Code as `one_hot` without each symbolic column's first value; unknown values count as the first value."""
-    if not isinstance(extent, Box):
-        raise UserError(
-            "dataset.steps must not have treatment with dataset.bounds=fitted: set dataset.bounds=public or "
-            "dataset.bounds=FILE.yaml with the columns' values."
-        )
+    """Replace each symbolic column as `one_hot` does, but without the column of its first value (the reference)."""
     return _coded(extent, first=1)
 
 
 def _coded(extent: Extent, first: int) -> Step:
     if not any(extent.levels):
-        return Step(lambda X: X, SCHEMA, lambda train: {"columns": train.shape[1]}, lambda before: before)
+        return Step(lambda X: X, SCHEMA, lambda before: before)
     levels = np.array(extent.levels, dtype=np.intp)
     numeric, symbolic = np.flatnonzero(levels == 0), np.flatnonzero(levels)
     group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic] - first))
@@ -206,7 +196,7 @@ def _coded(extent: Extent, first: int) -> Step:
         low[: len(numeric)], high[: len(numeric)] = before.low[numeric], before.high[numeric]
         return replace(before, low=low, high=high, group=group)
 
-    return Step(apply, SCHEMA, lambda train: {"columns": len(group)}, box)
+    return Step(apply, SCHEMA, box)
 
 
 def binned(extent: Extent) -> Step:
@@ -215,16 +205,12 @@ def binned(extent: Extent) -> Step:
 
 
 def splined(extent: Extent) -> Step:
-    """Replace each numeric column that has edges by hat functions: 1 at one edge or end, 0 at all others."""
+    """Replace each numeric column that has edges by hat functions: each is 1 at one edge and 0 at all other edges."""
     return _cut(extent, "spline", hats)
 
 
 def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> Step:
-    if not isinstance(extent, Box):
-        raise UserError(
-            f"dataset.steps must not have {name} with dataset.bounds=fitted, because edges are public and not taken "
-            "from rows: set dataset.bounds=public or dataset.bounds=FILE.yaml with ranges and edges."
-        )
+    assert isinstance(extent, Box)  # see check_steps
     numeric = [column for column, count in enumerate(extent.levels) if not count]  # the first columns, in this order
     places = [place for place, column in enumerate(numeric) if len(extent.edges[column])]
     if not places:
@@ -251,12 +237,12 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
 
 
 def indicators(values: Array, edges: Array) -> Array:
-    """Return whether values (n,) are in each part [a, b) between K + 1 edges, (n, K); the last part is closed."""
+    """Return a 0/1 array (n, K) that says which of the K parts between K + 1 edges contains each value (n,)."""
     return np.eye(len(edges) - 1)[np.searchsorted(edges[1:-1], values, side="right")]
 
 
 def hats(values: Array, edges: Array) -> Array:
-    """Return the weights of K + 1 edges for linear interpolation at values (n,): (n, K + 1)."""
+    """Return the linear interpolation weights of K + 1 edges for values (n,): an array (n, K + 1)."""
     at = np.searchsorted(edges[1:-1], values, side="right")
     share = (values - edges[at]) / (edges[at + 1] - edges[at])
     one = np.eye(len(edges))
@@ -264,12 +250,12 @@ def hats(values: Array, edges: Array) -> Array:
 
 
 def min_max(extent: Extent) -> Step:
-    """Scale each feature to [0, 1] over the training rows."""
+    """Scale each feature linearly so that its values in the training rows range from 0 to 1."""
     return Step(per_column(extent.low, extent.high - extent.low))
 
 
 def symmetric(extent: Extent) -> Step:
-    """Scale each numeric feature to [-1, 1] over the training rows; 0/1 columns of symbolic features do not change."""
+    """Scale each numeric feature to [-1, 1] over the training rows; keep the 0/1 columns of symbolic features."""
     low, high = extent.low.copy(), extent.high.copy()
     if any(extent.levels):
         numeric = extent.levels.count(0)  # they come first
@@ -288,7 +274,7 @@ def max_abs(extent: Extent) -> Step:
 
 
 def per_column(offset: Array, scale: Array) -> Apply:
-    """Return the map (x - offset) / scale of columns; a scale of 0 counts as 1."""
+    """Return the map of rows X to (X - offset) / scale, column by column; a scale of 0 counts as 1."""
     safe = np.where(scale > 0, scale, 1.0)
     return lambda X: np.asarray((X - offset) / safe)
 
@@ -300,16 +286,12 @@ def centre(extent: Extent) -> Step:
 
 
 def pca(extent: Extent, components: int) -> Step:
-    """Centre and project onto the `components` directions of largest variance over the training rows.
+    """Subtract the mean, and project rows onto the `components` directions of largest variance of the training rows.
 
-    Sparse rows stay sparse, because the mean is subtracted from products only. Features that are zero in all training
-    rows are left out. A direction without variance gives zeros.
+    Sparse rows stay sparse, because the mean is subtracted only after the projection. Features that are zero in all
+    training rows are left out. A direction without variance gives a feature of zeros.
     """
-    if isinstance(extent, Box):
-        raise UserError(
-            "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave it out, "
-            "or set dataset.bounds=fitted."
-        )
+    assert isinstance(extent, TrainingRows)  # see check_steps
     X, used = extent.X, None
     if not isinstance(X, np.ndarray):
         used = np.flatnonzero(X.getnnz(axis=0))
@@ -321,21 +303,15 @@ def pca(extent: Extent, components: int) -> Step:
             f"are {X.shape[0]} x {X.shape[1]}: choose pca:D with D in 1..{most}, or a larger N."
         )
     mean = np.asarray(X.mean(axis=0)).ravel()
-    basis, squares = principal_components(X, mean, components)
+    basis = principal_components(X, mean, components)
     offset = mean @ basis
-    entries = X.data if used is not None else np.ravel(X)
-    total = float(entries @ entries - X.shape[0] * mean @ mean)
-    share = float(squares.sum()) / (total or 1.0)
-    return Step(
-        lambda X: np.asarray((X if used is None else X[:, used]) @ basis - offset),
-        facts=lambda train: {"components": components, "variance": share},
-    )
+    return Step(lambda X: np.asarray((X if used is None else X[:, used]) @ basis - offset))
 
 
-def principal_components(A: Any, mean: Array, components: int) -> tuple[Array, Array]:
-    """Return the leading right singular vectors (p, components) of A - mean (n, p), and their squared singular values.
+def principal_components(A: Any, mean: Array, components: int) -> Array:
+    """Return the leading right singular vectors of the centred matrix A - mean (n, p): an array (p, components).
 
-    A Lanczos iteration on the smaller Gram matrix multiplies by A only, so A is not copied.
+    A Lanczos iteration on the smaller Gram matrix only multiplies vectors by A, so A is not copied.
     """
     n, p = A.shape
     transposed = A.T
@@ -365,13 +341,13 @@ def principal_components(A: Any, mean: Array, components: int) -> tuple[Array, A
     # the sign of a direction is arbitrary: its entry of largest magnitude is made positive
     for column in vectors.T:
         column *= 1.0 if column.max() >= -column.min() else -1.0
-    return vectors, squares
+    return vectors
 
 
 def max_norm(extent: Extent) -> Step:
-    """Divide every row by the largest L2 norm of a training row. A test row may be longer than 1."""
+    """Divide every row by the largest L2 norm of a training row; test rows may keep a norm above 1."""
     largest = (extent.norm or 1.0) * (1 + 1e-12)  # division may round a norm of 1 up
-    return Step(lambda X: X / largest, facts=lambda train: {"norm": largest}, length=1.0)
+    return Step(lambda X: X / largest, length=1.0)
 
 
 def sample_norm(extent: Extent) -> Step:
@@ -380,12 +356,12 @@ def sample_norm(extent: Extent) -> Step:
 
 
 def clip(extent: Extent) -> Step:
-    """Scale the rows that are longer than 1 down to the unit ball; leave the others unchanged."""
-    return Step(shrink, EACH_ROW, lambda train: {"training_rows_clipped": int(np.sum(norms(train) > 1))}, _in_ball)
+    """Scale rows with an L2 norm above 1 down to norm 1; leave all other rows unchanged."""
+    return Step(shrink, EACH_ROW, _in_ball)
 
 
 def shrink(X: Array, always: bool = False) -> Array:
-    """Divide the rows that are longer than 1, or all rows (`always`), by their L2 norm; rows of zeros stay zeros."""
+    """Divide rows with an L2 norm above 1, or all rows if `always`, by their norm; rows of zeros stay zeros."""
     length = norms(X)[:, None] * (1 + 1e-12)
     return X / (np.where(length > 0, length, 1.0) if always else np.maximum(length, 1.0))
 
@@ -397,12 +373,12 @@ def _in_ball(box: Box) -> Box:
 
 
 def constant(extent: Extent) -> Step:
-    """Append the feature 1, for an intercept; use it before max_norm."""
+    """Append a constant feature 1, for an intercept; use this step before max_norm."""
     return _with_one(1.0)
 
 
 def bias(extent: Extent) -> Step:
-    """Append a constant feature and keep rows in the unit ball: (x, 1) / sqrt 2."""
+    """Append a constant feature, and keep rows in the unit ball: a row x becomes (x, 1) / sqrt(2)."""
     return _with_one(math.sqrt(2.0))
 
 
@@ -418,10 +394,9 @@ def _with_one(divisor: float) -> Step:
     return Step(apply, EACH_ROW, box=box)
 
 
-STEPS: dict[str, Callable[..., Step]] = {
-    step.__name__: step
-    for step in (impute, one_hot, treatment, min_max, symmetric, max_abs, centre, constant, pca, max_norm, sample_norm)
-} | {"clip": clip, "bias": bias, "bin": binned, "spline": splined}
+_STEPS = (impute, one_hot, treatment, min_max, symmetric, max_abs, centre, constant, pca, max_norm, sample_norm)
+STEPS: dict[str, Callable[..., Step]] = {step.__name__: step for step in (*_STEPS, clip, bias)}
+STEPS |= {"bin": binned, "spline": splined}
 
 
 # ---- lists of steps
@@ -434,7 +409,7 @@ _FIRST = {name: {"impute"} for name in _CODED} | _CUTS
 
 
 def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
-    """Return the names and arguments of steps: ``pca:50`` is `pca` with 50 components."""
+    """Return the name and the arguments of each step: ``pca:50`` is the step `pca` with 50 components."""
     parsed: list[tuple[str, tuple[int, ...]]] = []
     for text in steps:
         name, colon, number = str(text).partition(":")
@@ -449,62 +424,48 @@ def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
 def apply_steps(
     steps: Iterable[str], train: Any, test: Any, columns: Levels | Mapping[str, Column] = ()
 ) -> tuple[Array, Array, list[Record]]:
-    """Apply the named `steps` in order: (train, test, record with an entry per step).
+    """Apply the named `steps` in order; return the training rows, the test rows, and a record with an entry per step.
 
     Args:
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
         train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A symbolic value is coded 0, 1, ..., or
             -1 if it is unknown.
-        columns: The public range or values of each column, from which all parameters are taken. Otherwise they are
-            fitted to the training rows, and `columns` are the numbers of values of the symbolic columns, 0 for a
-            numeric column; empty if all are numeric.
+        columns: A mapping has the public range or values of each column, and all parameters are computed from it.
+            Otherwise, the steps are fitted to the training rows, and `columns` has the number of values of each
+            symbolic column and 0 for a numeric column; it is empty if all columns are numeric.
     """
-    return _applied(steps, train, test, columns)[:3]
-
-
-def image(steps: Iterable[str], columns: Mapping[str, Column]) -> Box:
-    """Return the set of all possible rows after the steps, from the columns' public ranges and values."""
-    rows = np.empty((0, len(columns)))
-    box = _applied(steps, rows, rows, columns)[3]
-    assert isinstance(box, Box)
-    return box
-
-
-def _applied(
-    steps: Iterable[str], train: Any, test: Any, columns: Levels | Mapping[str, Column]
-) -> tuple[Array, Array, list[Record], Extent]:
     parsed = parse(steps)
-    names = [name for name, _ in parsed]
     record: list[Record] = []
     extent: Extent
     if isinstance(columns, Mapping):
         if train.shape[1] != len(columns):
-            raise UserError(
-                f"there are ranges and values for {len(columns)} columns, but the rows have {train.shape[1]}."
-            )
-        # bin and spline need a value, because a missing value lies in no part of a range
-        filling = list(takewhile(lambda name: name not in _CUTS, names))
+            raise UserError(f"the bounds describe {len(columns)} columns, but the rows have {train.shape[1]}.")
         into, extent = into_ranges(columns)
     else:
-        # a scale cannot be fitted to missing values, so the first fitted step must be impute
-        filling = [name for name in names if name not in _CODED][:1]
         extent = TrainingRows(train, columns or (0,) * train.shape[1])
-    check_steps(names, filling, extent.levels, train, test)
+    check_steps([name for name, _ in parsed], extent, train, test)
     if isinstance(extent, Box):
         train, test = (in_blocks(into, X, in_place=False) for X in (train, test))
         record.append({"step": "ranges", "fitted_on": STATED})
     for name, number in parsed:
         step = STEPS[name](extent, *number)
-        if isinstance(extent, Box):
-            extent = step.after(extent)
-            entry = {"fitted_on": EACH_ROW if step.source == EACH_ROW else STATED}
-        else:
-            entry = {"fitted_on": step.source, **step.facts(train)}
         train, test = (in_blocks(step.apply, X, in_place=bool(record)) for X in (train, test))
-        if isinstance(extent, TrainingRows):
-            extent = TrainingRows(train, () if name == "pca" else extent.levels)  # pca makes all columns numeric
-        record.append({"step": name} | entry)
-    return train, test, record, extent
+        if isinstance(extent, Box):
+            extent, source = step.after(extent), EACH_ROW if step.source == EACH_ROW else STATED
+        else:  # pca makes all columns numeric
+            extent, source = TrainingRows(train, () if name == "pca" else extent.levels), step.source
+        record.append({"step": name, "fitted_on": source})
+    return train, test, record
+
+
+def image(steps: Iterable[str], columns: Mapping[str, Column]) -> Box:
+    """Return a set of all possible preprocessed rows, computed from the columns' public ranges and values."""
+    parsed = parse(steps)
+    box = into_ranges(columns)[1]
+    check_steps([name for name, _ in parsed], box)
+    for name, number in parsed:
+        box = STEPS[name](box, *number).after(box)
+    return box
 
 
 def split_apply(
@@ -515,7 +476,10 @@ def split_apply(
     columns: Levels | Mapping[str, Column],
     target: Range | str | None,
 ) -> Preprocessed:
-    """Preprocess the training and test rows `parts` of a table; `target` is None for classes."""
+    """Select the training rows and the test rows of a table (`parts`), and apply the preprocessing steps to them.
+
+    The range `target` scales regression targets; "fitted" scales them by the training rows. None: labels are classes.
+    """
     train, test, record = apply_steps(steps, X[parts[0]], X[parts[1]], columns)
     y_train, y_test = (y[rows] for rows in parts)
     if target is not None:
@@ -525,9 +489,9 @@ def split_apply(
 
 
 def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
-    """Raise UserError unless the steps map every possible row into the unit ball; no row is read.
+    """Raise UserError unless the steps map every possible row into the unit ball.
 
-    Otherwise the norm of a private row would decide whether a release is refused.
+    The check reads no row. Otherwise the norm of a private row would decide whether a release is refused.
     """
     longest = image(steps, columns).norm
     if not longest <= 1 + 1e-9:
@@ -537,22 +501,29 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
         )
 
 
-def check_bounds(info: Info, bounds: str, steps: Sequence[str]) -> None:
-    """Raise UserError unless the data set can be preprocessed by these steps with these bounds."""
-    if bounds not in get_args(Bounds):
-        raise UserError(f"unknown dataset.bounds={bounds!r}: {nearest(str(bounds), get_args(Bounds))}")
+def check_bounds(info: Info, bounds: Bounds, steps: Sequence[str]) -> None:
+    """Raise UserError if `bounds` is public, but public ranges are missing or unsuitable for the steps."""
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):
-        raise UserError(f"dataset={info.name} has no public ranges ({info.bounds}): leave dataset.bounds=fitted.")
+        raise UserError(f"dataset={info.name} has no public ranges ({info.bounds}): set dataset.bounds=fitted.")
     image(steps, info.columns)
 
 
-def check_steps(names: Sequence[str], filling: Collection[str], levels: Levels, *parts: Any) -> None:
-    """Raise UserError if the named steps do not fit the columns and rows, or are in the wrong order.
-
-    Missing values need the step impute among the steps `filling`.
-    """
+def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
+    """Raise UserError if preprocessing steps are in the wrong order or unsuitable for the data."""
+    levels = extent.levels
+    for name in names:
+        if isinstance(extent, TrainingRows) and name in ("treatment", *_CUTS):
+            raise UserError(
+                f"dataset.steps must not have {name} with dataset.bounds=fitted, because {name} needs public values or "
+                "edges: set dataset.bounds=public or dataset.bounds=FILE.yaml."
+            )
+        if isinstance(extent, Box) and name == "pca":
+            raise UserError(
+                "dataset.steps must not have pca with public ranges, because pca is fitted to training rows: leave "
+                "out pca, or set dataset.bounds=fitted."
+            )
     if any(map(sparse.issparse, parts)):
         if names[:1] != ["pca"]:
             raise UserError("dataset.steps must begin with pca:D, because there are millions of sparse features.")
@@ -567,9 +538,13 @@ def check_steps(names: Sequence[str], filling: Collection[str], levels: Levels, 
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:
             raise UserError(
-                f"dataset.steps may have {name} only once, and before it only {' and '.join(sorted(allowed))}, "
-                f"because {name} needs the original columns, got [{', '.join(names)}]."
+                f"dataset.steps may have {name} only once, and only {' and '.join(sorted(allowed))} before it, "
+                f"because {name} needs the original columns; dataset.steps has [{', '.join(names)}]."
             )
+    # a missing value lies in no part of a range, so impute must come before bin and spline; no scale can be fitted to
+    # missing values, so impute must be the first fitted step
+    coded = [name for name in names if name not in _CODED]
+    filling = takewhile(lambda name: name not in _CUTS, names) if isinstance(extent, Box) else coded[:1]
     if "impute" not in filling and any(np.isnan(part).any() for part in parts):
         others = [name for name in names if name != "impute"]
         raise UserError(
@@ -578,7 +553,7 @@ def check_steps(names: Sequence[str], filling: Collection[str], levels: Levels, 
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
-    """Apply `apply` to the rows of X in blocks; overwrite X if `in_place` and the width does not change."""
+    """Map the rows of X by `apply`, block by block; overwrite X if `in_place` and the width does not change."""
     width = apply(X[:0]).shape[1]
     out = X if in_place and width == X.shape[1] else np.empty((X.shape[0], width))
     for rows in blocks(X.shape[0], most=_BLOCK):
@@ -587,7 +562,10 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """Return the number of features after the steps, from public ranges or the width after one-hot coding."""
+    """Return the number of features after the preprocessing steps.
+
+    `columns` are the public ranges and values of the columns, or the number of columns after one-hot coding.
+    """
     if not isinstance(columns, int):
         return len(image(steps, columns).low)
     for name, number in parse(steps):
@@ -596,7 +574,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Scale regression targets by the largest absolute training target, or clip and scale them by a public range."""
+    """Divide regression targets by the largest absolute training target, or clip and divide them by a public range."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}
@@ -607,7 +585,7 @@ def scale_target(train: Array, test: Array, target: Range | None = None) -> tupl
 
 
 def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
-    """Say which steps were fitted on private rows, and whether rows were left out; empty if neither."""
+    """Return a note that names steps fitted on private rows and says whether rows were left out; "" if neither."""
     fitted = ",".join(str(entry["step"]) for entry in record if entry["fitted_on"] == PRIVATE)
     notes = [f"{fitted} fitted on training rows"] if fitted else []
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])
@@ -617,10 +595,10 @@ FOLDED = 1 << 19  # merge equal rows up to this public number of rows, so that t
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
-    """Find the distinct rows of X (n, d), with labels y (n,) if given: (first, where, counts).
+    """Find the distinct rows of X (n, d), or of X with the labels y (n,), and count the copies of each row.
 
-    Row i equals row ``first[where[i]]``, and row ``first[j]`` occurs ``counts[j]`` times. Rows are compared by a digest
-    of their bytes.
+    The function returns arrays (first, where, counts): row i equals row ``first[where[i]]``, and row ``first[j]``
+    occurs ``counts[j]`` times. The function compares digests of the rows.
     """
     places: dict[bytes, int] = {}
     where = np.empty(len(X), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""The base classes of data sets in files: parse once, draw rows, preprocess, and cache what can be reused."""
+"""Define base classes for data sets in files, which parse files, draw and preprocess rows, and cache results."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -12,11 +12,13 @@ from scipy import sparse
 from dpml import code
 from dpml.arrays import Array, Index
 from dpml.data import Dataset, Files, check_rows, sha256, training_rows
+from dpml.data.dataset import TestFraction
 from dpml.data.info import Bounds, Column, Info, Range
 from dpml.data.preprocess import Features, Preprocessed, check_bounds, coded_width, levels_of, split_apply, width
 from dpml.data.sources import cache
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError
+from dpml.options import check_options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,16 +29,16 @@ _PARTS = ("X", "y", "X_test", "y_test")
 
 @dataclass(frozen=True)
 class Table:
-    """The content of a data set's files, the training part first.
+    """The parsed rows of a data set's files; the training part comes first.
 
     Attributes:
         X: Features (n, p), dense or sparse; NaN is a missing value, and symbolic values are coded 0, 1, ... or -1.
-        y: Labels (n,), in the form of the task; a regression target is in its own unit.
+        y: Labels (n,), in the form of the task; regression targets are not scaled.
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
         party: The party of each row, or of each row of an official training part, 0..P-1.
         left_out: The number of rows that are left out because of their values.
         truth: The weights that generated the labels, if they are known.
-        facts: Further plain values, which are cached, too.
+        facts: Other plain values that are cached together with the rows.
     """
 
     X: Features
@@ -55,10 +57,10 @@ class Table:
 
 @dataclass(frozen=True)
 class Tabular:
-    """A data set read from files. A subclass sets its metadata (`info`) and how to read it (`parse`).
+    """A data set in files. Subclasses define the metadata (`info`) and how the files are parsed (`parse`).
 
     Attributes:
-        bounds: The source of scales: `fitted` is the training rows, `public` is `info.columns`.
+        bounds: The source of scales: the training rows (`fitted`), or the ranges in `info.columns` (`public`).
         steps: Preprocessing, in order.
     """
 
@@ -67,18 +69,18 @@ class Tabular:
     steps: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        check_options(self, "dataset")
         check_bounds(self.info, self.bounds, self.steps)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        """Read the files at `paths`, whose keys are the names in `info.files`."""
+        """Parse the files at `paths`, whose keys are the names in `info.files`."""
         raise NotImplementedError
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Draw (training rows, test rows)."""
+        """Draw the indices of the training rows and of the test rows."""
         raise NotImplementedError
 
     def available(self) -> int:
-        """Return the number of training rows."""
         raise NotImplementedError
 
     def drawn(self) -> int:
@@ -87,7 +89,7 @@ class Tabular:
 
     @property
     def stated(self) -> Mapping[str, Column]:
-        """The public range or values of each column; empty if scales are fitted."""
+        """The public range or values of each column; empty if scales are fitted to the training rows."""
         return self.info.columns if self.bounds == "public" else {}
 
     def size(self, N: int | None) -> tuple[int, int]:
@@ -120,17 +122,17 @@ class Tabular:
             table = self.parse(paths)
             self._check(table, place)
             if self.checksum(files) != digest:
-                raise UserError(f"{place} changed while it was read: give the command again.")
+                raise UserError(f"{place} changed while it was read: run the command again.")
             return table
 
         return cached(self.info.name, self.key(digest), build), {"source": place, "sha256": digest, "files": digests}
 
     def checksum(self, files: Files) -> str:
-        """Return the checksum of the files' content, as in the provenance, without parsing them."""
+        """Return the checksum of the files' content without parsing the files."""
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
-        """Return the cache key of the parsed files: their content, and the code and options that read them."""
+        """Return the cache key of the parsed files: their checksum, and the code and the options that parse them."""
         loader = type(self)
         options = {f.name: repr(getattr(self, f.name)) for f in fields(self) if f.name not in AFTER_PARSING}
         version = code.digest(code.DATA, code.named(loader))
@@ -146,13 +148,12 @@ class Tabular:
         return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.steps)}, build)
 
     def preprocess(self, table: Table, train: Index | slice, test: Index | slice) -> Preprocessed:
-        """Return the arrays of training and test rows, and the record of the steps."""
+        """Apply the preprocessing steps to training and test rows; return the arrays and the record of the steps."""
         target = None if self.info.task != "regression" else self.info.target if self.stated else "fitted"
         columns = self.stated or table.levels
         return split_apply(table.X, table.y, (train, test), self.steps, columns, target)
 
     def _check(self, table: Table, source: str) -> None:
-        """Raise UserError unless the parsed rows, columns and labels match the published metadata."""
         info = self.info
         expected = coded_width(levels_of(self.stated)) or info.features
         facts = [("rows", len(table.y), info.rows), ("features", table.width, expected)]
@@ -168,7 +169,7 @@ class Tabular:
 
 @dataclass(frozen=True)
 class OfficialSplit(Tabular):
-    """A data set whose publisher defines the training rows, which come first in its `Table`."""
+    """A data set with an official split: its training rows come first in the parsed files."""
 
     def available(self) -> int:
         assert self.info.train_rows is not None
@@ -186,13 +187,13 @@ class RandomSplit(Tabular):
         test_fraction: The share of the rows that is drawn at random for testing.
     """
 
-    test_fraction: float = 0.2
+    test_fraction: TestFraction = 0.2
 
     def available(self) -> int:
         return training_rows(self.drawn(), self.test_fraction)
 
     def draw(self, y: Array, rng: Generator) -> Index:
-        """Draw the rows that are used, in random order."""
+        """Draw the indices of the rows that are used, in random order."""
         return rng.permutation(len(y))
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
@@ -201,7 +202,7 @@ class RandomSplit(Tabular):
 
 
 def cached(name: str, key: Mapping[str, Any], build: Callable[[], Table], private: bool = False) -> Table:
-    """Return a table from the cache, or else from `build`."""
+    """Return a table from the cache, or else call `build` and cache its table."""
 
     def entry() -> cache.Entry:
         table = build()
@@ -222,14 +223,14 @@ def cached(name: str, key: Mapping[str, Any], build: Callable[[], Table], privat
 
 
 def joint_checksum(digests: Mapping[str, str]) -> str:
-    """Return one checksum for several files, from the checksum of each file by name."""
+    """Return one checksum for several files, given a dict from file names to checksums."""
     if len(digests) == 1:
         return next(iter(digests.values()))
     return sha256("".join(f"{digest}  {name}\n" for name, digest in sorted(digests.items())).encode())
 
 
 def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
-    """Read a CSV file, plain or compressed; `options` are those of `pandas.read_csv`."""
+    """Read a plain or compressed CSV file by calling `pandas.read_csv` with the `options`."""
     import pandas as pd  # slow to load, and only parsing needs it
 
     with open_raw(path) as file:
@@ -239,9 +240,10 @@ def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
 def encode(
     parts: "Sequence[pd.DataFrame]", symbolic: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Return tables with the same columns as one array, and the number of values of each symbolic column.
+    """Return several tables with the same columns as one array, and the number of values of each symbolic column.
 
-    A symbolic column has the values that `stated` lists, or else the sorted values of the first part; others become -1.
+    A symbolic value becomes its index in the list that `stated` has for the column, or else in the sorted values of the
+    first table. Unknown values become -1.
     """
     import pandas as pd  # slow to load, and only parsing needs it
 

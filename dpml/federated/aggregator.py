@@ -35,7 +35,7 @@ Exchange = Callable[[Mapping[int, bytes]], Mapping[int, bytes]]
 
 @dataclass(frozen=True)
 class Federated:
-    """The result of a federation: the model, the parties that were in a sum, and why messages were refused."""
+    """The result of a federation: the model, the parties that contributed, and why messages were refused."""
 
     model: Model
     survivors: Index
@@ -60,7 +60,7 @@ class Kept:
         return sum("total" in (content or {}) for content in contents)
 
     def read(self, number: int, payload: bytes) -> dict[str, Any]:
-        """Return the stored state of the secure sum with this number and these arguments (`payload`), or {}."""
+        """Return the stored state of secure sum `number` with the arguments `payload`; {} if no state is stored."""
         path = self.folder / f"{number}.json"
         if not path.exists():
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -129,7 +129,7 @@ class _Run:
     last: list[int] = field(default_factory=list)  # the parties in the last sum
 
     def ask(self, payload: bytes) -> Outcome:
-        """Return the result of the next secure sum, whose arguments the parties receive as `payload`."""
+        """Send the arguments `payload` of the next secure sum to the parties, and return the result of the sum."""
         number, summed = self.number, None
         content = {} if self.kept is None else self.kept.read(number, payload)
         if "total" in content:
@@ -157,7 +157,7 @@ class _Run:
         return summed
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
-        """Run a secure sum; an earlier process has already received the `answers` of the first stages."""
+        """Run a secure sum, which continues from the parties' `answers` to an earlier process of the aggregator."""
         server = Server(self.plan.session(opening))
         mail = dict.fromkeys(range(len(self.plan.seats)), OPEN + opening.content)
         while server.stage is not Stage.DONE:
@@ -206,7 +206,7 @@ def model_of(
 
 
 def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) -> dict[str, Any]:
-    """Return the entry `errors` of a model's file: the noisy error on the parties' rows, with an interval.
+    """Return the entry `errors` of a model's file: the noisy error on the parties' rows, with a confidence interval.
 
     Error and interval are clipped to the range of possible errors.
     """

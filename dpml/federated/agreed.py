@@ -1,4 +1,4 @@
-"""Read and check the terms of a federation, which are plain values without code or paths.
+"""Read and check the terms of a federation: numbers, words and lists, but no code and no paths.
 
 Terms come from somebody else, so their algorithm must be one of dpml's own, with plain values as options.
 """
@@ -158,7 +158,7 @@ class Agreed:
 
 
 def no_sums(algo: str) -> str:
-    """Return the message for an algorithm that cannot run in a federation."""
+    """Return the error message for an algorithm that cannot run in a federation."""
     return (
         f"algo={algo} cannot run between parties on their own machines: choose an algorithm of secure sums, such as "
         "algo=ssp, ssp_descent, wdgd, dpgd or capefm."
@@ -176,7 +176,7 @@ def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) ->
         if not key.startswith("algo."):
             refuse_unknown("key", [key], names, "a plan")
         if key in typed:
-            raise UserError(f"{key} is given twice: leave out one of them.")
+            raise UserError(f"{key} is given twice: give each option once.")
         typed[key] = _value(key, value)
     given = {"algo": "wdgd"} | {name: value for name, value in (reading or {}).items() if name in _DATASET}
     given |= {names[key]: value for key, value in typed.items() if key in names}

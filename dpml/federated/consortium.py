@@ -99,7 +99,7 @@ def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
 
 
 def write_certificates(host: str, folder: Path) -> None:
-    """Write the aggregator's key and TLS certificate, which is signed by its own key, into a folder.
+    """Write the aggregator's key and self-signed TLS certificate into a folder.
 
     The files are ``server.key``, ``server.pem``, and for the parties ``ca.pem``, a copy of the certificate.
     """

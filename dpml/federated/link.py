@@ -131,7 +131,7 @@ class Callers:
         self.close()
 
     def _run(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Run coroutines in the thread of `serve`, and wait until all are done."""
+        """Run coroutines in the thread that serves all connections, and wait until all coroutines are done."""
 
         async def all_of_them() -> None:
             await asyncio.gather(*works)

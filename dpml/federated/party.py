@@ -1,4 +1,4 @@
-"""Run a party of a federation in its own process, which alone reads the party's rows and signing key.
+"""Run a party of a federation in a process, the only process that reads the party's rows and signing key.
 
 Whatever the aggregator sends, the party answers only with protocol messages, and sends one vector to each secure sum.
 """
@@ -47,7 +47,7 @@ _VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 
 
 class Member:
-    """A party of a federation, which answers the messages of the aggregator.
+    """A party that answers the messages of a federation's aggregator.
 
     Before the party draws noise, it enters the whole release into its ledger. It sends one vector to each secure sum of
     the release, in order. For another release, the party must be started again.
@@ -96,7 +96,7 @@ class Member:
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Return the party's answer, which does not contain the message of an error in the party's rows."""
+        """Return the party's answer to a new message, without any error message that may contain private data."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -117,7 +117,7 @@ class Member:
             raise UserError(f"{place} is there already: another program has written it in the meantime.") from None
 
     def _own_text(self, text: str) -> str | None:
-        """Return the text of the plan's model with the weights in `text`; None if `text` is not a model of the plan.
+        """Rebuild a model's text from the plan and the weights in `text`; return None if `text` is an invalid model.
 
         In addition to the weights, the party takes from `text` only what it cannot know: counted error, noisy sums of a
         regression, software versions.
@@ -137,7 +137,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's counted errors; raise ValueError if no number of parties leads to their noise_std."""
+        """Return a model's noisy errors; raise ValueError if no number of parties explains the noise's `deviation`."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -145,7 +145,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if no number of parties leads to their noise_std."""
+        """Return a regression's noisy sums; raise ValueError if no number of parties explains the noise of the sums."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
@@ -165,7 +165,7 @@ class Member:
         return moments
 
     def _numbers_of_parties(self, rows: int) -> Iterator[int]:
-        """Yield each number of parties that suffices for a secure sum and can have this number of rows together."""
+        """Yield each number of parties that is enough for a secure sum and can have `rows` rows in total."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):
@@ -227,7 +227,7 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
 def agreed_rows(
     plan: FederationPlan, party: int, path: Path, reading: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array]:
-    """Return the rows X (n, d) and labels y (n,) of a party's file; raise UserError unless they match the plan.
+    """Return the rows X (n, d) and labels y (n,) of a party's file; raise UserError unless the rows match the plan.
 
     `reading` has the options of dataset=csv in which the format of this party's file differs from the plan.
     """

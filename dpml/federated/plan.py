@@ -120,7 +120,7 @@ class FederationPlan:
 
     @cached_property
     def digest(self) -> str:
-        """Return the SHA-256 of the plan without its signatures, whatever the layout of the plan's file."""
+        """Return the SHA-256 of the plan without its signatures, independently of the layout of the plan's file."""
         return hashlib.sha256(_written(self._content).encode()).hexdigest()
 
     def signed(self, signer: Ed25519PrivateKey) -> "FederationPlan":
@@ -147,7 +147,7 @@ class FederationPlan:
         return tuple(unsigned)
 
     def require_signatures(self) -> None:
-        """Raise UserError unless all parties have signed: a plan that some have not seen may harm a party."""
+        """Raise UserError unless all parties have signed, because a plan may harm parties that have not seen it."""
         if self.unsigned:
             raise UserError(
                 f"the plan lacks the signature of {', '.join(self.unsigned)}: every party must sign it with "
@@ -169,7 +169,7 @@ class FederationPlan:
 
     @property
     def problem(self) -> Problem:
-        """Return the plan's public numbers, in which every possible drop-out counts as a colluder."""
+        """Return the plan's public numbers, with every possible drop-out counted as a colluder."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.terms.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
@@ -177,12 +177,12 @@ class FederationPlan:
 
     @cached_property
     def sums(self) -> Sums:
-        """Return the secure sums of a release under the plan, with the computation on these sums."""
+        """Return the secure sums that a release under the plan computes."""
         return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
     def error_deviation(self) -> float:
-        """Return the standard deviation of the noise in the counted error, if no party drops out."""
+        """Return the standard deviation of the noise in the model's published error, if no party drops out."""
         assert isinstance(self.algorithm, Counting)
         return self.algorithm.deviation(self.algorithm.messages(self.terms.budget, self.problem)[-1], self.problem)
 
@@ -221,7 +221,7 @@ class FederationPlan:
             if seat.key == key:
                 return number
         raise UserError(
-            "this signing key belongs to no party of the plan: use the key that `dpml federate card` made for it."
+            "this signing key belongs to no party of the plan: use a key that `dpml federate card` made for a party."
         )
 
 
@@ -239,12 +239,12 @@ def agreed_topology(parties: int, colluders: int, dropouts: int) -> Topology:
 
 
 def most_dropouts(parties: int, colluders: int) -> int:
-    """Return how many of these parties may drop out of a secure sum, for this number of colluders."""
+    """Return how many of `parties` parties may drop out of a secure sum if `colluders` parties collude."""
     return max(0, parties - max(2, least_quorum(parties, colluders)))
 
 
 def task_of(stated: ColumnBounds) -> Task:
-    """Return the prediction task, which follows from the stated classes or range of the label."""
+    """Return the prediction task that the label's public classes or range imply."""
     if stated.target is not None:
         return "regression"
     return "binary" if len(stated.classes) == 2 else "multiclass"

@@ -1,4 +1,4 @@
-"""Run an algorithm of secure sums between several machines, as one of the parties or as the aggregator.
+"""Run an algorithm that uses only secure sums on several machines, as one of the parties or as the aggregator.
 
 Party and aggregator run the algorithm's usual code with `algo.protocol=secagg`. A party uses one row of zeros in place
 of each other party's rows, draws the noise of all parties, and keeps only its own message. The aggregator uses zeros in
@@ -86,7 +86,7 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 
 @dataclass(frozen=True)
 class Sums:
-    """An algorithm of secure sums, with the budget and the public numbers of a release."""
+    """An algorithm that uses only secure sums, with the budget and the public numbers of a release."""
 
     algorithm: Program
     budget: Budget
@@ -95,7 +95,7 @@ class Sums:
 
     @cached_property
     def _messages(self) -> list[tuple[int, Statistic]]:
-        """Return for each secure sum the number of the algorithm's message, and the message's statistic."""
+        """Return for each secure sum a pair: the index of a message of the algorithm, and the message's statistic."""
         messages = self.algorithm.messages(self.budget, self.problem)
         return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
@@ -135,7 +135,7 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Return the arguments of a secure sum as arrays, from the bytes that the aggregator sent.
+        """Convert the bytes that the aggregator sent into arrays, the arguments of a secure sum.
 
         Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
         """
@@ -167,7 +167,7 @@ class Sums:
         return mechanism.release([self.budget], np.random.default_rng(0), 1)  # the noise of this process is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """Return the algorithm with the rows of one party, or of no party; other parties have one row of zeros."""
+        """Prepare the algorithm with the rows of one party (or none) and a row of zeros for every other party."""
         sizes = np.ones(self.problem.M, np.intp)
         if rows is not None:
             sizes[party] = len(rows[1])
@@ -184,7 +184,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """Parties whose public numbers are stated, because the arrays do not contain the rows of all parties."""
+    """Parties with the public numbers `stated`, because the arrays do not contain the rows of all parties."""
 
     stated: Problem = field(kw_only=True)
 

@@ -1,1 +1,1 @@
-"""Compute private releases: noisy sums over parties, their noise, and their guarantees."""
+"""Compute private releases: noisy sums over several parties, and their privacy guarantees."""

@@ -1,4 +1,4 @@
-"""The interface of an algorithm, and the values that its options may have.
+"""Define the interface of an algorithm, and the values that shared options may have.
 
 `prepare` reads the rows, `release` draws the noise, and `guarantees` returns the guarantees. Algorithms derive from
 `dpml.mechanism.program.Program`, or implement the interface themselves.
@@ -49,7 +49,7 @@ Clip = Annotated[float, between(LEAST_CLIP, 1e6)]
 
 @dataclass(frozen=True)
 class Release:
-    """The models that were released, `weights` (budgets, draws, d), and metrics that only the algorithm can compute.
+    """The released models `weights` (budgets, draws, d), and metrics that only the algorithm can compute.
 
     An algorithm without linear models has weights = None. `metrics` maps a name to values (budgets, draws), for example
     the noisy objective at its minimiser. All budgets get the same noise, multiplied by different factors, which makes
@@ -64,13 +64,13 @@ class Release:
 
 
 class Mechanism(Protocol):
-    """A prepared algorithm: it has the parties' rows, and can release models under any number of budgets."""
+    """An algorithm that has the parties' rows and can release models under any privacy budgets."""
 
     def release(self, budgets: Sequence[Budget], rng: Generator, draws: int) -> Release: ...
 
 
 class Algorithm(Protocol):
-    """The interface of an algorithm: a frozen dataclass whose fields are the options of its YAML file.
+    """The interface of an algorithm: a frozen dataclass whose fields are the options in its YAML file.
 
     The guarantees hold only if `Mechanism.release` draws the noise that `guarantees` assumes, so compute both from one
     function. `prepare` must refuse rows that violate an assumption of the sensitivity, for example by `require_domain`.
@@ -95,7 +95,7 @@ class Algorithm(Protocol):
 
 
 def require_domain(parties: Parties, loss: Loss) -> None:
-    """Raise UserError unless private and auxiliary rows have norm at most 1 and the loss accepts every label."""
+    """Raise UserError unless all rows have norm at most 1 and the loss accepts every label."""
     for kind, X, numbers in (
         ("training", parties.X, parties.order),
         ("auxiliary", parties.X_auxiliary, np.arange(len(parties.X_auxiliary))),

@@ -1,14 +1,14 @@
-"""Compute the noisy sums that an algorithm requests; this module simulates them in one process.
+"""Compute the noisy sums that an algorithm requests, by default in a simulation of all parties.
 
 An algorithm's loop asks a `Carrier` for one sum after another. All budgets and noise draws run at once: axis 0 has B =
 budgets * draws entries, first all draws of the first budget. Continuous noise is the same for all budgets, multiplied
 by different factors. `dpml.mechanism.ways` has real secure sums and discrete noise.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ _EXACT = 1e-9
 
 @dataclass(frozen=True)
 class Prepared:
-    """An algorithm with the parties' rows, ready to release models.
+    """An algorithm together with the parties' rows, ready to release models.
 
     Attributes:
         start: The result of `Program.begin`, which is drawn before any noise.
@@ -47,7 +47,7 @@ class Prepared:
         return self.parties.problem
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
-        """Return an object that sums a statistic over the parties' rows."""
+        """Return the object that sums a statistic over the parties' rows."""
         if statistic not in self._terms:
             self._terms[statistic] = statistic.on(self.parties)
         return self._terms[statistic]
@@ -55,7 +55,7 @@ class Prepared:
     def release(
         self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
     ) -> Release:
-        """Run the algorithm for all budgets and draws; `observer` receives every noisy sum (for one budget only).
+        """Run the algorithm for all budgets and noise draws, and report every noisy sum to the observer.
 
         Budgets whose messages differ in more than their noise run separately, with the same random numbers.
         """
@@ -78,7 +78,7 @@ class Prepared:
 
 
 class Carrier:
-    """Compute the noisy sums for one release of a prepared algorithm.
+    """Compute the noisy sums that one release of an algorithm requests.
 
     Attributes:
         mechanism: The algorithm with the parties' rows, which its loop may use for metrics only.
@@ -104,15 +104,15 @@ class Carrier:
         self.widening = self.scaled_up = 1.0
         self._widths: dict[int, Array] = {}
         self.constant = self._drawn_once()
-        self.way: Way = algorithm.way(self)
+        self.way: Way = algorithm.way()
 
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return noisy sum `number` for B runs, (B, k), at the models (or other arguments) `at`."""
+        """Return noisy sum `number` of B runs, (B, k), at the models or other arguments `at` of the statistic."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
-        noisy, parts = self.way.sum(number, at)
+        noisy, parts = self.way(self, number, at)
         if self.observer is not None:
             self.observe(number, noisy, parts, at)
         return noisy
@@ -121,13 +121,13 @@ class Carrier:
         return self.messages[0][number].of
 
     def widths(self, number: int) -> Array:
-        """Return the factors by which noise of scale 1 is multiplied in sum `number`: (budgets, k)."""
+        """Return the scale of the noise in every entry of noisy sum `number`: (budgets, k)."""
         if number not in self._widths:
             self._widths[number] = np.array([messages[number].widths(self.problem.d) for messages in self.messages])
         return self._widths[number]
 
     def per_run(self, values: Sequence[float] | Array) -> Array:
-        """Repeat each budget's value for all of its draws: (B,)."""
+        """Repeat the value of each budget for each of the budget's noise draws: (B,)."""
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:
@@ -135,7 +135,7 @@ class Carrier:
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw noise of scale 1 for a sum, (draws, k), and for an observer each source's noise, (sources, draws, k)."""
+        """Draw noise of scale 1 for a sum, (draws, k), and for an observer the noise of each source."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:
@@ -143,12 +143,12 @@ class Carrier:
         if self.observer is None:
             lots = [self.sharing.total(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
             return of.project(concatenated(lots), d), None
-        both = [self.sharing.observed(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
-        totals, sources = zip(*both, strict=True)
-        return of.project(concatenated(totals), d), of.project(concatenated(sources), d)
+        lots = [self.sharing.parts(self.rng, self.draws, M, size, law) for size in of.drawn(d)]
+        sources = of.project(concatenated(lots), d)
+        return sources[:M].sum(axis=0), sources
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Report a noisy sum and its sources' noise to the observer, divided by the noise's standard deviation."""
+        """Report a noisy sum and the noise of each source to the observer, divided by the noise_std."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -164,6 +164,25 @@ class Carrier:
 
         self.observer(noisy / scale, drawn / scale, exact)
 
+    def noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
+        """Multiply unit noise (draws, k) by the noise scale of each budget, and add it to exact sums: (B, k)."""
+        if constant is not None:
+            wide = np.array([messages[number].constant for messages in self.messages])
+            exact = exact + wide[:, None, None] * constant
+        noisy: Array = exact + self.widths(number)[:, None] * unit
+        return noisy.reshape(-1, noisy.shape[-1])
+
+    def shaped(self, number: int, sums: Array) -> Array:
+        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums without arguments to (..., 1, 1, k)."""
+        if not self.statistic(number).state(self.problem.d)[1]:
+            return sums[..., None, None, :]
+        return sums.reshape(*sums.shape[:-2], len(self.budgets), self.draws, sums.shape[-1])
+
+    @cached_property
+    def rounding(self) -> Generator:
+        """The random generator for rounding numbers before secure sums; the generator need not be secret."""
+        return self.rng.spawn(1)[0]
+
     def _drawn_once(self) -> Array | None:
         messages = self.messages[0]
         if not messages or messages[0].constant is None:
@@ -175,7 +194,7 @@ class Carrier:
 
 
 def _joined(parts: Sequence[Release], axis: int) -> Release:
-    """Concatenate releases of different budgets (axis 0) or draws (axis 1)."""
+    """Concatenate releases of different budgets (axis 0) or of different noise draws (axis 1)."""
     if len(parts) == 1:
         return parts[0]
     weights = [part.weights for part in parts if part.weights is not None]
@@ -183,42 +202,17 @@ def _joined(parts: Sequence[Release], axis: int) -> Release:
     return Release(np.concatenate(weights, axis=axis) if weights else None, metrics)
 
 
-class Way(ABC):
-    """A way to carry out the sums of one release: a simulation, or a protocol."""
-
-    def __init__(self, carrier: Carrier) -> None:
-        self.carrier, self.sharing, self.problem = carrier, carrier.sharing, carrier.problem
-        self.rng, self.draws = carrier.rng, carrier.draws
-
-    @abstractmethod
-    def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        """Return noisy sum `number` at the arguments `at`, and for an observer the noise of each source (scale 1)."""
-
-    def _noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Add noise to exact sums (budgets or 1, draws or 1, k), given noise of scale 1 (draws, k): (B, k)."""
-        carrier = self.carrier
-        if constant is not None:
-            wide = np.array([messages[number].constant for messages in carrier.messages])
-            exact = exact + wide[:, None, None] * constant
-        noisy: Array = exact + carrier.widths(number)[:, None] * unit
-        return noisy.reshape(-1, noisy.shape[-1])
-
-    def _shaped(self, number: int, sums: Array) -> Array:
-        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums without arguments to (..., 1, 1, k)."""
-        if not self.carrier.statistic(number).state(self.problem.d)[1]:
-            return sums[..., None, None, :]
-        return sums.reshape(*sums.shape[:-2], len(self.carrier.budgets), self.draws, sums.shape[-1])
+Way = Callable[[Carrier, int, tuple[Any, ...]], tuple[Array, Array | None]]
+"""A way to compute noisy sums: ``way(carrier, number, at)`` returns noisy sum `number` at the arguments `at`, (B, k),
+and for an observer the noise of each source (scale 1)."""
 
 
-class Simulated(Way):
-    """Simulate sums: add up all rows, and add the noise to the total."""
-
-    def sum(self, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-        carrier = self.carrier
-        unit, parts = carrier.unit_noise(number)
-        exact = self._shaped(number, carrier.mechanism.terms(carrier.statistic(number)).total(*at))
-        constant = None if carrier.constant is None else carrier.constant.sum(axis=0)
-        return self._noisy(number, exact, unit, constant), parts
+def simulated(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
+    """Return a noisy sum of a simulation: add up the rows of all parties, and add noise to the total."""
+    unit, parts = carrier.unit_noise(number)
+    exact = carrier.shaped(number, carrier.mechanism.terms(carrier.statistic(number)).total(*at))
+    constant = None if carrier.constant is None else carrier.constant.sum(axis=0)
+    return carrier.noisy(number, exact, unit, constant), parts
 
 
 def concatenated(lots: Sequence[Any]) -> Array:

@@ -1,4 +1,4 @@
-"""Count the errors of a model by an additional noisy sum at the end of its training.
+"""Count the errors of a trained model on the training rows by an additional noisy sum.
 
 The sum has its own budget; the squares of all mu add up. Errors are counted on the training rows, so the result is the
 training error.
@@ -30,7 +30,7 @@ LARGEST = 4.0
 
 @dataclass(frozen=True)
 class Errors:
-    """Compute the errors of models w (B, K d) on rows X (n, d) with labels y (n,), from -1/2 to 1/2: (B, n, 1).
+    """Compute errors between -1/2 and 1/2, (B, n, 1), of models w (B, K d) on rows X (n, d) with labels y (n,).
 
     A wrong class gives 1/2 and the right class -1/2. A squared error e, clipped to `LARGEST`, gives e/4 - 1/2.
     """
@@ -49,7 +49,7 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Program, lam=0.0, units=UNITS):
-    """The algorithm `of`, followed by a noisy count of its model's errors with its own `eps`, at the same delta.
+    """An algorithm that trains a model by the algorithm `of`, and then spends `eps` on counting the model's errors.
 
     Its release has two more metrics. `error` is the noisy share of misclassified rows, or the noisy mean of squared
     errors clipped to `LARGEST`; with `unit=party` it is the mean of the parties' means. `error_deviation` is the
@@ -65,7 +65,7 @@ class Counting(Program, lam=0.0, units=UNITS):
             raise UserError(f"count_errors must be a positive eps, got count_errors={self.eps:g}.")
         if self.of.noise != "discrete" or type(self.of).proven is not Program.proven:
             raise UserError(
-                f"count_errors with algo={self.of.name} needs exact integer noise: leave out --floating and "
+                f"count_errors with algo={self.of.name} works only with exact integer noise: leave out --floating and "
                 "algo.noise=continuous, or set algo=ssp."
             )
 
@@ -78,7 +78,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return f"{self.of.proof}, and of the count of errors"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the messages of `of`, and the sum of errors in units of 1/2, whose sensitivity is 2."""
+        """Return the noisy sums of the algorithm `of`, and the noisy sum of the model's errors (in units of 1/2)."""
         count = ClippedRows(
             Errors(self.regression, problem.classes), 0.5, self.unit, 1, about=(problem.d * problem.classes,)
         )
@@ -98,7 +98,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return replace(release, metrics={**release.metrics, **found})
 
     def deviation(self, message: Sum, problem: Problem) -> float:
-        """Return the standard deviation of the noise in `error`, if no party drops out."""
+        """Return the standard deviation of the noise in the metric `error` if no party drops out."""
         scale = LARGEST if self.regression else 1.0
         drawn = discrete.grid(message, problem)
         return scale / (2 * problem.units(self.unit)) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])
@@ -114,7 +114,7 @@ class Counting(Program, lam=0.0, units=UNITS):
 
 
 def counting(of: Program, eps: float, regression: bool) -> Counting:
-    """Return an algorithm that also counts the errors of its model."""
+    """Return an algorithm that trains a model as the algorithm `of` does, and then counts the model's errors."""
     return Counting(
         of.loss, of.calibration, unit=of.unit, lam=of.lam, noise=of.noise, of=of, eps=eps, regression=regression
     )

@@ -1,4 +1,4 @@
-"""Add discrete Gaussian or Laplace noise to sums of integers, as private as continuous noise.
+"""Add discrete Gaussian or Laplace noise to sums of integers, with the privacy of continuous noise.
 
 Each of M parties adds discrete Gaussian noise of variance v to each of its integers. v is the least integer with which
 the sum is as private as with continuous noise, except for `REST` in its mu, against every observer:
@@ -30,7 +30,7 @@ _WIDEST_NOISE = 2.0**55  # the largest standard deviation of the noise in a sum,
 
 
 def checked(vectors: Integers, radius: int) -> Integers:
-    """Return integer vectors (..., k) unchanged, after an exact check that none is longer than `radius`.
+    """Return integer vectors (..., k) unchanged, after checking that none is longer than `radius`.
 
     Raises:
         AssertionError: A vector is longer, so the sensitivity that was accounted does not hold.
@@ -44,7 +44,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return the number of steps per unit, at most `most`, for which noise_std `width` fits into 64 bits."""
+    """Return how many steps per unit a grid may have, so that noise of noise_std `width` fits into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -55,7 +55,7 @@ def whole_steps(most: int, width: float) -> int:
 
 
 class Grid(NamedTuple):
-    """The grid on which a message's numbers are integers, and the noise, for every block of numbers.
+    """The grid on which the numbers of a message are integers, and the discrete noise in each block of numbers.
 
     Attributes:
         resolution: The fineness of the grid, as `Statistic.resolution` defines it.
@@ -70,14 +70,14 @@ class Grid(NamedTuple):
     variances: tuple[Fraction, ...]
 
     def law(self, block: int) -> DiscreteGaussian | DiscreteLaplace | None:
-        """Return the distribution of a party's noise in a block, in steps; None without noise."""
+        """Return the distribution of a party's noise in one block, in steps of the grid; None: no noise."""
         if not self.variances:
             return DiscreteLaplace(Fraction(self.widths[block])) if self.widths[block] else None
         return DiscreteGaussian(self.variances[block]) if self.variances[block] else None
 
 
 def grid(message: "Sum", problem: Problem) -> Grid:
-    """Return the grid of a message, and its noise, for the parties of `problem`."""
+    """Return the grid and the discrete noise of a message for the parties of `problem`."""
     of, blocks = message.of, message.block_widths()
     resolution = of.resolution(blocks, problem)
     steps = of.steps(resolution, problem)
@@ -93,7 +93,7 @@ def grid(message: "Sum", problem: Problem) -> Grid:
 
 
 def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
-    """Return the variance of each party's noise, in squared steps.
+    """Return the variance of the discrete noise that each party adds, in squared steps of the grid.
 
     Args:
         width: The standard deviation that continuous noise would have in the sum of all parties, in steps; 0: no noise.
@@ -107,12 +107,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw every party's noise for a block of numbers: (parties, len(grids) * draws, size)."""
+    """Draw the noise of every party for one block of numbers: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw the sum of all parties' noise for a block of numbers: (len(grids) * draws, size)."""
+    """Draw the sum of all parties' noise for one block of numbers: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)
@@ -120,7 +120,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Draw noise from `law`; too little noise if `rng` has an attribute `variance_kept` (in self-tests of audits)."""
+    """Draw noise from `law`; a generator with an attribute `variance_kept` draws too little noise, to test audits."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))
@@ -132,7 +132,6 @@ def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: 
 def _blocks(
     grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator
 ) -> Iterator[Integers]:
-    """Yield the noise of P parties at a time, (P, len(grids) * draws, size)."""
     laws = [grid.law(block) for grid in grids]
     for some in blocks(parties, len(grids) * draws * size, _NUMBERS):
         shape = some.stop - some.start, draws, size

@@ -1,4 +1,4 @@
-"""Compute the claimed and the proven guarantee of a release against every observer.
+"""Compute the claimed and the proven privacy guarantee of a release against every observer.
 
 Guarantees of algorithms outside dpml are *declared*; only those of dpml's own algorithms are *proven*.
 """
@@ -20,7 +20,7 @@ _THEIRS = ("builtins", "abc", "typing")
 
 
 class Proof(NamedTuple):
-    """A proven eps at some delta, the source of its proof, and the `mu` or `curve` of `Guarantee`."""
+    """A proven eps at some delta, the source of the proof, and the `mu` or `curve` of the guarantee."""
 
     eps: float
     source: str
@@ -29,7 +29,7 @@ class Proof(NamedTuple):
 
 
 def gaussian_proof(mu: float, delta: float, source: str) -> Proof:
-    """Return the proof for a mu-GDP release, where mu is the computed value of a short formula (it is rounded up)."""
+    """Return the proof of a mu-GDP release; the computed number mu is rounded up."""
     return Proof(gdp.eps_of(round_up(mu), delta), source, round_up(mu))
 
 
@@ -41,7 +41,7 @@ def stated(
     delta: float,
     uncounted: str | None = None,
 ) -> list[Guarantee]:
-    """Return the proven guarantee against every observer, and the claimed guarantee where the paper claims one.
+    """Return the proven guarantee against every observer, and the guarantees that the paper claims.
 
     If something is `uncounted` (not accounted for), nothing is proven, and `proofs` become conditional guarantees.
     """
@@ -58,14 +58,14 @@ def stated(
 
 
 def no_privacy(unit: Unit, source: str) -> list[Guarantee]:
-    """Return the guarantees of a release without noise: eps is infinite."""
+    """Return the guarantee of a release without noise, whose eps is infinite."""
     return stated(
         {"release": Proof(math.inf, source)}, {"release": "no privacy is claimed"}, unit, Budget(math.inf), 0.0
     )
 
 
 def author(algorithm: Algorithm) -> str | None:
-    """Return the class outside dpml on which an algorithm's guarantees rely, MODULE.NAME; None if there is none.
+    """Return the name of the class outside dpml on which an algorithm's guarantees rely, or None.
 
     A class that derives from a class of dpml counts, too, because it declares its own sensitivity.
     """
@@ -77,7 +77,7 @@ def author(algorithm: Algorithm) -> str | None:
 
 
 def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[Guarantee]:
-    """Return an algorithm's guarantees; if its class is outside dpml, they are declared instead of proven.
+    """Return an algorithm's guarantees, which dpml proves or which a class outside dpml declares.
 
     Tables, statements, models and ledgers take their guarantees from this function only.
     """
@@ -96,9 +96,9 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
         numbers = each.eps >= 0 and 0 <= each.delta < 1 and (each.mu is None or each.mu >= 0)
         if not (curve and numbers and (each.unit, each.delta) == (given[0].unit, given[0].delta)):
             raise UserError(
-                f"{who} returns for the view {each.view} eps={each.eps}, delta={each.delta}, mu={each.mu}, "
-                f"curve={each.curve} and unit={each.unit}: use numbers >= 0, delta in [0, 1), and one unit and one "
-                "delta for all views."
+                f"{who} returns an invalid guarantee for the view {each.view}: eps={each.eps}, delta={each.delta}, "
+                f"mu={each.mu}, curve={each.curve}, unit={each.unit}. Return numbers >= 0 and a delta below 1, and use "
+                "the same unit and delta for all views."
             )
     said = f"declared by {who}, which is not part of dpml"
     return [

@@ -1,4 +1,4 @@
-"""Describe a release by its messages: what is summed, the sensitivity, the noise, and the number of sums.
+"""Describe the noisy sums of a release: the statistic, its sensitivity, the noise, and the number of sums.
 
 An algorithm declares its messages for a budget as plain values. The noise, the proven guarantees (`mu_of`), the number
 and length of secure sums, and the audit follow from them.
@@ -47,21 +47,19 @@ class Terms(ABC, Generic[Of]):
 
     @abstractmethod
     def total(self, *at: Any) -> Array:
-        """Return the sum over all parties: (B, k) or (k,)."""
+        """Return the sum of the statistic over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Return every party's sum: (M, B, k) or (M, k)."""
+        """Return the sum of the statistic over the rows of each party: (M, B, k) or (M, k)."""
         raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums as exact integers, in steps of each run's grid: (P, B, k), for each party if `secure`, else for
-        all.
-        """
+        """Return sums of integers in steps of a grid, (P, B, k): one for each party if `secure`, else a single sum."""
         raise UserError(_NO_GRID)
 
 
 class Statistic(ABC):
-    """A function of a row, or of a party's rows, that is summed; it is a plain value and contains no rows.
+    """A function of a row, or of a party's rows, that is summed; the object contains no rows.
 
     Its numbers form blocks; the noise may differ between blocks.
     """
@@ -73,17 +71,17 @@ class Statistic(ABC):
 
     @abstractmethod
     def lengths(self, d: int) -> tuple[int, ...]:
-        """Return the number of entries in each block of numbers, for rows with d features."""
+        """Return the number of entries in each block of the statistic, for rows with d features."""
 
     def on(self, parties: Parties) -> Any:
         return self.terms(self, parties)
 
     @abstractmethod
     def largest(self, problem: Problem) -> float:
-        """Return a public bound on the absolute value of every number that a party contributes."""
+        """Return a public bound on the absolute value of every number that a party contributes to the sum."""
 
     def imprecision(self, problem: Problem) -> float:
-        """Return a bound, from public numbers, on the relative increase of a sum's sensitivity by rounding.
+        """Return a public bound on the relative increase of a sum's sensitivity by floating-point rounding.
 
         The default assumes at most N terms, none longer than the sensitivity, that are added in double precision in
         blocks of at most 1024, and the blocks pairwise (`dpml.sums`).
@@ -93,37 +91,35 @@ class Statistic(ABC):
     # Overridden by statistics that draw noise for more numbers than are sent.
 
     def drawn(self, d: int) -> tuple[int, ...]:
-        """Return the sizes of the noise arrays of a sum, in the order in which they are drawn."""
+        """Return the sizes of the noise arrays that are drawn for a sum, in the order of drawing."""
         return (sum(self.lengths(d)),)
 
     def project(self, noise: Array, d: int) -> Array:
-        """Return the noise of the k numbers that are sent, (..., k), from the noise that was drawn."""
+        """Return the noise of the k numbers that are sent, (..., k), as a function of the noise that was drawn."""
         return noise
 
     def deviations(self, d: int) -> tuple[float, ...]:
-        """Return the standard deviation of projected noise of scale 1, for every block."""
+        """Return the standard deviation of the noise in each block of numbers if noise of scale 1 is drawn."""
         return (1.0,) * len(self.lengths(d))
 
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return how fine the grid of integers is, for noise of these standard deviations, one for each block of
-        numbers.
-        """
+        """Return how fine the grid of integers is, for the noise_std `widths` of each block of numbers."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        """Return the step size of the grid of integers, for every block of numbers."""
+        """Return the step size of the grid of integers, for each block of numbers."""
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return what rounding to the grid adds to the mu of a sum (with Laplace noise, to its eps)."""
+        """Return how much rounding to the grid increases the mu of a sum (for Laplace noise, its eps)."""
         return 0.0
 
     # Parties on different machines.
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        """Return the type and the lengths of the arrays `at`, which the parties receive before the sum."""
+        """Return the type and the lengths of the arguments `at` of a sum, which the parties receive before the sum."""
         return "<f8", ()
 
     def valid(self, *at: Any) -> bool:
@@ -132,7 +128,7 @@ class Statistic(ABC):
 
 @dataclass(frozen=True)
 class Sum:
-    """A noisy sum over rows or parties, which may be released several times.
+    """A noisy sum over all rows or all parties, which may be released several times.
 
     Attributes:
         of: The statistic that is summed.
@@ -157,38 +153,38 @@ class Sum:
 
     @property
     def pure(self) -> bool:
-        """Whether the sum is eps-DP with delta = 0, that is, has no Gaussian noise."""
+        """Whether the sum is eps-DP with delta = 0, because it has no Gaussian noise."""
         return self.law != "gaussian" and not self.constant
 
     @property
     def ratio(self) -> float:
-        """The mu of one sum with Gaussian noise."""
+        """The mu of releasing the sum once with Gaussian noise."""
         return self.sensitivity / self.noise if self.noise else math.inf
 
     @property
     def mu(self) -> float:
-        """The mu of all these sums together, chosen adaptively (Dong, Roth & Su 2019, Cor. 3.3)."""
+        """The mu of releasing the sum `times` times, with adaptive arguments (Dong, Roth & Su 2019, Cor. 3.3)."""
         times = self.times if self.joined is None else self.joined
         return math.sqrt(times) * self.ratio if times else 0.0
 
     def block_widths(self) -> tuple[float, ...]:
-        """Return the scale of the noise in every block."""
+        """Return the scale of the noise in each block of numbers."""
         return tuple(self.noise * unit for unit in self.units)
 
     def widths(self, d: int) -> Array:
-        """Return the factor by which noise of scale 1 is multiplied, for every number: (k,)."""
+        """Return the scale of the noise in each of the k numbers: (k,)."""
         return np.repeat(self.block_widths(), self.of.lengths(d))
 
 
 def discrete_rest(message: Sum, problem: Problem) -> float:
-    """Return a bound on what discrete noise adds to the mu of a message, compared with continuous noise."""
+    """Return a bound on the increase of a message's mu if its noise is discrete instead of continuous."""
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """Return a bound on the relative increase of mu by floating-point rounding in sums of these statistics."""
+    """Return a bound on the relative increase of mu by floating-point rounding in sums of the given statistics."""
     most = max((of.imprecision(problem) for of in statistics), default=0.0)
     if most > sums.MOST:
         raise UserError(
@@ -199,7 +195,7 @@ def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
 
 
 def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool = False) -> float:
-    """Return the mu of a whole release with Gaussian noise against an observer who knows none of the noise.
+    """Return the mu of all messages with Gaussian noise against an observer who knows none of the noise.
 
     With `ring`, noisy contributions are also rounded for a secure sum.
     """
@@ -211,7 +207,7 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """Return the eps (delta = 0) of a whole release with Laplace-type noise, which holds against every observer.
+    """Return the eps (delta = 0) of all messages with Laplace-type noise, which holds against every observer.
 
     It is inf for noise of an exponentially distributed length in more than one dimension, whose density is infinite at
     0.

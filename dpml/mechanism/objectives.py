@@ -1,4 +1,4 @@
-"""Describe objective perturbation: the random linear term, the ridge, and the guarantee.
+"""Describe objective perturbation: the random linear term, the ridge, and the privacy guarantee.
 
 The released model minimises ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w`` with random b, over N rows of norm at most 1.
 The guarantees are for one row.
@@ -26,7 +26,7 @@ from dpml.privacy.safe import round_up
 
 @dataclass(frozen=True)
 class PerturbedObjective:
-    """The release of the exact minimiser of a perturbed objective, by default with the logistic loss.
+    """The release of the exact minimiser of a randomly perturbed objective.
 
     Attributes:
         law: The distribution of b: Gaussian or L2-Laplace.
@@ -54,16 +54,16 @@ class PerturbedObjective:
 
     @property
     def strength(self) -> float:
-        """The coefficient of ||w||^2 / 2 for a mean loss."""
+        """The coefficient of ||w||^2 / 2 if the objective is a mean of losses."""
         return self.lam + self.extra
 
     @property
     def ridge(self) -> float:
-        """R, the coefficient of ||w||^2 / 2 for a sum of losses."""
+        """The coefficient R of ||w||^2 / 2 if the objective is a sum of losses."""
         return self.N * self.strength
 
     def proven(self, delta: float) -> Proof:
-        """Return the proof of the guarantee at `delta`."""
+        """Return the proven guarantee of the release at `delta`."""
         source = "Theorem 5, docs/privacy/imtiaz2019.md"
         if self.law == "gaussian":
             source = "Theorem 2, docs/privacy/rajkumar2012.md"
@@ -80,7 +80,7 @@ class PerturbedObjective:
 
 
 class Perturbed(Program, **SIMULATED):
-    """The base class of algorithms of one curator that may release the minimiser of a perturbed objective."""
+    """The base class of algorithms that may release the minimiser of a perturbed objective."""
 
     @property
     def trained(self) -> Loss:
@@ -98,7 +98,7 @@ class Perturbed(Program, **SIMULATED):
 
 
 def perturbations(sent: Sequence[PerturbedObjective], rng: Generator, draws: int, size: int) -> Array:
-    """Draw b for every budget, (budgets, draws, size): the same noise, multiplied by a factor for each budget."""
+    """Draw the random linear term b of the objective for every budget, (budgets, draws, size), from the same noise."""
     scales = np.array([message.scale for message in sent])
     b: Array = scales[:, None, None] * unit(sent[0].law, rng, draws, size)
     return b

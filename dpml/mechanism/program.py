@@ -1,4 +1,4 @@
-"""The base class of algorithms that release noisy sums and post-process them.
+"""Define the base class of algorithms that release noisy sums and post-process them.
 
 A subclass lists its noisy sums (`messages`) and a loop that requests them (`run`). The guarantees, the simulation,
 secure aggregation, discrete noise, parties on different machines, and audits follow from these two methods.
@@ -26,11 +26,11 @@ from dpml.mechanism.algorithm import (
     Unit,
     require_domain,
 )
-from dpml.mechanism.carriers import Carrier, Prepared, Simulated, Way
+from dpml.mechanism.carriers import Carrier, Prepared, Way, simulated
 from dpml.mechanism.guarantees import Proof, gaussian_proof, stated
 from dpml.mechanism.message import RING, Statistic, Sum, eps_of, imprecision, mu_of, sums_in
 from dpml.mechanism.sharing import Sharing, secure_sharing
-from dpml.mechanism.ways import InRing, OnGrid
+from dpml.mechanism.ways import in_ring, on_grid
 from dpml.optim.losses import LOSSES, Loss
 from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
@@ -49,7 +49,7 @@ CARRIED = ("protocol", "noise")
 
 @dataclass(frozen=True)
 class Program(ABC):
-    """The base class of algorithms. A subclass is a frozen dataclass of options with the methods `messages` and `run`.
+    """The base class of algorithms; a subclass is a frozen dataclass with the methods `messages` and `run`.
 
     Class keywords name the shared options with their allowed values, the default first; for `lam`, only the default:
 
@@ -94,7 +94,7 @@ class Program(ABC):
     def __init_subclass__(
         cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
     ) -> None:
-        """Create fields for the shared options that class keywords name (`variants`, `units`, ...), and no others."""
+        """Create a field for each shared option, such as `variant`, that the keywords of the subclass name."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
         if Program in cls.__bases__:
@@ -124,10 +124,10 @@ class Program(ABC):
             needed = " or ".join(f"loss={name}" for name in self.allows["loss"])
             raise UserError(f"algo={self.name} needs {needed}, not loss={self.loss.name}.")
         if self.noise == "discrete" and self.calibration != "tight":
-            raise UserError(f"algo.noise=discrete of algo={self.name} has no published noise: set calibration=tight.")
+            raise UserError(f"algo={self.name} with algo.noise=discrete has only tight noise: set calibration=tight.")
         if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
-                f"algo={self.name} has algo.variant={self.variant} for published noise only: set calibration=published."
+                f"algo.variant={self.variant} of algo={self.name} needs published noise: set calibration=published."
             )
 
     @property
@@ -138,42 +138,42 @@ class Program(ABC):
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of a release under `budget`, in order. No other method computes the noise."""
+        """Return the noisy sums of a release under `budget`, in order; no other method decides the noise."""
 
     @abstractmethod
     def run(self, carrier: Carrier) -> Release:
-        """Request the noisy sums with `carrier.ask(number, ...)`, and compute models (budgets, draws, d) from them."""
+        """Request noisy sums by `carrier.ask(number, ...)`, and compute models (budgets, draws, d) from them."""
 
     def begin(self, parties: Parties, rng: Generator) -> Any:
-        """Draw public values before any noise is drawn, such as an initial model."""
+        """Draw public values, such as an initial model, before any noise is drawn."""
         return None
 
     def together(self, problem: Problem) -> int | None:
-        """Return how many noise draws are computed at once; None: all."""
+        """Return how many noise draws are computed at the same time; None means all draws."""
         return max(1, _TOGETHER // problem.d**2) if self.matrices else None
 
     def sharing(self, problem: Problem) -> Sharing:
-        """Return who draws the noise of a sum, by default a curator if M = 1, else all parties in equal shares."""
+        """Return who draws the noise of a sum: by default all parties in equal shares, or a curator if M = 1."""
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:
-        """Return where the paper claims (eps, delta) against an observer, or None."""
+        """Return the place in the paper that claims (eps, delta) against an observer, or None."""
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """Return a description of what depends on private rows without being accounted for, or None."""
+        """Return a text that says what depends on private rows without being accounted for; None: nothing."""
         return None
 
-    def way(self, carrier: Carrier) -> Way:
-        """Return how the sums of a release are carried out."""
+    def way(self) -> Way:
+        """Return the function that computes the sums of a release: a simulation, or a protocol."""
         if self.noise == "discrete":
-            return OnGrid(carrier)
-        return (InRing if self.protocol == "secagg" else Simulated)(carrier)
+            return on_grid
+        return in_ring if self.protocol == "secagg" else simulated
 
     # The noise for a budget.
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the mu of all sums together with which the strongest observer gets exactly the budget.
+        """Return the mu of all sums together at which the strongest observer's guarantee equals the budget.
 
         A small part is reserved for rounding errors in sums of the statistic `of` (None: of every statistic).
         """
@@ -184,7 +184,7 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the relative increase of mu by rounding errors in sums of the statistic `of` (None: of any)."""
+        """Return the relative increase of mu by rounding in sums of the statistic `of` (None: of all statistics)."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 
@@ -200,7 +200,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proof against every observer: the total mu, times a factor for the noise that the observer knows.
+        """Return the proof against every observer: the total mu times a factor for the noise that the observer knows.
 
         The eps of sums without Gaussian noise add up, and are the same for all observers.
         """
@@ -214,7 +214,7 @@ class Program(ABC):
         return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
-        """Return how many vectors a release sums by secure aggregation; None if it needs none."""
+        """Return how many vectors a release sums by secure aggregation; None: the release does not use the protocol."""
         several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), sizes=(), colluders=0)
         return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 
@@ -225,7 +225,7 @@ class Program(ABC):
         return stated(proofs, claims, self.unit, budget, delta, self.uncounted())
 
     def prepare(self, parties: Parties, rng: Generator) -> Prepared:
-        """Check the rows, and draw the public values of `begin`."""
+        """Check the parties' rows, draw public initial values, and return an object that can release models."""
         require_domain(parties, self.loss)
         if self.unit == "party" and parties.problem.M == 1 and "unit" in self.allows:
             raise UserError(

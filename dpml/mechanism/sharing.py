@@ -1,4 +1,4 @@
-"""Describe who draws the noise of a released sum, and what every observer (`View`) sees of it.
+"""Describe which parties draw the noise of a released sum, and what every observer (`View`) sees.
 
 The noise of the released sum has variance 1 in every coordinate, and all other noise is relative to it. A party sends
 its contribution plus noise. An observer's mu is a multiple of the mu of the released sum.
@@ -31,37 +31,34 @@ k), the noise of each source, (sources, B, k), and a function that returns the s
 
 @dataclass(frozen=True)
 class Channel:
-    """What an observer sees of each coordinate of a noisy sum: m numbers that contain the noise of several sources.
+    """What an observer sees of each coordinate of a noisy sum: m numbers that contain noise of several sources.
 
     Attributes:
         noise: The coefficient of each source in each number, (m, sources). Only the first number depends on the data.
         total: The coefficient of each source in the released sum, (sources,).
-        covariance: The covariance of the numbers, (m, m), relative to the variance of the released sum.
+        sources: The coefficients of independent N(0, 1) numbers in the noise of each source, (sources, n).
     """
 
     noise: Array
     total: Array
-    covariance: Array
+    sources: Array
 
-    @classmethod
-    def of(cls, noise: Array, total: Array, sources: Array | None = None) -> "Channel":
-        """Return a channel whose sources have the covariance `sources`; None: they are independent with variance 1."""
-        return cls(noise, total, noise @ (noise.T if sources is None else sources @ noise.T))
+    @cached_property
+    def covariance(self) -> Array:
+        """The covariance of the numbers that the observer sees, (m, m)."""
+        deviations = self.noise @ self.sources
+        return deviations @ deviations.T
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) of the numbers that minimise the noise while the first number keeps weight 1."""
+        """The weights (m,) of the least noisy combination of the observer's numbers; the first number has weight 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the noise that remains after `filter`."""
+        """The standard deviation of the noise in the observer's least noisy combination of numbers."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
-
-
-PLAIN = Channel.of(np.ones((1, 1)), np.ones(1))
-"""The channel of an observer who sees the released sum with noise from one source."""
 
 
 # Zero-sum noise cancels in the sum, so it costs no accuracy. For `tight`, its standard deviation exceeds that of
@@ -77,7 +74,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Who draws the noise of a released sum: by default M parties draw equal shares and send their messages openly."""
+    """Who draws the noise of a released sum: by default M parties in equal shares, who send open messages."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -86,22 +83,30 @@ class Sharing(ABC):
 
     @abstractmethod
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return the mu against every possible observer, as a multiple of the mu of the released sum."""
+        """Return the mu against every observer, as a multiple of the mu of the released sum."""
 
-    def variance(self, M: int) -> float:
-        return 1 / M
+    def sources(self, M: int) -> Array:
+        """Return each noise source as a combination of n independent N(0, 1) numbers: coefficients (sources, n).
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the parties' messages, in terms of the noise sources of `observed`.
+        The first sources, at most M, add up to the noise of the released sum.
+        """
+        return np.eye(M) / math.sqrt(M)
+
+    def seen(self, view: View, problem: Problem) -> Array:
+        """Return what an observer sees as m combinations of the noise sources: coefficients (m, sources).
 
         `client` sees the last party's message. `colluders` see the sum and the noise of the first parties, who collude.
         All others see the sum.
         """
-        M = problem.M
-        each, total = np.eye(M), np.ones(M)
+        each = np.eye(problem.M)
         known = problem.colluders if view == "colluders" else 0
-        seen = each[-1:] if view == "client" else np.vstack([total, each[:known]])
-        return Channel.of(seen, total, self.variance(M) * each)
+        return each[-1:] if view == "client" else np.vstack([np.ones(problem.M), each[:known]])
+
+    def channel(self, view: View, problem: Problem) -> Channel:
+        """Return what an observer sees of the parties' messages, with the covariance of the noise."""
+        sources = self.sources(problem.M)
+        total = (np.arange(len(sources)) < problem.M).astype(float)
+        return Channel(self.seen(view, problem), total, sources)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         """Draw the sum of all parties' noise at once, (draws, size), in time that does not depend on M.
@@ -110,23 +115,17 @@ class Sharing(ABC):
         """
         return unit(law, rng, draws, size)
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        """Draw the sum of all parties' noise, as `total` does, and also each source's noise: (sources, draws, size)."""
-        parts = self.parts(rng, draws, M, size)
-        total: Array = parts.sum(axis=0)
-        return total, parts
-
-    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
-        """Draw every party's share of the noise: (M, draws, size)."""
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
+        """Draw the noise of every source (by default, of every party): (sources, draws, size)."""
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """Return a bound on a party's noise in units of its scale, exceeded once in 10^40 to 10^57 numbers."""
+        """Return a bound on a party's noise in units of its scale, exceeded once in 10^40 numbers or less often."""
         return REACH
 
 
 def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
-    """Draw noise of scale 1: (draws, size)."""
+    """Draw noise of scale 1 from the distribution `law`: (draws, size)."""
     if law == "single_gaussian":
         return noise.single_gaussian(rng, (draws, size))  # type: ignore[return-value]
     if law == "gaussian":
@@ -138,28 +137,30 @@ def unit(law: Sampler, rng: Generator, draws: int, size: int) -> Array:
 
 @dataclass(frozen=True)
 class TrustedCurator(Sharing):
-    """One trusted curator has all rows and draws the noise. Each of the observers `visible` sees the noisy sum."""
+    """A trusted curator has all rows and draws the noise; the observers `visible` see the noisy sum."""
 
     visible: tuple[View, ...] = ("release",)
 
     def views(self, problem: Problem) -> dict[View, float]:
         return dict.fromkeys(self.visible, 1.0)
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        return PLAIN
+    def sources(self, M: int) -> Array:
+        return np.ones((1, 1))
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        total = self.total(rng, draws, M, size, law)
-        return total, total[None]
+    def seen(self, view: View, problem: Problem) -> Array:
+        return np.ones((1, 1))
+
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
+        return self.total(rng, draws, M, size, law)[None]
 
 
 @dataclass(frozen=True)
 class CapeNoise(Sharing):
-    """CAPE (Imtiaz, Mohammadi & Sarwate 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
+    """The noise of CAPE (Imtiaz et al. 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
 
     Only the ``g_k``, of variance 1/M each, remain in the sum. `spread` is the standard deviation of the secrets
-    ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. The noise sources of `observed` are the
-    ``e_k + g_k`` in the M messages and the M secrets.
+    ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. There are 2 M noise sources: the noise
+    ``e_k + g_k`` in each of the M messages, and the M secrets.
     """
 
     spread: float
@@ -180,34 +181,30 @@ class CapeNoise(Sharing):
             "colluders": cape_whole_view(M, problem.honest, self.spread),
         }
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees: the sum, the last party's message, or all that aggregator and colluders see.
+    def sources(self, M: int) -> Array:
+        zero_sum, own = self.spread * np.eye(M), np.eye(M) / math.sqrt(M)
+        return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
+
+    def seen(self, view: View, problem: Problem) -> Array:
+        """Return what an observer sees in CAPE as m combinations of the noise sources: coefficients (m, sources).
 
         Colluders, the first parties, see all messages, the mean of the secrets and their own secrets. The numbers are
         an equivalent form without cancellation: the messages except the last, with the mean of the secrets added back,
         and the sum of the honest messages without zero-sum noise, whose total the colluders know.
         """
-        M = problem.M
-        messages, secrets = np.split(np.eye(2 * M), 2)
-        total = messages.sum(axis=0)
+        messages, secrets = np.split(np.eye(2 * problem.M), 2)
         if view in ("release", "aggregate"):
-            seen = total[None]
-        elif view == "client":
-            seen = messages[-1:]
-        else:
-            known = problem.colluders if view == "colluders" else 0
-            sent = messages + secrets.mean(axis=0)
-            left = (sent - secrets)[known:].sum(axis=0)
-            seen = np.vstack([left, sent[:-1], secrets[known:].sum(axis=0), secrets[:known]])
-        zero_sum, own = self.spread * np.eye(M), np.eye(M) / math.sqrt(M)
-        drawn = np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
-        deviations = seen @ drawn
-        return Channel(seen, total, deviations @ deviations.T)
+            return messages.sum(axis=0)[None]
+        if view == "client":
+            return messages[-1:]
+        known = problem.colluders if view == "colluders" else 0
+        sent = messages + secrets.mean(axis=0)
+        left = (sent - secrets)[known:].sum(axis=0)
+        return np.vstack([left, sent[:-1], secrets[known:].sum(axis=0), secrets[:known]])
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         messages, ehat = noise.cape_messages(rng, draws, M, size, self.spread, 1 / math.sqrt(M))
-        parts = np.concatenate([messages, self.spread * ehat], axis=1).transpose(1, 0, 2)
-        return messages.sum(axis=1), parts
+        return np.concatenate([messages, self.spread * ehat], axis=1).transpose(1, 0, 2)
 
 
 @dataclass(frozen=True)
@@ -218,21 +215,13 @@ class IndependentNoise(Sharing):
         alone = math.sqrt(problem.M)
         return {"release": 1.0, "aggregate": 1.0, "client": alone, "transcript": alone, "colluders": alone}
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees: all messages are open, and colluders also know the noise in their own."""
-        if view not in ("transcript", "colluders"):
-            return super().channel(view, problem)
-        each = np.eye(problem.M)
-        return Channel.of(each[::-1], np.ones(problem.M), each / problem.M)
-
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
-        messages = noise.gaussian_messages(rng, draws, M, size) / math.sqrt(M)
-        return messages.sum(axis=1), messages.transpose(1, 0, 2)
+    def seen(self, view: View, problem: Problem) -> Array:
+        return np.eye(problem.M)[::-1] if view in ("transcript", "colluders") else super().seen(view, problem)
 
 
 @dataclass(frozen=True)
 class SecureSumNoise(Sharing):
-    """Every party adds an equal share of the noise to its contribution; secure aggregation reveals only the sum.
+    """Each party adds an equal share of the noise, and secure aggregation reveals only the sum.
 
     Colluders know their own shares, so only H/M of the variance protects the H honest parties.
     """
@@ -244,7 +233,7 @@ class SecureSumNoise(Sharing):
 
 
 def secure_sharing(problem: Problem) -> Sharing:
-    """Return who draws the noise of a secure sum: a trusted curator if M = 1, else M parties in equal shares."""
+    """Return who draws the noise of a secure sum: M parties in equal shares, or a curator if M = 1."""
     return TrustedCurator() if problem.M == 1 else SecureSumNoise()
 
 
@@ -258,5 +247,5 @@ def cape_whole_view(M: int, honest: int, spread: float) -> float:
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the standard deviation of CAPE's secrets: 1 as published, `MASK` for tight noise."""
+    """Return the noise_std of the secrets in CAPE: 1 for published noise, and 1000 (`MASK`) for tight noise."""
     return MASK if calibration == "tight" else 1.0

@@ -1,4 +1,4 @@
-"""Sum any clipped function of rows, or train a model without noise, for an algorithm that adds noise afterwards.
+"""Sum clipped vectors of rows, or train a model without noise, for algorithms that add noise afterwards.
 
 `ClippedRows` needs only a function that maps each row to a vector. Vectors longer than `clip` are shortened to it; with
 `unit=party`, the mean of each party's vectors is shortened instead. Sums are divided by the clip, so replacing a row
@@ -54,7 +54,7 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """Apply `clip` to vectors divided by the clip, and sum them over each party or all parties: (P, B, length)."""
+        """Clip the vectors of rows (or of parties), and sum them for each party or for all parties: (P, B, length)."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)
@@ -62,7 +62,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Apply `part` to vectors (B, n, length), and sum the rows between `offsets`: (P, B, length)."""
+        """Apply `part` to blocks of vectors (B, n, length), and sum the rows between `offsets`: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
@@ -74,7 +74,7 @@ class RowTerms(Terms["ClippedRows"]):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of rows, and their vectors divided by the clip: (B, n, length)."""
+        """Yield blocks of rows, and the vectors of these rows divided by the clip: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length
@@ -139,13 +139,12 @@ class ClippedRows(Statistic):
 
 
 def _clipped(vectors: Array) -> Array:
-    """Shorten vectors longer than 1 to length 1."""
     return vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1.0)
 
 
 @dataclass(frozen=True)
 class Minimised(Terms["Minimiser"]):
-    """Train models on the rows of all parties."""
+    """Train models on the rows of all parties, without adding noise."""
 
     def total(self, *at: Any) -> Array:
         if not at:
@@ -162,7 +161,7 @@ class Minimised(Terms["Minimiser"]):
 
 @dataclass(frozen=True)
 class Minimiser(Statistic):
-    """A model that one curator trains on all rows; its declared sensitivity must include the error of the solver.
+    """A model that a curator trains on all rows; its sensitivity must include the error of the solver.
 
     Args:
         fit: ``fit(parties)`` -> (D,), or with arguments ``fit(parties, at)`` -> (B, D), for distinct `at` (B, about).

@@ -95,7 +95,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Problems:
-    """B groups of K logistic problems with the same rows, or B softmax problems with K classes.
+    """B sets of rows, each with K logistic problems or with one softmax problem of K classes.
 
     The unknown coordinates c (B, m, K) are the weights or, with `span`, the coefficients of w in the span of the rows.
     `base` has the rows (B, n, d) or, with `span`, their inner products (B, n, n), so the scores are ``base c``.
@@ -115,7 +115,7 @@ class _Problems:
         return products.sum(axis=1, keepdims=True) if self.softmax else products
 
     def at(self, c: Array) -> tuple[Array, Array, Array]:
-        """Return the objectives, their gradients (B, m, K) and the probabilities (B, n, K) at c (B, m, K)."""
+        """Return the objectives, the gradients (B, m, K), and the class probabilities (B, n, K) for coordinates c."""
         pull, image = self.lam[:, None] * c, c
         value: Array = np.zeros(1)
         gradient, p = self.linear + pull, np.empty((*self.r.shape, c.shape[2]))
@@ -180,7 +180,7 @@ class _Problems:
         return matrix.reshape(B, m * K, m * K)
 
     def _weighted(self, curvature: Array) -> Array:
-        """Return ``X' C X`` (with `span`: ``C X X'``) for the curvatures (B, n) on the diagonal of C: (B, m, m)."""
+        """Return ``X_b' diag(c_b) X_b``, or ``diag(c_b) X_b X_b'`` with `span`, with c = `curvature` (B, n)."""
         curvature *= self.r
         return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
 
@@ -218,7 +218,7 @@ def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array |
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, enough: Array) -> Array:
-    """Take Newton steps until every gradient's norm is at most `enough`, and return the coordinates (B, m, K)."""
+    """Take Newton steps until every gradient's norm is at most `enough`, and return the minimisers, (B, m, K)."""
     c = np.zeros_like(problems.linear)
     value, gradient, p = problems.at(c)
     for _ in range(_STEPS):
@@ -290,7 +290,7 @@ def fit_all(parties: Parties, lam: float) -> Array:
 def fit_parties(
     X: Array, y: Array, offsets: Index, lam: float, classes: int, sums: bool = False
 ) -> Iterator[tuple[Index, Array]]:
-    """Train a model on each party's rows, and yield the numbers (b,) and models (b, K d) of b parties at a time.
+    """Train a model on each party's rows. Yield the indices (b,) and the models (b, K d) of b parties at a time.
 
     Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d), which may be a memory map, and y (N,). With `sums`,
     a party minimises the sum of its losses instead of their mean.
@@ -309,7 +309,7 @@ def fit_parties(
 
 
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
-    """Return the minimiser of the mean loss + lam/2 ||w||^2 on (X, y), without privacy: d (softmax: K d) weights.
+    """Return the non-private minimiser, (d,) or (K d,), of the mean loss + lam/2 ||w||^2 on rows X with labels y.
 
     For the squared loss, the minimiser is exact, and the shortest one if there are several. For the sigmoid loss, which
     is not convex, it is a local minimiser. If there is no minimiser, as for separable rows with lam = 0, the gradient

@@ -39,7 +39,7 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows that all runs share, or that every run maps in its own way.
+    """Rows with labels, prepared for gradients at many models. Every run may map the rows by its own matrix.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
@@ -68,7 +68,7 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Return rows X (n, d) with labels y (n,) and weights v (n,), whose slopes are clipped to [-clip, clip]."""
+        """Prepare rows X (n, d) with labels y (n,) and weights v (n,) for gradients with slopes in [-clip, clip]."""
         signed = loss.task == "binary"
         half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
         targets = hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2
@@ -113,9 +113,10 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield k blocks of rows at a time: their numbers, halved rows (..., k, h, d), and slopes (..., k, h, columns).
+        """Yield k blocks of h rows at a time: the blocks' indices, the rows divided by 2, and the slopes of the loss.
 
-        There are B K columns if runs share rows, else K. At most `most` blocks are in memory.
+        The rows are (..., k, h, d), and the slopes are (..., k, h, columns). There are B K columns if runs share rows,
+        else K. At most `most` blocks are in memory.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
@@ -130,7 +131,7 @@ class Rows:
             yield some, half, scores
 
     def bend(self, scores: Single, labels: Single | None) -> None:
-        """Replace the scores of halved rows by the slopes of the loss, in place."""
+        """Replace the scores of rows (divided by 2) by the slopes of the loss, in place."""
         limit = self.limit
         if self.loss.task == "multiclass":
             assert labels is not None
@@ -156,7 +157,7 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """Return the sum of gradients in each block, (..., k, d, columns)."""
+    """Return the sum of the rows' gradients in each of k blocks, (..., k, d, columns)."""
     return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 
@@ -205,7 +206,7 @@ class PartyGradients:
     def of(
         cls, loss: Loss, X: Array, y: Array, offsets: Index, dtype: type[np.floating] = np.float32, classes: int = 1
     ) -> "PartyGradients":
-        """Sort parties into buckets; party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,)."""
+        """Group parties of similar size. Party k has the rows ``offsets[k]:offsets[k + 1]`` of X (N, d) and y (N,)."""
         every, sizes = Rows.of(loss, X, y, dtype=dtype, clip=_LONGEST, classes=classes), np.diff(offsets)
         half = every.half.reshape(-1, X.shape[1])
         labels = None if every.labels is None else every.labels.reshape(len(half), -1)
@@ -221,7 +222,7 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sum of the parties' clipped mean gradients at models w, divided by the clips, (B, K d).
+        """Return the sum over parties of clipped mean gradients divided by the clip, for every model w, (B, K d).
 
         Also return the number of parties whose gradients were not longer than the clip, (B,).
         """
@@ -256,7 +257,7 @@ class PartyGradients:
 
 
 def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
-    """Return rows X (n, d) times `maps` (d, d), scaled to length 1, (n, d), and their lengths before scaling, (n,)."""
+    """Return the rows of ``X @ maps`` scaled to length 1, (n, d), and the rows' lengths before scaling, (n,)."""
     rows, lengths = np.empty_like(X), np.empty(len(X))
     for some in blocks(len(X), most=_MAPPED):
         images = X[some] @ maps
@@ -269,7 +270,7 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
 
 
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
-    """Replace scores (..., K) by the slopes ``p - e_y`` of softmax, clipped to the norm `clip`, in place.
+    """Replace softmax scores (..., K) in place by slopes of the loss, ``p - e_y``, clipped to the norm `clip`.
 
     `labels` (..., K) are one-hot. A computed norm has an error of at most K + 32 roundings. Vectors are clipped to a
     norm that is smaller by this error, so that no vector is longer than the clip.
@@ -292,7 +293,7 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    """Return the bound on slopes of halved rows with which no row's gradient is longer than `clip`."""
+    """Return the bound on slopes, for rows divided by 2, with which no row's gradient is longer than `clip`."""
     most: Any = loss.lipschitz if clip is None else clip
     if clip is not None and loss.lipschitz is not None and loss.task == "binary":
         most = np.minimum(clip, loss.lipschitz)

@@ -115,7 +115,7 @@ def _searched(  # noqa: PLR0913 - a problem, a step, and the promised decrease
 
 
 def _update(hessian: Array, move: Array, change: Array) -> None:
-    """Update the Hessians (B, d, d) in place by damped BFGS, for moves (B, d) and changes of the gradient (B, d)."""
+    """Update Hessians (B, d, d) in place by damped BFGS, given steps `move` (B, d) and gradient changes (B, d)."""
     expected = _times(hessian, move)
     known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
     damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)

@@ -60,7 +60,10 @@ def coded(classes: int) -> Quadratic:
 
 
 class Loss:
-    """A loss, as a function of the score t and the label y; the docstring of a subclass begins with its formula."""
+    """A loss as a function of the score t and the label y.
+
+    The docstring of a subclass begins with the formula of the loss.
+    """
 
     name: ClassVar[str]
     labels: ClassVar[str]
@@ -245,7 +248,7 @@ class Slopes:
 
     @property
     def bend(self) -> float:
-        """The largest y x'w at which the logistic loss's slope is clipped, if the clip is below 1/2; else 0."""
+        """The largest y x'w at which the slope of the logistic loss is clipped, or 0 without a clip below 1/2."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
@@ -280,7 +283,7 @@ def hard_targets(y: Array, classes: int) -> Array:
 
 
 def for_task(task: Task, name: str | None = None) -> Loss:
-    """Return the loss with this name; without a name, return the default loss of the task."""
+    """Return the loss with this name, or the default loss of the task if there is no name."""
     name = name or next(loss.name for loss in LOSSES.values() if loss.task == task)
     if name not in LOSSES:
         raise UserError(f"unknown loss={name!r}: {nearest(name, LOSSES)}")

@@ -34,7 +34,7 @@ their factors, (g, c, n)."""
 
 
 class Merged(NamedTuple):
-    """The rows of one large group or of several small groups.
+    """The rows of one large group, or the stacked rows of several small groups.
 
     A gradient is the sum of the blocks minus `constant` (g, d, 1), which does not depend on the model.
     """
@@ -70,7 +70,7 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
     lam: float,
     rounds: int,
 ) -> None:
-    """Run all rounds of noisy gradient descent from models w (G, d, D S) of G groups, which change in place.
+    """Run all rounds of noisy gradient descent, and change the models w (G, d, D S) of G groups of rows in place.
 
     A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. The runs are D noise draws for each of S
     step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).
@@ -98,7 +98,7 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
 
 
 def _sorted(group: int, rows: Group, height: int) -> Merged:
-    """Merge equal rows of a group, sort them by their nonzero columns, and cut them into blocks of about `height`."""
+    """Merge equal rows, sort rows by their nonzero columns, and cut the rows into blocks of about `height` rows."""
     half, factors, constants = rows
     first, where, _ = distinct(half)
     kept, added = half[first], np.bincount(where, weights=factors)

@@ -109,7 +109,7 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """Return every network's mean loss and accuracy, (B,) each, if row i stands for ``counts[i]`` rows."""
+    """Return every network's mean loss and accuracy, (B,) each, where row i is counted ``counts[i]`` times."""
     total, right = np.zeros((2, models.outer.shape[1]))
     counts = np.ones(len(y)) if counts is None else counts
     for rows in blocks(len(y), models.outer.size, _BLOCK):

@@ -1,4 +1,4 @@
-"""Minimise quadratic functions, without constraints or in a ball, also if their matrix is indefinite."""
+"""Minimise convex and indefinite quadratic functions, without constraints or in a ball."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Privacy budgets, guarantees, the accountant that composes them, and all privacy noise."""
+"""Define privacy budgets and guarantees, compose guarantees, and draw all privacy noise."""
 
 from dpml.privacy.guarantee import (
     CALIBRATIONS,
@@ -13,13 +13,5 @@ from dpml.privacy.guarantee import (
 )
 
 __all__ = [
-    "CALIBRATIONS",
-    "Adversary",
-    "Budget",
-    "Calibration",
-    "Guarantee",
-    "Problem",
-    "UnsizedProblem",
-    "View",
-    "worst",
-]
+    "CALIBRATIONS", "Adversary", "Budget", "Calibration", "Guarantee", "Problem", "UnsizedProblem", "View", "worst",
+]  # fmt: skip

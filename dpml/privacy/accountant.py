@@ -1,4 +1,4 @@
-"""Compute the total guarantee of several releases about the same rows, each of which may depend on earlier results.
+"""Compute the total guarantee of several releases about the same rows; a release may depend on earlier results.
 
 The types and budgets of the releases must be fixed in advance; otherwise no total over different types is proven
 (Rogers, Roth, Ullman & Vadhan 2016). One exception: Gaussian releases whose budgets depend on results are mu-GDP
@@ -27,7 +27,7 @@ _PLAIN = 40.0  # larger eps are added, which is tight because randomised respons
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy budget that has been spent on one row (or on one party, if all guarantees protect parties).
+    """The privacy that releases have spent on one row, or on one party if all their guarantees protect parties.
 
     For Gaussian releases, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is treated as the worst one: with
     probability delta it reveals everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015, Thm
@@ -45,28 +45,31 @@ class Accountant:
     objectives: tuple[tuple[float, float, int], ...] = ()
 
     def gaussian(self, mu: float, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` further releases that are `mu`-GDP each."""
+        """Return the accountant after `times` more releases, each of which is `mu`-GDP."""
         if not mu >= 0:
-            raise UserError(f"mu of a Gaussian release must be a non-negative number, got mu={mu}.")
+            raise UserError(f"a Gaussian release needs a non-negative mu, got mu={mu}.")
         alone = self.mu == 0 and _counted(times) == 1
         return replace(self, mu=mu if alone else math.hypot(self.mu, mu * math.sqrt(_counted(times))) * (1 + 2**-50))
 
     def spend(self, eps: float, delta: float = 0.0, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` further releases that are (`eps`, `delta`)-DP each."""
+        """Return the accountant after `times` more releases, each of which is (`eps`, `delta`)-DP."""
         if not (eps >= 0 and 0 <= delta < 1):
-            raise UserError(f"A release needs eps >= 0 and delta in [0, 1), got eps={eps} and delta={delta}.")
+            raise UserError(f"a release needs eps >= 0 and a delta in [0, 1), got eps={eps} and delta={delta}.")
         return replace(self, spent=(*self.spent, (float(eps), float(delta), _counted(times))))
 
     def objective(self, sigma: float, ridge: float, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` minimisers of ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0, sigma^2)'w``."""
+        """Return the accountant after `times` more minimisers of an objective with a Gaussian linear term.
+
+        The objective is ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0, sigma^2)'w``.
+        """
         if not (0 < sigma < math.inf and 0 < ridge < math.inf):
-            raise UserError(f"objective perturbation needs a positive sigma and ridge, got {sigma} and {ridge}.")
+            raise UserError(
+                f"objective perturbation needs a positive sigma and ridge, got sigma={sigma} and ridge={ridge}."
+            )
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases with `guarantee`; one for a party also holds for each of its
-        rows.
-        """
+        """Return the accountant after `times` releases with `guarantee`; one of a party also holds for its rows."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:
@@ -75,7 +78,7 @@ class Accountant:
         return self.spend(guarantee.eps, guarantee.delta, times)
 
     def eps(self, delta: float) -> float:
-        """Return the least eps that is proven at `delta` in [0, 1) for all releases together, or inf."""
+        """Return the least eps that is proven for all releases together at `delta` in [0, 1), or inf."""
         if not 0 <= delta < 1:
             raise UserError(f"delta must lie in [0, 1), got delta={delta}.")
         if delta == 0:
@@ -93,7 +96,7 @@ class Accountant:
         return total([(self._added, 1), (eps, 1)])
 
     def delta(self, eps: float) -> float:
-        """Return the least delta that is proven at `eps` >= 0 for all releases together."""
+        """Return the least delta that is proven for all releases together at `eps` >= 0."""
         if not eps >= 0:
             raise UserError(f"eps must be a non-negative number, got eps={eps}.")
         if self._added == math.inf:
@@ -112,17 +115,17 @@ class Accountant:
 
     @property
     def _lost(self) -> float:
-        """The probability that some (eps, delta)-DP release reveals everything, rounded up."""
+        """The probability, rounded up, that at least one (eps, delta)-DP release reveals everything."""
         return round_up(-math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent)))
 
     @property
     def _added(self) -> float:
-        """The sum of all eps above `_PLAIN`, rounded up."""
+        """The sum, rounded up, of all eps that are too large to compose (above `_PLAIN`)."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
     def _plain(self) -> float:
-        """The sum of all eps up to `_PLAIN`, rounded up."""
+        """The sum, rounded up, of all eps that are small enough to compose (at most `_PLAIN`)."""
         return total(self._pure.items())
 
     @property
@@ -135,12 +138,12 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether privacy loss distributions are composed: not if all releases are Gaussian, or if mu is huge."""
+        """Whether privacy loss distributions compose the releases: not if all are Gaussian, or if mu is huge."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of the Gaussian releases and of each objective, at equal shares of `delta`."""
+        """Return the sum of the eps of Gaussian releases and objectives; all get equal shares of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

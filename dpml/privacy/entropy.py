@@ -1,4 +1,4 @@
-"""Draw the noise of releases from the operating system's random numbers, which no seed or earlier output predicts.
+"""Draw the noise of published releases from the operating system's random numbers, which nobody can predict.
 
 NumPy's generators are reproducible: whoever observes enough output may find the state, and with it all other noise.
 """
@@ -26,7 +26,7 @@ _DIGITS = 52  # binary digits of a uniform number; the half unit that is added n
 
 
 class SystemGenerator(Generator):
-    """A NumPy generator whose `bytes` and noise distributions use the operating system's random numbers.
+    """A NumPy generator whose bytes and noise come from the operating system's random numbers.
 
     Each number is the inverse distribution function at a uniform number of 52 binary digits, in double precision.
     Random choices that protect nobody, such as the order of rows, come from NumPy's generator with a new 256-bit seed.
@@ -42,13 +42,13 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1). NumPy draws single precision and in-place output, which no noise uses."""
+        """Draw uniform numbers in (0, 1); NumPy's generator draws single precision, which no noise uses."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))
 
     def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw N(0, 1): a magnitude from 52 digits and a separate sign, so that both tails are equally precise."""
+        """Draw N(0, 1) numbers from a magnitude and a separate sign, so that both tails are equally precise."""
         words = _words(size if out is None else out.shape)
         magnitudes = -ndtri(_uniform(words) / 2)
         drawn = np.where(words & np.uint64(1), magnitudes, -magnitudes).astype(dtype)
@@ -73,7 +73,7 @@ class SystemGenerator(Generator):
 
 
 def check_tail(delta: float, exact: bool) -> None:
-    """Raise UserError if `delta` is below `LEAST_DELTA` and the noise is not `exact`."""
+    """Raise UserError if `delta` is too small for floating-point noise and the noise is not `exact`."""
     if 0 < delta < LEAST_DELTA and not exact:
         raise UserError(
             f"delta={delta:g} is too small for floating-point noise, which never exceeds "
@@ -88,6 +88,6 @@ def _words(size: Any) -> NDArray[np.uint64]:
 
 
 def _uniform(words: NDArray[np.uint64]) -> Array:
-    """Return numbers in (0, 1) from the first 52 bits of each word. The last bits remain free for a sign."""
+    """Return numbers in (0, 1) from the first 52 bits of each word; the last bits remain free for a sign."""
     uniform: Array = ((words >> np.uint64(64 - _DIGITS)).astype(float) + 0.5) * 2.0**-_DIGITS
     return uniform

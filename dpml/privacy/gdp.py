@@ -1,4 +1,4 @@
-"""Gaussian differential privacy: convert between mu and (eps, delta), rounded to the safe side.
+"""Convert between the mu of Gaussian differential privacy and (eps, delta), rounded to the safe side.
 
 A Gaussian release with L2 sensitivity ``D`` and noise of standard deviation ``s`` in every direction is mu-GDP with
 ``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). The conversion is Theorem 8 of Balle & Wang 2018 (docs/privacy.md). The
@@ -32,7 +32,7 @@ _ERROR = 2.0**-46
 
 
 def log_delta_of(mu: float, eps: float) -> float:
-    """Return log of the least delta for which mu-GDP implies (eps, delta)-DP, eps >= 0, rounded up; -inf for mu = 0.
+    """Return the log of the least delta for which mu-GDP implies (eps, delta)-DP, rounded up, for eps >= 0.
 
     With z1, z2 = eps/mu -+ mu/2 and Mills' ratio ``m(z) = Phi(-z)/phi(z)``, which decreases, the curve is
 
@@ -70,7 +70,7 @@ def _mills(z: float) -> float:
 
 
 def _mills_slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``1 - z m(z)`` for ascending z, rounded up. For z > 1e3 return the upper bound ``1/z^2``."""
+    """Return an upper bound on ``1 - z m(z)`` for Mills' ratio m and ascending z; it is ``1/z^2`` for z > 1e3."""
     if z[-1] <= 1e3:
         return (1 + _ERROR) - z * _ROOT * erfcx(z / _SQRT2)
     far = z > 1e3
@@ -99,10 +99,10 @@ def eps_of(mu: float, delta: float) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def mu_of(eps: float, delta: float) -> float:
-    """Return the largest mu for which mu-GDP implies (eps, delta)-DP, times 1 - `SPARE`; inf for eps = inf.
+    """Return the largest mu for which mu-GDP implies (eps, delta)-DP, rounded down; inf for eps = inf.
 
-    ``sensitivity / mu`` is the noise_std of the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1). The factor
-    covers the rounding of later operations on mu.
+    ``sensitivity / mu`` is the noise_std of the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1). mu is
+    multiplied by 1 - `SPARE`, which covers the rounding of later operations on mu.
 
     Raises:
         ValueError: eps is negative or NaN, or delta is not in (0, 1).
@@ -121,7 +121,7 @@ def mu_of(eps: float, delta: float) -> float:
 
 
 def classical_mu(eps: float, delta: float) -> float:
-    """Return ``eps / sqrt(2 log(1.25/delta))``, the mu of the textbook's Gaussian mechanism.
+    """Return the mu of the textbook's Gaussian mechanism: ``eps / sqrt(2 log(1.25/delta))``.
 
     Dwork & Roth 2014, Thm A.1, prove that it gives (eps, delta)-DP for eps < 1 only. For larger eps, use `eps_of`.
     """
@@ -130,7 +130,7 @@ def classical_mu(eps: float, delta: float) -> float:
 
 
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
-    """Return the mu of a release with mean shift v (k,) between neighbours and noise covariance S (k, k).
+    """Return the mu of a release with noise covariance S (k, k) whose mean shifts by v (k,) between neighbours.
 
     It is ``sqrt(v' S^-1 v)``, or inf if v has a part in a direction without noise, which identifies the data set.
     """
@@ -143,7 +143,7 @@ def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> f
 
 
 def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -> float:
-    """Return the root of f in [low, high], shifted by tiny steps until f <= 0, so that privacy is never overstated."""
+    """Return the root of f in [low, high], moved by tiny steps to where f <= 0, so that privacy is never overstated."""
     root = float(brentq(f, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
     step = 1e-15
     while f(root) > 0:

@@ -1,4 +1,7 @@
-"""Privacy budgets and guarantees. Neighbours differ in one row (``unit="sample"``) or in all rows of one party."""
+"""Define privacy budgets and guarantees for neighbouring data sets.
+
+Neighbours differ in one row (``unit="sample"``) or in all rows of one party.
+"""
 
 import math
 from collections.abc import Iterable
@@ -20,7 +23,7 @@ View = Literal["release", "aggregate", "client", "transcript", "colluders"]
 
 @dataclass(frozen=True)
 class Adversary:
-    """How many parties collude with the aggregator, that is, tell it everything they know.
+    """The number of parties that collude with the aggregator and tell it everything they know.
 
     Args:
         colluders: The number of colluding parties, or a share of the M parties below 1, rounded down. None: fewer than
@@ -49,7 +52,7 @@ class Adversary:
 
 @dataclass(frozen=True)
 class Budget:
-    """An (eps, delta) budget. ``eps=inf`` means no noise, and ``delta=None`` that no delta was chosen."""
+    """A privacy budget (eps, delta): ``eps=inf`` means no noise, and ``delta=None`` means that no delta was chosen."""
 
     eps: float
     delta: float | None = None
@@ -63,7 +66,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta, or raise a UserError that says that the mechanism `who` needs one."""
+        """Return delta, or raise a UserError if no delta was chosen, because `who` needs one."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -80,7 +83,7 @@ HELD: tuple[Basis, ...] = ("proven", REAL, DECLARED)
 
 @dataclass(frozen=True)
 class Guarantee:
-    """An (eps, delta) guarantee of a release for one `unit` (sample or party), against the observer that `view` names.
+    """An (eps, delta) guarantee of a release for one `unit` (sample or party) against one observer (`view`).
 
     `basis` says how the guarantee is known, and `source` where it is proven or claimed. A `conditional` guarantee would
     hold if the hyper-parameters had been fixed in advance; the proven eps is then inf. `mu` is set if mu-GDP is proven,
@@ -138,11 +141,11 @@ class Problem:
             )
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """Return the same problem with parties of these sizes (M,), which also determine N."""
+        """Return the same problem for parties with these numbers of rows (M,)."""
         return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
 
     def units(self, unit: str) -> int:
-        """Return M if `unit` is party, otherwise N."""
+        """Return the number of protected units: M parties if `unit` is party, otherwise N rows."""
         return self.M if unit == "party" else self.N
 
     @property
@@ -151,7 +154,7 @@ class Problem:
         return min(self.sizes) if self.sizes else self.N // self.M
 
     def squares(self, parties: int) -> float:
-        """Return the sum of (N_k/N)^2 over the `parties` parties with the fewest rows N_k."""
+        """Return the sum of (N_k/N)^2 over the given number of parties with the fewest rows N_k."""
         if not self.sizes:
             return parties / self.M**2
         return float(((np.sort(self.sizes) / self.N) ** 2)[:parties].sum())
@@ -162,7 +165,7 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A problem whose party sizes are unknown: guarantees that do not depend on the sizes can still be computed.
+    """A `Problem` in which the parties' numbers of rows are unknown, because many guarantees do not need them.
 
     Reading `sizes`, and comparing or copying the problem, raises a UserError with the text `why`.
     """
@@ -176,7 +179,7 @@ class UnsizedProblem(Problem):
 
 
 def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
-    """Return a warning if delta is at least 1/N, for N records in `units` units (default: N); otherwise None.
+    """Return a warning if delta is at least 1/N for N records, otherwise None.
 
     If the units are M parties, the mechanism in the warning publishes a record with probability delta * M only.
     """
@@ -191,7 +194,7 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee with the largest eps, which holds against every observer; among equals, the last one.
+    """Return the guarantee with the largest eps (of equals, the last one), which holds against every observer.
 
     It gets the largest delta of all. It has a `mu` or a `curve` only if all guarantees have one, because a guarantee
     with a smaller eps but without a mu may compose to a larger total.

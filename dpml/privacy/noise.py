@@ -12,17 +12,17 @@ from dpml.arrays import Array, blocks
 
 
 def gaussian(rng: Generator, shape: tuple[int, ...]) -> Array:
-    """Draw independent N(0, 1) entries."""
+    """Draw an array of independent N(0, 1) numbers."""
     return rng.standard_normal(shape)
 
 
 def single_gaussian(rng: Generator, shape: tuple[int, ...]) -> NDArray[np.float32]:
-    """Draw independent N(0, 1) entries in single precision, which takes half the time."""
+    """Draw an array of independent N(0, 1) numbers in single precision, which takes half the time."""
     return rng.standard_normal(shape, dtype=np.float32)
 
 
 def laplace(rng: Generator, shape: tuple[int, ...]) -> Array:
-    """Draw independent Laplace entries of density exp(-|x|)/2 (scale 1, variance 2)."""
+    """Draw an array of independent Laplace numbers with density exp(-|x|)/2."""
     return rng.laplace(size=shape)
 
 
@@ -44,7 +44,7 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 
 
 def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
-    """Draw N(0, I) vectors, (draws, d), and return them and their lengths, (draws, 1)."""
+    """Draw N(0, I) vectors, (draws, d), and return them with their lengths, (draws, 1)."""
     vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
     for rows in blocks(draws, d):
         part = vectors[rows]
@@ -54,8 +54,7 @@ def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
 
 
 def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
-    """Draw the sum of `parties` independent `l2_laplace` vectors, (draws, d), in time that does not depend on
-    `parties`.
+    """Draw sums of `parties` independent `l2_laplace` vectors, (draws, d), as quickly as single vectors.
 
     The distribution is exact: a vector with density exp(-||x||) in R^d is a Gaussian with a random variance of
     distribution Gamma((d + 1)/2, scale 2), so the sum is a Gaussian whose variance is a sum of Gamma variables.
@@ -70,7 +69,7 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
 
 
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
-    """Draw the parties' noise ``ehat_k`` and ``g_k`` for CAPE, each N(0, I): two arrays (draws, parties, size)."""
+    """Draw every party's N(0, I) noise ``ehat_k`` and ``g_k`` in CAPE: two arrays (draws, parties, size)."""
     shape = draws, parties, size
     return rng.standard_normal(shape), rng.standard_normal(shape)
 
@@ -78,11 +77,11 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
 def cape_messages(
     rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
 ) -> tuple[Array, Array]:
-    """Draw the noise ``shared * e_k + own * g_k`` in each party's message in CAPE, and ``ehat_k``: (draws, parties,
-    size).
+    """Draw the noise in every party's message in CAPE, and the secrets ``ehat_k``: two arrays (draws, parties, size).
 
     Party k draws ``ehat_k`` and ``g_k ~ N(0, I)`` (Imtiaz et al. 2019, Alg. 1). The parties learn the sum of all
-    ``ehat`` by secure aggregation, and set ``e_k = ehat_k - (1/M) sum ehat``, so the ``e_k`` sum to zero.
+    ``ehat`` by secure aggregation, and set ``e_k = ehat_k - (1/M) sum ehat``, so the ``e_k`` sum to zero. The noise in
+    a message is ``shared * e_k + own * g_k``.
     """
     ehat, g = cape_parties(rng, draws, parties, size)
     for some in blocks(draws, parties * size):

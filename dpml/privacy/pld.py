@@ -38,13 +38,13 @@ class Losses:
 
     @cached_property
     def centred(self) -> tuple[float, Array, Array]:
-        """The most likely loss, the other losses relative to it, and the logarithms of the probabilities."""
+        """The most likely loss, the differences of all losses from it, and the log probabilities."""
         middle = float(self.at[np.argmax(self.mass)])
         with np.errstate(divide="ignore"):
             return middle, self.at - middle, np.log(self.mass)
 
     def delta(self, eps: float) -> float:
-        """Return ``E[(1 - e^(eps - loss))+]``, the delta at `eps`."""
+        """Return the delta at `eps`, which is ``E[(1 - e^(eps - loss))+]``."""
         first = int(np.searchsorted(self.at, eps, side="right"))
         return min(self.infinite + self._finite_delta(first, eps), 1.0)
 
@@ -53,7 +53,7 @@ class Losses:
         return total * (1 + (len(self.at) + 8) * _ULP)  # the largest rounding error of a sum of n numbers
 
     def eps(self, delta: float) -> float:
-        """Return the least eps >= 0 at this `delta`; inf if an infinite loss is more likely than `delta`."""
+        """Return the least eps >= 0 at `delta`; inf if an infinite loss is at least as likely as `delta`."""
         if self.infinite >= delta:
             return math.inf
         if self.delta(0.0) <= delta:
@@ -77,11 +77,11 @@ class Losses:
 
 
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
-    """Return the privacy losses of a Gaussian release with a random, known mu: `mus` (k,) with probabilities `weights`
-    (k,).
+    """Return the privacy losses of a Gaussian release whose mu is random, but known to the observer.
 
-    The loss is ``mu^2/2 + mu z``. Gauss's rule splits the probability of each interval of z between its ends, with a
-    relative error below 1e-14 for |z| <= 12. If mu times the interval's length exceeds 1, the upper end gets all.
+    The values `mus` (k,) of mu have probabilities `weights` (k,). The loss is ``mu^2/2 + mu z``. Gauss's rule splits
+    the probability of each interval of z between its ends, with a relative error below 1e-14 for |z| <= 12. If mu times
+    the interval's length exceeds 1, the upper end gets all.
     """
     nodes, node_weights = leggauss(6)
     edges = np.linspace(-_REACH, _REACH, panels + 1)
@@ -149,12 +149,12 @@ def from_curve(eps: Array, delta: Array) -> Losses:
 
 
 def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
-    """Return whether point b lies on or above the line from a to c."""
+    """Return whether point b lies on or above the line from point a to point c."""
     return bool((y[b] - y[a]) * (x[c] - x[a]) >= (y[c] - y[a]) * (x[b] - x[a]))
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Return the privacy losses of `parts` together, each so many times, most precise near `delta` or else `eps`."""
+    """Return the privacy losses of all `parts` (losses, times) together, most precise near `delta` (or `eps`)."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -182,7 +182,7 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """Return ``log E[e^(tilt (loss - mean))]`` of the sum of finite losses, and its mean and variance after the tilt.
+    """Return the log moment generating function of the sum of losses at `tilt`, and the tilted mean and variance.
 
     The moment is relative to the mean, because losses may be large compared with their standard deviation.
     """
@@ -202,8 +202,8 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the exponential tilt whose mean is `eps`, or whose Chernoff bound is `log_delta`; all tilts are valid."""
-
+    """Return the exponential tilt at which the mean loss is `eps`, or the Chernoff bound is `log_delta`."""
+    # every tilt gives a valid bound
     top = sum(count * float(part.at[-1]) for part, count in parts)
 
     def short(tilt: float) -> bool:
@@ -229,7 +229,7 @@ def _largest(parts: Sequence[tuple[Losses, int]]) -> float:
 
 
 def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float]:
-    """Return an interval outside which each tail of the tilted distribution has mass at most e^-40 (Chernoff)."""
+    """Return an interval outside which each tail of the tilted distribution has mass at most e^-40."""
     log_moment, mean, variance = _moments(parts, tilt)
     low = sum(count * float(part.at[0]) for part, count in parts)
     high = sum(count * float(part.at[-1]) for part, count in parts)
@@ -256,7 +256,7 @@ def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
 
 
 def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
-    """Return an upper bound (n,) on the tilted distribution of the sum at steps 0 .. n - 1, modulo n."""
+    """Return an upper bound (n,) on the tilted distribution of the sum of losses, on a grid of n points modulo n."""
     relative = 8 * math.log2(n) * _ULP  # relative error of an FFT
     log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

@@ -25,7 +25,7 @@ def round_down(number: float) -> float:
 
 
 def with_slack(noise: float) -> float:
-    """Return a slightly larger scale of noise, which meets its budget in spite of rounding."""
+    """Return a slightly larger scale of noise, so that the noise meets its budget despite rounding."""
     return noise * (1 + SPARE)
 
 
@@ -47,26 +47,26 @@ def total(terms: Iterable[tuple[float, int]]) -> float:
 
 
 def written(number: float, digits: int = 4) -> str:
-    """Format a proven number with so many digits, rounded up; a relative excess of 1e-6 is ignored as rounding error.
+    """Format a proven number with `digits` digits, rounded up; a relative excess of 1e-6 counts as rounding error.
 
     >>> written(1.0000000001), written(1.0001), written(4.37718), written(1e-5)
     ('1', '1.001', '4.378', '1e-05')
     """
-    nearest = f"{number:.{digits}g}"
-    if not math.isfinite(number) or number == 0 or float(nearest) >= number * (1 - _UNSEEN):
-        return nearest
-    place = math.floor(math.log10(abs(float(nearest)))) - digits + 1
-    return f"{float(nearest) + 10.0**place:.{digits}g}"
+    return _written(number, digits, 1)
 
 
 def written_below(number: float, digits: int = 4) -> str:
-    """Format a lower bound with so many digits, rounded down; a relative deficit of 1e-6 is ignored as rounding error.
+    """Format a lower bound with `digits` digits, rounded down; a relative deficit of 1e-6 counts as rounding error.
 
     >>> written_below(0.97465), written_below(0.99999999), written_below(10.0), written_below(9.9996)
     ('0.9746', '1', '10', '9.999')
     """
+    return _written(number, digits, -1)
+
+
+def _written(number: float, digits: int, side: int) -> str:
     nearest = f"{number:.{digits}g}"
-    if not math.isfinite(number) or number == 0 or float(nearest) <= number * (1 + _UNSEEN):
+    if not math.isfinite(number) or number == 0 or side * float(nearest) >= side * number * (1 - side * _UNSEEN):
         return nearest
     place = math.floor(math.log10(abs(number))) - digits + 1
-    return f"{float(nearest) - 10.0**place:.{digits}g}"
+    return f"{float(nearest) + side * 10.0**place:.{digits}g}"

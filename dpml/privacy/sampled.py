@@ -1,4 +1,4 @@
-"""Compute the eps of Gaussian noise on sums over random samples of rows or parties: proven, and a lower bound.
+"""Bound the eps of Gaussian noise on sums over random samples of rows or parties, from above and from below.
 
 docs/privacy.md ("Sampled rounds") proves which two distributions dominate one round. `pld` composes the rounds.
 """
@@ -28,7 +28,7 @@ _COUNTS = 4000  # the largest number of values of "rounds with the unit in the s
 
 @dataclass(frozen=True)
 class SampledGaussian:
-    """The noisy sums from which an observer may learn about one unit (a row or a party).
+    """Noisy sums over random samples, from which an observer may learn about one unit (a row or a party).
 
     Args:
         noise: The noise_std, relative to the largest norm of a unit's contribution; positive.
@@ -55,7 +55,7 @@ class SampledGaussian:
 
     @property
     def mu(self) -> float | None:
-        """The mu of all rounds together; None if they are not one Gaussian release, because of sampling."""
+        """The mu of all rounds together; None if the rounds are not one Gaussian release, because of sampling."""
         if self.sampling != "none" or self.present < 1:
             return None
         return round_up(self.ratio * math.sqrt(self.rounds * self.steps))
@@ -67,7 +67,7 @@ class SampledGaussian:
         return _allocated(self, delta) if self.sampling == "random_allocation" else _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
-        """Return a lower bound on the final model's true eps: the eps of a threshold test on the sum of all rounds.
+        """Return a lower bound on the eps of the final model: the eps of a test on the sum of all rounds.
 
         If losses are linear and steps equal, the final model is such a sum. For one round, and without sampling, no
         test is better. None if a client's participation is seen, and for several sums of fixed size.
@@ -83,7 +83,7 @@ class SampledGaussian:
 
 @lru_cache(maxsize=256)
 def _allocated(seen: SampledGaussian, delta: float) -> float:
-    """Return an upper bound by Feldman & Shenfeld 2026 (ICML, arXiv 2602.17284), as their library computes it."""
+    """Return an upper bound on eps for random allocation, by the library of Feldman & Shenfeld (arXiv 2602.17284)."""
     try:
         from PLD_accounting import gaussian_allocation_epsilon_range
     except ImportError:
@@ -115,7 +115,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return the privacy losses of one sum: one distribution, or two if the two orders of neighbours differ."""
+    """Return the privacy losses of one sum, for each of the two orders of neighbours if they differ."""
     m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]
@@ -133,7 +133,7 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
 
 
 def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
-    """Return ascending eps and their delta for two mixtures of N(a, 1), (weight, a), with a monotone ratio."""
+    """Return ascending eps, and their delta, for two mixtures (weight, a) of N(a, 1) with a monotone ratio."""
     far = reach + max(abs(a) for _, a in (*first, *second))
     z = np.linspace(-far, far, _POINTS)
     eps = _log_ratio(first, z) - _log_ratio(second, z)
@@ -144,7 +144,7 @@ def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]
 
 
 def _log_ratio(mixture: Mixture, z: Array) -> Array:
-    """Return the log of the mixture's density at z, relative to N(0, 1)."""
+    """Return the log of a Gaussian mixture's density at z, relative to the density of N(0, 1)."""
     parts = [np.log(w) + a * z - a * a / 2 for w, a in mixture if w]
     return np.asarray(parts[0] if len(parts) == 1 else np.logaddexp(*parts))
 
@@ -154,7 +154,7 @@ def _total_variation(m: float, q: float) -> float:
 
 
 def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Array]:
-    """Return well separated points of ``delta = first - e^eps second``, rounded up by more than the rounding errors."""
+    """Return points (eps, delta) of a privacy curve, rounded up by more than the numerical errors."""
     with np.errstate(over="ignore", invalid="ignore"):
         other = np.where(second > 0, np.exp(eps + np.log(np.maximum(second, 5e-324))), 0.0)
     delta = np.maximum(first - other, 0.0) + (16 + 4 * z * z) * 2.0**-52 * (first + other)
@@ -163,14 +163,14 @@ def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Arr
 
 
 def _sometimes(losses: pld.Losses, present: float) -> pld.Losses:
-    """Return the privacy losses of a round in which the client takes part with probability `present`, visibly."""
+    """Return the privacy losses of a round in which a client visibly takes part with probability `present`."""
     at = int(np.searchsorted(losses.at, 0.0))
     mass = np.insert(losses.mass * present, at, (1 - present) * (1 + 2.0**-50))
     return pld.Losses(np.insert(losses.at, at, 0.0), mass, losses.infinite * present)
 
 
 def _threshold(seen: SampledGaussian, delta: float) -> float | None:
-    """Return the largest ``log((P - delta) / Q)`` over the tail probabilities P and Q of two neighbours' sums."""
+    """Return the largest eps that a threshold test on the sum of all rounds proves, or None."""
     from scipy.stats import binom  # slow to load
 
     rounds = seen.rounds * seen.steps

@@ -1,4 +1,4 @@
-"""Secure aggregation: the server learns the sum of the parties' vectors, and nothing else about them.
+"""Compute secure sums: the server learns the sum of the parties' vectors, and nothing else about the vectors.
 
 This is the protocol of Bonawitz et al. 2017 (CCS, Fig. 4), with signatures and the consistency round, which protect
 against a malicious server; with a sparse `Topology` it is the variant of Bell et al. 2020. docs/secure_aggregation.md
@@ -29,7 +29,7 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class SecureSum:
-    """The sum (d,) of the vectors of the `survivors`, the parties that did not drop out, and the traffic in bytes.
+    """The result of a secure sum: the total (d,), the parties that did not drop out, and the traffic in bytes.
 
     Integer sums are exact modulo 2^64, in [-2^63, 2^63). Each entry of a sum of real numbers has an error below
     `error`, plus the rounding to a float (relative 2^-53).
@@ -49,7 +49,7 @@ def secure_sum(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """Return the sum of real vectors, one from each party, by secure aggregation.
+    """Return the sum of the parties' real vectors, computed by secure aggregation.
 
     Args:
         vectors: The parties' vectors, (M, d).
@@ -71,7 +71,7 @@ def secure_sum_integers(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """Return the exact sum of integer vectors, one from each party, by secure aggregation.
+    """Return the exact sum of the parties' integer vectors, computed by secure aggregation.
 
     Args:
         vectors: The parties' vectors, (M, d). Sums outside [-2^63, 2^63) wrap around.

@@ -1,4 +1,4 @@
-"""CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2): a sum over sites with as little noise as a curator would add.
+"""Sum over sites with as little noise as a curator would add: CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2).
 
 Site k holds a share ``f_k`` (d,) of the sum. Let tau be the noise_std of the sum. Site k draws ``ehat_k ~ N(0, s^2)``
 and ``g_k ~ N(0, 1/M)``, sends ``m_k = f_k + tau (ehat_k + g_k)`` openly, and puts ``ehat_k`` into a secure sum. The
@@ -22,7 +22,7 @@ _MOST_STDS = 16.0
 
 @dataclass(frozen=True)
 class Cape:
-    """The noisy sum that CAPE releases, and what its participants send.
+    """The noisy sum that CAPE releases, and the numbers that the sites send.
 
     Attributes:
         total: The noisy sum over the n surviving sites, (budgets, draws, d).
@@ -38,7 +38,7 @@ class Cape:
 
 
 def codec_of(parties: int, spread: float) -> FixedPoint:
-    """Return the codec that encodes ``ehat_k`` of noise_std `spread` for a secure sum."""
+    """Return the fixed-point encoding in which CAPE's secrets ``ehat_k`` of noise_std `spread` are summed securely."""
     return FixedPoint.fit(parties, _MOST_STDS * spread)
 
 
@@ -52,7 +52,7 @@ def cape_sum(  # noqa: PLR0913 - the sum, its noise, and who carries it
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> Cape:
-    """Return the noisy sum of the sites' shares by CAPE.
+    """Return the noisy sum of the sites' shares, computed by CAPE.
 
     Args:
         shares: The sites' shares of the sum, (M, d).

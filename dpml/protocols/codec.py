@@ -15,7 +15,7 @@ Ring = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Encode numbers of size at most `bound` as multiples of 2^-`bits`; a sum over `parties` does not overflow.
+    """Encode numbers of size at most `bound` as multiples of 2^-`bits`, so that sums over `parties` do not overflow.
 
     `encode` rounds each entry at random to one of its two neighbouring multiples, without bias (up to 2^-52 of a step).
     Each entry has an error below 2^-bits, and a sum below parties 2^-bits (`error`). Sums of encoded numbers are exact;
@@ -39,7 +39,7 @@ class FixedPoint:
 
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
-        """Return the encoding with the most bits for this number of parties and this bound."""
+        """Return the most precise encoding for this number of parties and this bound on all numbers."""
         # begin slightly above the largest `bits` with bound 2^bits <= 2^63/parties - 2
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:
@@ -52,7 +52,7 @@ class FixedPoint:
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:
-        """Return `values` (any shape) as integers modulo 2^64, rounded at random; `rng` need not be secret."""
+        """Round `values` (any shape) at random to integers modulo 2^64; the generator `rng` need not be secret."""
         if not np.abs(values).max(initial=0.0) <= self.bound:  # also true for NaN
             raise ProtocolError(
                 f"a value is NaN or outside the range of the codec, [-{self.bound:g}, {self.bound:g}]: "
@@ -64,5 +64,5 @@ class FixedPoint:
         return whole.astype(np.int64).view(np.uint64)
 
     def decode(self, total: Ring) -> Array:
-        """Return the numbers that integers modulo 2^64 encode, or the sum of up to `parties` of such integers."""
+        """Decode integers modulo 2^64, or the sum of at most `parties` such integers, to real numbers."""
         return np.ldexp(total.view(np.int64).astype(np.float64), -self.bits)

@@ -1,4 +1,4 @@
-"""Measure what secure aggregation costs: bytes of the messages, and seconds."""
+"""Measure what secure aggregation costs: the bytes of all messages, and CPU seconds."""
 
 import math
 import time
@@ -17,8 +17,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """Run secure aggregation of M random vectors (d,), and return bytes, seconds and errors by their names."""
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
-            f"all parties run in one process: M must be from 2 to {_MOST_PARTIES:,}, d from 1 to {_MOST:,}/M, and "
-            f"the share of drop-outs in [0, 1), got M={M}, d={d} and a share of {drop}."
+            f"the number of parties must be from 2 to {_MOST_PARTIES:,}, the number of entries from 1 to {_MOST:,}/M, "
+            f"and the share of drop-outs in [0, 1), got M={M}, d={d} and a share of {drop}."
         )
     session = Session.of(M, d)
     rng = np.random.default_rng(0)
@@ -32,30 +32,18 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     seconds = time.process_time() - start
     assert np.array_equal(outcome.total, inputs[outcome.survivors].sum(axis=0))
     error = np.abs(codec.decode(outcome.total) - values[outcome.survivors].sum(axis=0)).max()
-    bound = float_difference(codec, len(outcome.survivors))
     topology, traffic = session.topology, outcome.traffic
     return {
         "neighbours, threshold": f"{topology.degree}, {topology.threshold}",
         "in the sum": f"{len(outcome.survivors)} of {M}",
         "sum in the ring": "exact",
-        "largest error": f"{error:.2g} (bound {bound:.2g}: {codec.error:.2g} for fixed point, the rest for floats)",
+        "largest error": f"{error:.2g} (at most {codec.error:.2g} from fixed-point numbers, the rest from floats)",
         "CPU seconds, all parties": f"{seconds:.2f}",
         "bytes of a site": f"{site_bytes(traffic):,.0f}",
         "bytes of the aggregator": f"{traffic.server:,}",
     }
 
 
-def float_difference(codec: FixedPoint, count: int) -> float:
-    """Return a bound on the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
-
-    Decoding is off by at most ``error (1 + u) + u |S|`` for the exact sum S and u = 2^-53, and additions of floats by
-    Higham's bound (Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 4.4).
-    """
-    u = 2.0**-53
-    additions = (count - 1) * u
-    return codec.error * (1 + u) + count * codec.bound * (u + additions / (1 - additions))
-
-
 def site_bytes(traffic: Traffic) -> float:
-    """Return how many bytes a site sent and received on average."""
+    """Return how many bytes a site sends and receives on average."""
     return float((traffic.sent + traffic.received).mean())

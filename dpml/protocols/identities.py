@@ -1,4 +1,6 @@
-"""Sign and verify the parties' messages with Ed25519, over session, round and message.
+"""Sign and verify the parties' messages with Ed25519.
+
+A signature is bound to the session, the round and the message.
 
 Before the run, all parties know each party's verification key (`Session.identities`). A signature is over ``"dpml
 secagg 4 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The kind is the round; the
@@ -18,26 +20,26 @@ from dpml.protocols.session import PROTOCOL, Session
 
 
 def enrol(session: Session) -> tuple[Session, tuple[Ed25519PrivateKey, ...]]:
-    """Return the session with a new verification key for each party, and the signing keys, one for each party."""
+    """Return the session with a new verification key for each party, and all parties' signing keys."""
     signers = tuple(Ed25519PrivateKey.generate() for _ in range(session.parties))
     return replace(session, identities=tuple(s.public_key().public_bytes_raw() for s in signers)), signers
 
 
 def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, body: bytes) -> bytes:
-    """Return a party's complete message with its signature."""
+    """Return a party's complete message as bytes, with its signature."""
     signature = signer.sign(_content(session.context, kind, party, body))
     return messages.pack(kind, session.name, party, body, signature)
 
 
 def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
-    """Raise RefusedError unless `party` signed this body."""
+    """Raise RefusedError unless `party` signed the message with this body."""
     if not _verified(session.identities[party], _content(session.context, kind, party, body), signature):
         raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
 
 
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
-    """Return the parties whose signatures under this list of survivors are in the message SIGNATURES."""
-    entries = messages.unpack_signatures(signatures)
+    """Return the parties whose signatures under the list of survivors are in the message SIGNATURES."""
+    _, entries = messages.unpack_entries(Kind.SIGNATURES, signatures)
     present = messages.unpack_survivors(survivors, session.parties)
     ids = frozenset(party for party, _ in entries)
     if len(ids) < len(entries):

@@ -1,4 +1,4 @@
-"""Derive keys and masks: a party adds masks to its vector, and the server removes them from the sum.
+"""Derive keys and masks: a party adds masks to its vector, and the server removes the masks from the sum.
 
 Each key is bound to one purpose, one session, and one direction between two parties and their public keys. Otherwise a
 party could announce a variant of another party's key and cancel its masks (docs/secure_aggregation.md, "Why it holds").
@@ -26,19 +26,19 @@ _ENDS = struct.Struct(f"<I{KEY_BYTES}sI{KEY_BYTES}s")
 
 
 class End(NamedTuple):
-    """A party and its public key, to which a derived key is bound."""
+    """A party and its public key, which together are one end of a connection between two parties."""
 
     party: int
     key: bytes
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
-    """Return the key that encrypts the single message from the sender to the receiver."""
+    """Return the key that encrypts the only message from the sender to the receiver."""
     return _key(secret, session, b"seal", sender, receiver)
 
 
 def pair_mask_key(secret: bytes, session: Session, one: End, other: End) -> bytes:
-    """Return the key of the mask that the lower-numbered of two parties adds and the other subtracts."""
+    """Return the key of the mask that the lower-numbered of two parties adds and the other party subtracts."""
     return _key(secret, session, b"pair mask", *sorted((one, other)))
 
 
@@ -48,7 +48,7 @@ def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
-    """Return a party's commitment to its seed. Inverting the commitment is as hard as guessing the seed's 256 bits."""
+    """Return a party's commitment to its seed; finding the seed again is as hard as guessing 256 bits."""
     return _key(seed, session, b"commitment", own, own)
 
 
@@ -58,7 +58,7 @@ def _key(secret: bytes, session: Session, purpose: bytes, sender: End, receiver:
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
-    """Return the secret shared with another party. Derive keys from it, but never use it as a key.
+    """Return the secret that two parties share; derive keys from the secret, but do not use it as a key.
 
     The other's key plus a point of small order gives the same secret.
 
@@ -73,23 +73,23 @@ def agree(own: X25519PrivateKey, other: End) -> bytes:
 
 
 def require_canonical(other: End) -> None:
-    """Raise RefusedError if the top bit of a public key is set, or if it is 2^255 - 19 or more."""
+    """Raise RefusedError unless the public key, as a number, is below 2^255 - 19."""
     if int.from_bytes(other.key, "little") >= _PRIME:
         raise RefusedError(f"the public key of party {other.party} is not valid: it is not canonical.")
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
-    """Add, in place, the mask that two parties share, derived from the secret that they agreed on."""
+    """Add the mask that two parties share to `total`, integers modulo 2^64, in place."""
     add_stream(total, pair_mask_key(secret, session, own, other), np.add if own.party < other.party else np.subtract)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
-    """Add, in place, the mask that a party derives from its own seed."""
+    """Add the mask that a party derives from its own seed to `total`, integers modulo 2^64, in place."""
     add_stream(total, self_mask_key(seed, session, own))
 
 
 def add_stream(total: Ring, key: bytes, combine: np.ufunc = np.add) -> None:
-    """Add the key stream of ChaCha20 to integers modulo 2^64 in place, or subtract it. Use a key only once."""
+    """Add a ChaCha20 key stream to `total`, integers modulo 2^64, in place, or subtract it; use a key only once."""
     stream = Cipher(ChaCha20(key, _NONCE), mode=None).encryptor()
     for some in blocks(len(total), most=_BLOCK):
         words = np.frombuffer(stream.update(bytes(8 * (some.stop - some.start))), "<u8")

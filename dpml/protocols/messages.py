@@ -1,4 +1,4 @@
-"""Encode the messages of secure aggregation as bytes, and decode them; damaged messages are refused.
+"""Encode the messages of secure aggregation as bytes, decode them, and refuse damaged messages.
 
 Every message is ``version (1) | kind (1) | session (16) | party (4) | body | signature (64, if a party sent it) |
 checksum (8)``, little-endian. `party` is the sender, or the receiver of a message from the server. The checksum detects
@@ -9,7 +9,7 @@ import hashlib
 import struct
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +31,11 @@ _CHECKSUM_BYTES = 8
 
 
 class ProtocolError(UserError):
-    """Raised if a run cannot start, or ends without a sum."""
+    """Raised if a run of secure aggregation cannot start, or ends without a sum."""
 
 
 class RefusedError(ProtocolError):
-    """Raised if a message is refused. The receiver's state does not change, and the sender counts as dropped out."""
+    """Raised if a receiver refuses a message; the receiver's state does not change."""
 
 
 class Kind(IntEnum):
@@ -55,14 +55,11 @@ class Kind(IntEnum):
 FROM_PARTIES = frozenset({Kind.KEYS, Kind.SHARES, Kind.MASKED, Kind.CONSISTENCY, Kind.UNMASK})
 """The kinds of message that carry a signature."""
 
-Key = tuple[int, bytes, bytes, bytes]
-Sealed = tuple[int, bytes]
 Share = tuple[int, bytes]
-Signature = tuple[int, bytes]
 
 
 class Message(NamedTuple):
-    """The content of a message; messages from the server have no signature."""
+    """The content of a message; only messages from parties have a signature."""
 
     kind: Kind
     party: int
@@ -77,7 +74,7 @@ def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes =
 
 
 def unpack(message: bytes, session: bytes) -> Message:
-    """Return the content of a message of this session; raise RefusedError if it is damaged or of another session."""
+    """Return the content of a message; raise RefusedError if the message is damaged or of another session."""
     if len(message) < _HEAD.size + _CHECKSUM_BYTES:
         raise RefusedError(f"a message of {len(message)} bytes is too short.")
     content = message[:-_CHECKSUM_BYTES]
@@ -100,11 +97,6 @@ def unpack(message: bytes, session: bytes) -> Message:
     return Message(kind, party, content[_HEAD.size : end], content[end:])
 
 
-def name(kind: Kind | None) -> str:
-    """Return the name of a kind of message, or "none" if no message is due."""
-    return "none" if kind is None else kind.name
-
-
 def _checksum(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()[:_CHECKSUM_BYTES]
 
@@ -112,57 +104,38 @@ def _checksum(content: bytes) -> bytes:
 # ---- bodies
 
 
-_KEY = struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s{SIGNATURE_BYTES}s")
-_SEALED = struct.Struct(f"<I{SEALED_BYTES}s")
-_SHARE = struct.Struct(f"<I{SHARE_BYTES}s")
-_SIGNATURE = struct.Struct(f"<I{SIGNATURE_BYTES}s")
+_ENTRIES = {
+    Kind.NEIGHBOURS: struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s{SIGNATURE_BYTES}s"),  # party, both keys, signature
+    Kind.SHARES: struct.Struct(f"<I{SEALED_BYTES}s"),  # receiver, sealed shares
+    Kind.INBOX: struct.Struct(f"<I{SEALED_BYTES}s"),  # sender, sealed shares
+    Kind.SIGNATURES: struct.Struct(f"<I{SIGNATURE_BYTES}s"),  # party, signature
+    Kind.UNMASK: struct.Struct(f"<I{SHARE_BYTES}s"),  # owner of the secret, share
+}
 _COUNT = struct.Struct("<I")
 
 
-def pack_keys(sealing: bytes, masking: bytes) -> bytes:
-    """Return the body of the message KEYS."""
-    return sealing + masking
+def pack_entries(kind: Kind, entries: Iterable[tuple[Any, ...]], head: bytes = b"") -> bytes:
+    """Return the body of a message: the bytes `head`, then entries of a party's number and bytes."""
+    return head + b"".join(_ENTRIES[kind].pack(*entry) for entry in entries)
+
+
+def unpack_entries(kind: Kind, body: bytes, head: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]:
+    """Return the first `head` bytes of a message's body, and the entries in the rest of the body.
+
+    The head is the path to the roster's root in NEIGHBOURS, and the commitment in SHARES.
+    """
+    form = _ENTRIES[kind]
+    if len(body) < head or (len(body) - head) % form.size:
+        raise RefusedError(
+            f"a message {kind.name} has a wrong length: {len(body)} bytes are not {head} and a multiple of {form.size}."
+        )
+    return body[:head], list(form.iter_unpack(body[head:]))
 
 
 def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
-    """Return a party's two public keys from the body of KEYS."""
+    """Return a party's two public keys from the body of the message KEYS."""
     _require_length(Kind.KEYS, body, 2 * KEY_BYTES)
     return body[:KEY_BYTES], body[KEY_BYTES:]
-
-
-def pack_neighbours(path: bytes, keys: Iterable[Key]) -> bytes:
-    """Return the body of the message NEIGHBOURS."""
-    return path + b"".join(_KEY.pack(*key) for key in keys)
-
-
-def unpack_neighbours(body: bytes, parties: int) -> tuple[bytes, list[Key]]:
-    """Return the path to the roster's root, and each neighbour's number, sealing key, masking key and signature."""
-    end = HASH_BYTES * depth(parties)
-    if len(body) < end:
-        raise RefusedError(f"a message NEIGHBOURS is too short for a path to the roster: {len(body)} bytes.")
-    return body[:end], list(_entries(Kind.NEIGHBOURS, _KEY, body[end:]))
-
-
-def pack_shares(commitment: bytes, sealed: Iterable[Sealed]) -> bytes:
-    """Return the body of the message SHARES."""
-    return commitment + pack_inbox(sealed)
-
-
-def unpack_shares(body: bytes) -> tuple[bytes, list[Sealed]]:
-    """Return the party's commitment, and the sealed shares with their receivers."""
-    if len(body) < KEY_BYTES:
-        raise RefusedError(f"a message SHARES is too short for a commitment: {len(body)} bytes.")
-    return body[:KEY_BYTES], list(_entries(Kind.SHARES, _SEALED, body[KEY_BYTES:]))
-
-
-def pack_inbox(sealed: Iterable[Sealed]) -> bytes:
-    """Return the body of the message INBOX."""
-    return b"".join(_SEALED.pack(*entry) for entry in sealed)
-
-
-def unpack_inbox(body: bytes) -> list[Sealed]:
-    """Return the sealed shares with their senders."""
-    return list(_entries(Kind.INBOX, _SEALED, body))
 
 
 def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_out: Iterable[int] = ()) -> bytes:
@@ -174,7 +147,7 @@ def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_ou
 def unpack_masked(
     body: bytes, length: int, beside: int, parties: int = 0
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], list[int]]:
-    """Return the masked vector, the openly sent numbers (both share the memory of `body`), and the parties left out."""
+    """Return the masked vector, the openly sent numbers, and the parties whose shares the sender could not decrypt."""
     end = 8 * (length + beside)
     more = len(body) - end
     if not 0 <= more <= 4 * parties or more % 4:
@@ -186,14 +159,14 @@ def unpack_masked(
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
-    """Return the body of SURVIVORS and CONSISTENCY: a bit for each party, the first party in the lowest bit."""
+    """Return the body of SURVIVORS and CONSISTENCY: one bit for each party, the lowest bit for the first party."""
     here = np.zeros(parties, dtype=np.bool_)
     here[list(ids)] = True
     return np.packbits(here, bitorder="little").tobytes()
 
 
 def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
-    """Return the numbers of the surviving parties from the body of SURVIVORS."""
+    """Return the numbers of the surviving parties from the body of the message SURVIVORS."""
     _require_length(Kind.SURVIVORS, body, -(-parties // 8))
     bits = np.unpackbits(np.frombuffer(body, np.uint8), bitorder="little")
     if bits[parties:].any():
@@ -201,38 +174,18 @@ def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
     return frozenset(np.flatnonzero(bits).tolist())
 
 
-def pack_signatures(signatures: Iterable[Signature]) -> bytes:
-    """Return the body of the message SIGNATURES."""
-    return b"".join(_SIGNATURE.pack(*entry) for entry in signatures)
-
-
-def unpack_signatures(body: bytes) -> list[Signature]:
-    """Return (party, signature) for each entry in the body of SIGNATURES."""
-    return list(_entries(Kind.SIGNATURES, _SIGNATURE, body))
-
-
 def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
     """Return the body of the message UNMASK."""
-    return _COUNT.pack(len(self_masks)) + b"".join(_SHARE.pack(*entry) for entry in (*self_masks, *mask_keys))
+    return pack_entries(Kind.UNMASK, (*self_masks, *mask_keys), _COUNT.pack(len(self_masks)))
 
 
 def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
-    """Return the shares of survivors' self-mask seeds and of the others' mask keys, each with its owner."""
-    if len(body) < _COUNT.size:
-        raise RefusedError(f"a message UNMASK of {len(body)} bytes has a wrong length.")
-    (count,) = _COUNT.unpack_from(body)
-    entries = list(_entries(Kind.UNMASK, _SHARE, body[_COUNT.size :]))
+    """Return the shares of survivors' self-mask seeds and the shares of other parties' mask keys."""
+    head, entries = unpack_entries(Kind.UNMASK, body, _COUNT.size)
+    (count,) = _COUNT.unpack(head)
     if count > len(entries):
         raise RefusedError(f"a message UNMASK announces {count} shares but contains {len(entries)}.")
     return entries[:count], entries[count:]
-
-
-def _entries(kind: Kind, form: struct.Struct, body: bytes) -> Iterable[tuple]:  # type: ignore[type-arg]
-    if len(body) % form.size:
-        raise RefusedError(
-            f"a message {kind.name} has a wrong length: {len(body)} is not a multiple of {form.size} bytes."
-        )
-    return form.iter_unpack(body)
 
 
 def _require_length(kind: Kind, body: bytes, length: int) -> None:
@@ -247,12 +200,12 @@ _ABSENT = bytes(HASH_BYTES)
 
 
 def depth(parties: int) -> int:
-    """Return how many hashes a party needs to compute the root from its own keys."""
+    """Return how many hashes a party needs to compute the root of the Merkle tree from its own keys."""
     return (parties - 1).bit_length()
 
 
 def root(party: int, keys: bytes, path: bytes) -> bytes:
-    """Return the root of the roster that has a party's keys in its place and the sibling hashes `path`."""
+    """Return the root of the Merkle tree, computed from a party's keys and the sibling hashes on the tree's path."""
     node, place = _leaf(party, keys), party
     for start in range(0, len(path), HASH_BYTES):
         sibling = path[start : start + HASH_BYTES]
@@ -262,7 +215,7 @@ def root(party: int, keys: bytes, path: bytes) -> bytes:
 
 
 class Roster:
-    """The Merkle tree of all parties' fresh public keys, whose root is part of all later keys and signatures."""
+    """The Merkle tree of all parties' fresh public keys; all later keys and signatures are bound to its root."""
 
     def __init__(self, parties: int, keys: Mapping[int, bytes]) -> None:
         leaves = [_leaf(k, keys[k]) if k in keys else _ABSENT for k in range(parties)]
@@ -276,7 +229,7 @@ class Roster:
         return self._levels[-1][0]
 
     def path(self, party: int) -> bytes:
-        """Return the sibling hashes from which a party computes the root."""
+        """Return the sibling hashes from which a party computes the root of the tree."""
         return b"".join(level[(party >> height) ^ 1] for height, level in enumerate(self._levels[:-1]))
 
 

@@ -1,7 +1,8 @@
-"""A party's side of secure aggregation."""
+"""Implement a party's side of secure aggregation."""
 
 import os
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 from cryptography.exceptions import InvalidTag
@@ -19,36 +20,22 @@ from dpml.protocols.session import Session, seat
 _NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
 
 Contribution = Callable[[], tuple[Ring, Array]]
-"""A function that returns a party's vector and its openly sent numbers; it is called when they are due."""
+"""A function that returns a party's vector and its openly sent numbers; it is called once, when they are due."""
 
 
 class Party:
-    """One party as a state machine: `start` returns its first message, `receive` the answer to a message of the server.
+    """A party as a state machine: `start` returns its first message, and `receive` its answer to a server's message.
 
-    A message that is not due, or has invalid content, is refused, and the party's state does not change. If `vector` is
-    a `Contribution`, it is called once, when the vector is due.
+    A message that is not due, or has invalid content, is refused, and the party's state does not change.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        party: int,
-        signer: Ed25519PrivateKey,
-        vector: Ring | Contribution,
-        beside: Array | None = None,
-    ) -> None:
-        self.session, self.party, self._signer = session, party, signer
+    def __init__(self, session: Session, party: int, signer: Ed25519PrivateKey, contribution: Contribution) -> None:
+        self.session, self.party, self._signer, self._contribution = session, party, signer, contribution
         self._due: Kind | None = Kind.KEYS
         self._sealing, self._masking = X25519PrivateKey.generate(), X25519PrivateKey.generate()
         self._seal_end, self._mask_end = (
             End(party, key.public_key().public_bytes_raw()) for key in (self._sealing, self._masking)
         )
-        self._contribution: Contribution
-        if callable(vector):
-            self._contribution = vector
-        else:
-            content = self._checked(vector, np.empty(0) if beside is None else np.asarray(beside))
-            self._contribution = lambda: content
         self._neighbours: dict[int, bytes] = {}  # public mask keys, finally only of parties whose shares arrived
         self._seals: dict[int, bytes] = {}  # the keys that decrypt the shares of other parties
         self._held: dict[int, bytes] = {}  # both shares of each party's two secrets, also of its own
@@ -67,7 +54,7 @@ class Party:
             raise RefusedError(f"a message for party {receiver} came to party {self.party}.")
         if kind is not self._due:
             raise RefusedError(
-                f"party {self.party} got a message {kind.name} when {messages.name(self._due)} was due: "
+                f"party {self.party} got a message {kind.name} when {self._due.name if self._due else 'none'} was due: "
                 f"replayed or out of order."
             )
         answers = {
@@ -79,7 +66,8 @@ class Party:
         return answers[kind](body)
 
     def _share(self, body: bytes) -> bytes:
-        path, public = messages.unpack_neighbours(body, self.session.parties)
+        head = messages.HASH_BYTES * messages.depth(self.session.parties)
+        path, public = messages.unpack_entries(Kind.NEIGHBOURS, body, head)
         seals, keys = self._check_neighbours(public)
         session = self.session.run(messages.root(self.party, self._public(), path))
         seed = os.urandom(shamir.SECRET_BYTES)
@@ -97,10 +85,10 @@ class Party:
         self._neighbours = keys
         self._due = Kind.INBOX
         committed = masks.commitment(seed, self.session, self._mask_end)
-        return self._pack(Kind.SHARES, messages.pack_shares(committed, sealed))
+        return self._pack(Kind.SHARES, messages.pack_entries(Kind.SHARES, sealed, committed))
 
-    def _check_neighbours(self, keys: list[messages.Key]) -> tuple[list[End], dict[int, bytes]]:
-        """Check the neighbours' signed keys; return their sealing keys, and their mask keys by party."""
+    def _check_neighbours(self, keys: list[tuple[Any, ...]]) -> tuple[list[End], dict[int, bytes]]:
+        """Check the neighbours' signed public keys, and return their sealing keys and their mask keys."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
         public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]
@@ -108,11 +96,11 @@ class Party:
             raise RefusedError(f"party {self.party} got a public key twice, or its own.")
         for who, sealing, masking, signature in keys:
             masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
-            identities.check(self.session, Kind.KEYS, who, messages.pack_keys(sealing, masking), signature)
+            identities.check(self.session, Kind.KEYS, who, sealing + masking, signature)
         return [End(who, key) for who, key, _, _ in keys], {who: key for who, _, key, _ in keys}
 
     def _masked(self, body: bytes) -> bytes:
-        inbox = messages.unpack_inbox(body)
+        _, inbox = messages.unpack_entries(Kind.INBOX, body)
         session, own = self.session, self._mask_end
         self._check_ids(Kind.INBOX, [who for who, _ in inbox], self._neighbours)
         held, left_out = dict(self._held), []
@@ -124,7 +112,12 @@ class Party:
         self._check_count(len(held))
         neighbours = {who: key for who, key in self._neighbours.items() if who in held}
         secrets = {end: masks.agree(self._masking, end) for end in map(End._make, neighbours.items())}
-        vector, beside = self._checked(*self._contribution())
+        vector, beside = self._contribution()
+        if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
+            raise ProtocolError(
+                f"party {self.party} must send {session.length} elements of the ring and {session.beside} open floats, "
+                f"got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
+            )
         total = vector.copy()
         masks.add_self_mask(total, self._seed, session, own)
         for end, secret in secrets.items():
@@ -164,20 +157,11 @@ class Party:
         self._held = {}
         return self._pack(Kind.UNMASK, messages.pack_unmask(self_masks, mask_keys))
 
-    def _checked(self, vector: Ring, beside: Array) -> tuple[Ring, Array]:
-        session = self.session
-        if vector.shape != (session.length,) or vector.dtype != np.uint64 or beside.shape != (session.beside,):
-            raise ProtocolError(
-                f"party {self.party} must send {session.length} elements of the ring and {session.beside} open floats, "
-                f"got shapes {vector.shape} ({vector.dtype}) and {beside.shape}."
-            )
-        return vector, beside
-
     def _public(self) -> bytes:
-        return messages.pack_keys(self._seal_end.key, self._mask_end.key)
+        return self._seal_end.key + self._mask_end.key
 
     def _seats(self) -> frozenset[int]:
-        """Return the parties that may be this party's neighbours, a public list that the server cannot choose."""
+        """Return the parties that may be this party's neighbours, a public list that the server cannot change."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

@@ -1,8 +1,7 @@
-"""The server's side of secure aggregation."""
+"""Implement the server's side of secure aggregation."""
 
 from collections.abc import Callable, Iterator
 from itertools import combinations, islice
-from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -11,15 +10,14 @@ from dpml.arrays import Array, Index
 from dpml.protocols import identities, masks, messages, shamir
 from dpml.protocols.codec import Ring
 from dpml.protocols.masks import End
-from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError, Roster
+from dpml.protocols.messages import Kind, Message, ProtocolError, RefusedError, Roster, Share
 from dpml.protocols.session import Session, Stage, seat
 
 _MOST_TRIES = 5000  # sets of shares that are tried for one secret
-_SHARE = np.dtype([("holder", "<u4"), ("share", "<u4", shamir.LIMBS)])
 
 
 class Server:
-    """The server as a state machine: `receive` takes the parties' messages, `advance` ends a stage and returns answers.
+    """The server as a state machine: `receive` takes a party's message, and `advance` ends a stage and returns answers.
 
     After the last stage, `total` is the sum modulo 2^64 over the `survivors`.
     """
@@ -32,25 +30,25 @@ class Server:
         self._public: set[bytes] = set()  # the public keys of all parties
         self._probe = X25519PrivateKey.generate()  # detects keys with which no key agreement is possible
         self._commitments: dict[int, bytes] = {}
-        self._inbox: dict[int, bytearray] = {}  # the sealed shares for each party, as INBOX has them
+        self._inbox: dict[int, list[tuple[int, bytes]]] = {}  # the senders and sealed shares for each party
         self._survivors = b""  # the list of survivors as bytes
         self._beside: dict[int, Array] = {}
         self._total = np.zeros(session.length, dtype=np.uint64)
         self._left_out: dict[int, frozenset[int]] = {}  # for each party: the senders whose shares it cannot decrypt
-        self._vectors: dict[int, Ring] = {}  # kept until the survivors are known, on a complete graph
+        self._vectors: dict[int, Ring] = {}  # kept until the survivors are known
         self.liars: dict[int, str] = {}  # parties that were left out or sent wrong shares, and the reason
         self._signatures: dict[int, bytes] = {}  # signatures on the list of survivors
-        self._shares: dict[int, bytearray] = {}  # shares of one secret of each party: (holder, share), packed
+        self._shares: dict[int, dict[int, bytes]] = {}  # for each party: the shares of one of its secrets by holder
         self._answered: set[int] = set()
 
     @property
     def waiting(self) -> frozenset[int]:
-        """The parties whose message of this stage has not arrived yet."""
+        """The parties whose message in the current stage has not arrived yet."""
         return frozenset(self._waiting)
 
     @property
     def survivors(self) -> Index:
-        """The parties that are in the sum, in ascending order."""
+        """The parties whose vectors are in the sum, in ascending order."""
         return np.array(sorted(self._beside), dtype=np.intp)
 
     @property
@@ -65,7 +63,7 @@ class Server:
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Accept a party's message and return its sender, which must be `expected` if the connection identifies it.
+        """Accept a party's message and return the sender, which must be `expected` unless that is None.
 
         Raises:
             RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.
@@ -79,7 +77,7 @@ class Server:
         due = None if self.stage is Stage.DONE else Kind[self.stage.name]
         if kind is not due:
             raise RefusedError(
-                f"a message {kind.name} came from party {sender} when {messages.name(due)} was due: "
+                f"a message {kind.name} came from party {sender} when {due.name if due else 'none'} was due: "
                 f"replayed, late or out of order."
             )
         if sender not in self._waiting:
@@ -98,7 +96,7 @@ class Server:
         return sender
 
     def advance(self) -> dict[int, bytes]:
-        """End the stage; return the answers to the parties that sent their message. The others drop out."""
+        """End the stage, and return the answers to the parties that sent their message; all other parties drop out."""
         if self.stage is Stage.MASKED:
             self._leave_out()
         present = sorted(self._answered)
@@ -120,17 +118,19 @@ class Server:
     def _answer(self) -> tuple[Kind, Callable[[int], bytes]]:
         match self.stage:
             case Stage.KEYS:
-                public = {who: messages.pack_keys(*keys[:2]) for who, keys in self._keys.items()}
+                public = {who: keys[0] + keys[1] for who, keys in self._keys.items()}
                 self._roster = Roster(self.session.parties, public)
                 self.session = self.session.run(self._roster.root)
                 return Kind.NEIGHBOURS, self._neighbours_of
             case Stage.SHARES:
-                return Kind.INBOX, self._inbox_of
+                return Kind.INBOX, lambda who: messages.pack_entries(Kind.INBOX, sorted(self._inbox.get(who, [])))
             case Stage.MASKED:
                 self._inbox.clear()
                 self._survivors = messages.pack_survivors(self._beside, self.session.parties)
                 return Kind.SURVIVORS, lambda _: self._survivors
-        signed = messages.pack_signatures(sorted(self._signatures.items())[: self.session.topology.quorum])
+        signed = messages.pack_entries(
+            Kind.SIGNATURES, sorted(self._signatures.items())[: self.session.topology.quorum]
+        )
         return Kind.SIGNATURES, lambda _: signed  # a party requires `quorum` signatures
 
     # Incoming messages.
@@ -147,37 +147,29 @@ class Server:
 
     def _take_shares(self, content: Message) -> None:
         sender = content.party
-        commitment, sealed = messages.unpack_shares(content.body)
+        commitment, sealed = messages.unpack_entries(Kind.SHARES, content.body, messages.KEY_BYTES)
         wanted = [who for who in self._seats[sender] if who in self._keys]
         if sorted(who for who, _ in sealed) != wanted:
             raise RefusedError(
                 f"party {sender} must send one share to each of its {len(wanted)} neighbours, no others."
             )
         self._commitments[sender] = commitment
-        head = sender.to_bytes(4, "little")
         for who, text in sealed:
-            self._inbox.setdefault(who, bytearray()).extend(head + text)
+            self._inbox.setdefault(who, []).append((sender, text))
 
     def _take_masked(self, content: Message) -> None:
         session = self.session
         vector, beside, left_out = messages.unpack_masked(content.body, session.length, session.beside, session.parties)
-        if left_out and not self._complete:  # on a ring, the party that complains is left out
+        if left_out and session.topology.degree < session.parties - 1:  # on a ring, the complaining party is left out
             raise RefusedError(f"party {content.party} reports that shares do not open, first those of {left_out[0]}.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")
         self._beside[content.party] = beside.copy()  # without a copy, the whole message would stay in memory
         self._left_out[content.party] = frozenset(left_out)
-        if self._complete:
-            self._vectors[content.party] = vector.copy()
-        else:
-            self._total += vector
-
-    @property
-    def _complete(self) -> bool:
-        return self.session.topology.degree == self.session.parties - 1
+        self._vectors[content.party] = vector.copy()
 
     def _leave_out(self) -> None:
-        """Leave out a few parties, so that the others can read each other's shares, and sum the others' vectors."""
+        """Leave out a few parties, so that all other parties can read each other's shares; sum the other vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():
@@ -216,18 +208,14 @@ class Server:
         elements = np.frombuffer(b"".join(share for _, share in (*self_masks, *mask_keys)), "<u4")
         if elements.max() >= shamir.PRIME:
             raise RefusedError(f"a share from party {sender} is out of range: not an element of the field.")
-        holder = sender.to_bytes(4, "little")
         for who, share in (*self_masks, *mask_keys):
-            self._shares.setdefault(who, bytearray()).extend(holder + share)
+            self._shares.setdefault(who, {})[sender] = share
 
     # Outgoing messages.
 
     def _neighbours_of(self, party: int) -> bytes:
         keys = ((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
-        return messages.pack_neighbours(self._roster.path(party), keys)
-
-    def _inbox_of(self, party: int) -> bytes:
-        return messages.pack_inbox(sorted(messages.unpack_inbox(bytes(self._inbox.get(party, b"")))))
+        return messages.pack_entries(Kind.NEIGHBOURS, keys, self._roster.path(party))
 
     # The last stage.
 
@@ -262,20 +250,19 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
-        """Return a party's secret from `threshold` shares that give a secret which `fits`.
+        """Reconstruct a party's secret from `threshold` of its shares; `fits` recognises the right secret.
 
         Shares of holders who have not lied are tried first. The holders of wrong shares are recorded in `liars`.
         """
-        shares, threshold = np.frombuffer(self._shares.get(party, b""), _SHARE), self.session.topology.threshold
+        shares = sorted(self._shares.get(party, {}).items(), key=lambda item: (item[0] in self.liars, item[0]))
+        threshold = self.session.topology.threshold
         if len(shares) < threshold:
             raise ProtocolError(
                 f"only {len(shares)} shares of party {party}'s secret are left, fewer than the threshold {threshold}: "
                 f"no sum."
             )
-        shares = np.sort(shares, order="holder")
-        shares = shares[np.argsort([holder in self.liars for holder in shares["holder"]], kind="stable")]
         for chosen in islice(_subsets(len(shares), threshold), _MOST_TRIES):
-            secret = _secret(shares[list(chosen)])
+            secret = _secret([shares[place] for place in chosen])
             if secret is not None and fits(secret):
                 self._name_liars(party, shares, chosen, secret)
                 return secret
@@ -284,24 +271,24 @@ class Server:
             f"more than {len(shares) - threshold} holders returned wrong ones."
         )
 
-    def _name_liars(self, party: int, shares: Any, chosen: tuple[int, ...], secret: bytes) -> None:
+    def _name_liars(self, party: int, shares: list[Share], chosen: tuple[int, ...], secret: bytes) -> None:
         for place in set(range(len(shares))) - set(chosen) if chosen[-1] >= len(chosen) else ():
-            if _secret(shares[[*chosen[:-1], place]]) != secret:
-                holder = int(shares["holder"][place])
+            if _secret([shares[each] for each in (*chosen[:-1], place)]) != secret:
+                holder, _ = shares[place]
                 self.liars.setdefault(holder, f"party {holder} sent a wrong share of party {party}'s secret.")
 
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Yield each set of `size` of `count` numbers once; the first sets omit few of the smallest numbers."""
+    """Yield each set of `size` of the numbers 0 to `count` - 1 once; the first sets have mostly small numbers."""
     for more in range(count - size + 1):
         for out in combinations(range(size + more), more):
             if not more or out[-1] < size + more - 1:  # other subsets were yielded before
                 yield tuple(place for place in range(size + more) if place not in out)
 
 
-def _secret(shares: Any) -> bytes | None:
+def _secret(shares: list[Share]) -> bytes | None:
+    values = np.array([np.frombuffer(share, "<u4") for _, share in shares], np.uint64)
     try:
-        holders = shamir.holders_of(shares["holder"])
-        return shamir.join(shamir.reconstruct(holders, shares["share"].astype(np.uint64)))
+        return shamir.join(shamir.reconstruct(shamir.holders_of([holder for holder, _ in shares]), values))
     except ValueError:
         return None

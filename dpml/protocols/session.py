@@ -1,4 +1,4 @@
-"""Define the public parameters of a run of secure aggregation, its stages, and which parties share masks.
+"""Define the public parameters of a run of secure aggregation, and which parties share masks.
 
 All pairs of parties share masks, or each party and its k/2 nearest neighbours on either side of a ring (Bell, Bonawitz,
 Gascon, Lepoint & Raykova 2020, CCS). k and the threshold t are the least for which the probabilities of three failures
@@ -9,13 +9,11 @@ import hashlib
 import math
 import os
 import struct
+from bisect import bisect_left
 from dataclasses import astuple, dataclass, field, replace
 from enum import IntEnum
 from functools import cache, cached_property, lru_cache
 
-import numpy as np
-
-from dpml.arrays import Array, Index
 from dpml.protocols.messages import SESSION_BYTES, VERSION, ProtocolError
 
 PROTOCOL = b"dpml secagg %d" % VERSION
@@ -30,7 +28,7 @@ FAILURE = 2.0**-30
 
 @dataclass(frozen=True)
 class Topology:
-    """Which parties share masks: each with `degree` others, of which `threshold` can reconstruct a secret.
+    """Each party shares masks with `degree` other parties, and `threshold` parties can reconstruct a secret.
 
     A run with fewer than `quorum` survivors has no sum. Up to `colluders` parties may collude with the server.
     """
@@ -55,7 +53,7 @@ def _default_colluders(parties: int) -> int:
 
 
 def complete(parties: int, threshold: int | None = None) -> Topology:
-    """Return the topology in which all pairs share masks (Bonawitz et al. 2017); the server's work is quadratic in M.
+    """Return the topology in which all pairs of parties share masks (Bonawitz et al. 2017).
 
     Any `threshold` parties suffice for a sum. It protects against a malicious server with ``2 threshold - M - 1``
     colluders; the default is the least threshold for fewer than M/3 colluders, two thirds of M, rounded up.
@@ -78,54 +76,49 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree if less than these shares of the parties collude and drop out.
+    """Return the ring with the fewest neighbours that is safe if the given shares of parties collude and drop out.
 
     None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
+    from scipy.stats import hypergeom  # slow to load, and not needed in a party's process
+
     C, D = math.ceil(colluders * parties) - 1, math.floor(dropouts * parties)
     for degree in range(2, parties - 1, 2):
         # first failure: all neighbours on one side of a party collude or drop out
         cut = parties * math.prod(max(C + D - i, 0) / (parties - i) for i in range(degree // 2))
         if cut > security:
             continue
-        # P(at least i colluding neighbours), summed from the small end so that tails keep their precision
-        caught = (parties - C) * np.cumsum(_hypergeometric(parties - 1, C, degree)[::-1])[::-1]
-        allowed = np.flatnonzero(cut + caught <= security)
-        if not allowed.size:
+        # second failure: at least t neighbours of an honest party collude
+        more = hypergeom(parties - 1, C, degree).sf
+        t = 2 + bisect_left(range(2, degree + 1), True, key=lambda t: cut + (parties - C) * more(t - 1) <= security)
+        if t > degree:
             continue
-        t = max(2, int(allowed[0]))
-        others = np.cumsum(_hypergeometric(parties - 1, parties - D, degree))  # P(at most i of k neighbours remain)
-        itself = np.cumsum(_hypergeometric(parties - 1, parties - D - 1, degree))
-        if D * others[t - 1] + (parties - D) * itself[t - 2] <= failure:
+        # third failure: fewer than t parties hold shares of a party that dropped out, or of one that did not
+        others = hypergeom.cdf(t - 1, parties - 1, parties - D, degree)
+        itself = hypergeom.cdf(t - 2, parties - 1, parties - D - 1, degree)
+        if D * others + (parties - D) * itself <= failure:
             return Topology(degree, t, parties - D, C)
     return None
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return the topology that protects against so many colluders: complete, or a ring if that halves the masks."""
+    """Return the topology that protects against `colluders` parties: a ring if it halves the masks, else all pairs."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
     return complete(parties, least_quorum(parties, max(colluders, _default_colluders(parties))))
 
 
-def seated(parties: int, degree: int, name: bytes) -> list[int]:
-    """Return the parties in their public order on the ring of the session `name`; by number if all are neighbours.
-
-    The order is that of ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
-    """
-    if degree == parties - 1:
-        return list(range(parties))
-    text = b"dpml secagg seat" + name
-    return sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
-
-
 @lru_cache(maxsize=4)
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """Return the neighbours of every party, in ascending order: the nearest on either side of the ring (`seated`)."""
-    ring = seated(parties, degree, name)
+    """Return the neighbours of every party, in ascending order: the nearest parties on either side of the ring.
+
+    The session's `name` orders the ring by ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
+    """
     if degree == parties - 1:
-        return tuple((*ring[:k], *ring[k + 1 :]) for k in ring)
+        return tuple((*range(k), *range(k + 1, parties)) for k in range(parties))
+    text = b"dpml secagg seat" + name
+    ring = sorted(range(parties), key=lambda party: hashlib.sha256(text + party.to_bytes(4, "little")).digest())
     neighbours: list[tuple[int, ...]] = [()] * parties
     for place, party in enumerate(ring):
         steps = (*range(-(degree // 2), 0), *range(1, degree // 2 + 1))
@@ -133,24 +126,9 @@ def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
     return tuple(neighbours)
 
 
-def _hypergeometric(total: int, marked: int, drawn: int) -> Array:
-    """Return the probabilities of 0, ..., `drawn` marked items among `drawn` of `total` items: (drawn + 1,)."""
-    from scipy.special import gammaln  # slow to load, and not needed in a party's process
-
-    i = np.arange(drawn + 1)
-    possible = (i <= marked) & (drawn - i <= total - marked)
-
-    def log_choose(n: int, k: Index | int) -> Array:
-        return np.asarray(gammaln(n + 1.0) - gammaln(k + 1.0) - gammaln(n - k + 1.0))
-
-    j = np.where(possible, i, min(marked, drawn))
-    log = log_choose(marked, j) + log_choose(total - marked, drawn - j) - log_choose(total, drawn)
-    return np.where(possible, np.exp(log), 0.0)
-
-
 @dataclass(frozen=True)
 class Session:
-    """The public parameters of a run, which all parties know in advance.
+    """The public parameters of a run, which all parties know before it starts.
 
     Attributes:
         parties: the number of parties M.
@@ -197,7 +175,7 @@ class Session:
 
     @cached_property
     def context(self) -> bytes:
-        """The SHA-256 of all public parameters, to which every key and signature of the session is bound.
+        """The SHA-256 hash of all public parameters, to which every key and signature of the session is bound.
 
         ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each, little-endian)
         | roster | identities``. In the message KEYS the roster is empty.
@@ -206,17 +184,17 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session of one run, whose `roster` is part of all later keys and signatures."""
+        """Return the session of one run; later keys and signatures are bound to the hash `roster` of all fresh keys."""
         return replace(self, roster=roster)
 
     @classmethod
     def of(cls, parties: int, length: int, topology: Topology | None = None, beside: int = 0) -> "Session":
-        """Return a new session, by default with the topology of `choose`."""
+        """Return a new session, by default with the topology that `choose` returns."""
         return cls(parties, length, choose(parties) if topology is None else topology, beside)
 
 
 class Stage(IntEnum):
-    """The kind of message that the server waits for."""
+    """The stages of a run, named after the kind of message that the server waits for."""
 
     KEYS = 0
     SHARES = 1

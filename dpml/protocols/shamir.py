@@ -1,4 +1,4 @@
-"""Split byte strings by Shamir's secret sharing (1979), over the prime field of 2^31 - 1 elements.
+"""Split byte strings by Shamir's secret sharing (1979) over the prime field of 2^31 - 1 elements.
 
 A secret of 32 bytes is nine limbs of 30 bits, each the value at 0 of a random polynomial of degree t - 1; the share of
 holder x (a number in 1, 2, ..., 2^31 - 2) is the polynomials' values at x. Any t shares determine the secret; t - 1
@@ -23,13 +23,13 @@ _LIMB_BITS = 30  # below the prime, so that every limb is a field element
 
 
 def split(secret: bytes) -> Field:
-    """Return a secret as field elements (limbs) of 30 bits, least significant first: (LIMBS,)."""
+    """Return a secret as field elements (limbs) of 30 bits, the least significant limb first: (LIMBS,)."""
     number = int.from_bytes(secret, "little")
     return np.array([number >> _LIMB_BITS * i & (1 << _LIMB_BITS) - 1 for i in range(LIMBS)], dtype=np.uint64)
 
 
 def join(limbs: Field) -> bytes:
-    """Return the secret that consists of these limbs.
+    """Return the secret that consists of the given limbs.
 
     Raises:
         ValueError: no secret has these limbs, so they come from shares of different secrets.
@@ -41,18 +41,18 @@ def join(limbs: Field) -> bytes:
 
 
 def share(secrets: Field, holders: Field, threshold: int) -> Field:
-    """Return shares (n, k) of the secrets (k,) for n holders, any `threshold` of which determine the secrets."""
+    """Return shares (n, k) of the secrets (k,) for n holders; any `threshold` shares determine the secrets."""
     coefficients = np.concatenate([secrets[None], _uniform((threshold - 1, len(secrets)))])
     return _matmul(_powers(holders, threshold), coefficients)
 
 
 def reconstruct(holders: Field, shares: Field) -> Field:
-    """Return the secrets (k,) from shares (t, k) of the holders (t,), t being the threshold."""
+    """Return the secrets (k,) from the shares (t, k) of t holders, where t is the threshold."""
     return _matmul(_weights_at_zero(holders.tobytes())[None], shares)[0]
 
 
 def holders_of(parties: Sequence[int] | NDArray[np.uint32]) -> Field:
-    """Return the points at which the polynomials are evaluated for these parties; the secret is the value at 0."""
+    """Return the points, one for each party, at which the polynomials of the secret sharing are evaluated."""
     return np.array(parties, dtype=np.uint64) + np.uint64(1)
 
 
@@ -73,7 +73,7 @@ def _powers(x: Field, count: int) -> Field:
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """Return AB modulo the prime, with B in parts of 11 bits, so that sums of 2^11 products are exact in floats."""
+    """Return AB modulo the prime 2^31 - 1; sums of 2^11 products of 11-bit parts are exact in floats."""
     parts = np.concatenate([B >> shift & 0x7FF for shift in (0, 11, 22)], axis=1).astype(np.float64)
     products = (A[:, some].astype(np.float64) @ parts[some] for some in blocks(len(B), most=1 << 11))
     low, middle, high = np.split(sum(part.astype(np.uint64) % PRIME for part in products) % PRIME, 3, axis=1)
@@ -82,7 +82,7 @@ def _matmul(A: Field, B: Field) -> Field:
 
 @lru_cache(maxsize=64)
 def _weights_at_zero(holders: bytes) -> Field:
-    """Return the Lagrange weights (t,): the product over j != i of x_j / (x_j - x_i)."""
+    """Return the Lagrange weights (t,) at 0 of the points x_j: the product over j != i of x_j / (x_j - x_i)."""
     x = np.frombuffer(holders, dtype=np.uint64)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME
     np.fill_diagonal(differences, x)  # cancels x_i in the product of all x_j

@@ -16,7 +16,7 @@ from dpml.protocols.session import Session, Stage
 
 @dataclass(frozen=True)
 class Traffic:
-    """The bytes of messages that every party `sent` to and `received` from the server, (M,)."""
+    """The bytes of messages that every party sent to the server and received from it, (M,) each."""
 
     sent: Index
     received: Index
@@ -28,7 +28,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sum (length,) modulo 2^64 over n survivors, their openly sent numbers `beside` (n, beside), and traffic."""
+    """The sum (length,) modulo 2^64 over n survivors, their openly sent numbers (n, beside), and the traffic."""
 
     total: Ring
     survivors: Index
@@ -56,7 +56,10 @@ def in_process(
     session, signers = enrol(session)
     server = Server(session)
     floats = np.empty((session.parties, 0)) if beside is None else beside
-    parties = [Party(session, k, signer, inputs[k], floats[k]) for k, signer in enumerate(signers)]
+    parties = [
+        Party(session, k, signer, lambda k=k: (inputs[k], floats[k]))  # type: ignore[misc]
+        for k, signer in enumerate(signers)
+    ]
     sent, received = (np.zeros(session.parties, dtype=np.intp) for _ in range(2))
     refused: list[str] = []
     mail: Mapping[int, bytes] = {}
@@ -78,7 +81,7 @@ def in_process(
 
 
 def advance(server: Server, refused: Sequence[str]) -> Mapping[int, bytes]:
-    """Call `Server.advance`. If the run ends without a sum, the error also gives the first refused message."""
+    """Call `Server.advance`; if the run ends without a sum, add the first refused message to the error."""
     try:
         return server.advance()
     except ProtocolError as error:

@@ -1,4 +1,4 @@
-"""Check the privacy of training runs of other frameworks, which recipes describe as plain data."""
+"""Check the privacy of training runs in other frameworks, given recipes that describe the runs as plain data."""
 
 from dpml.recipes.frameworks import recipe_of
 from dpml.recipes.judge import Judged, certificate_of, judge, sentence

@@ -1,4 +1,4 @@
-"""Read training recipes with the keys of dpml, Flower, Opacus or dp-accounting from files and KEY=VALUE words.
+"""Read training recipes, with the keys of dpml, Flower, Opacus or dp-accounting, from files or KEY=VALUE words.
 
 The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.42), of
 Opacus's PrivacyEngine.make_private (1.6), and of dp-accounting's DpEvent (0.6), which plans of jax_privacy have, too.
@@ -33,7 +33,7 @@ _LONGEST = 10_000  # characters of an event
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
-    """Return the recipe in a file, in which KEY=VALUE words and keyword arguments replace values."""
+    """Return the recipe in a file, after KEY=VALUE words and keyword arguments have replaced some values."""
     content: dict[Any, Any] = {}
     given: dict[str, Any] = {}
     try:
@@ -46,12 +46,12 @@ def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -
         if not equals:
             raise UserError(f"{word[:60]!r} is not KEY=VALUE.")
         if key in given:
-            raise UserError(f"{key[:60]} is given twice: leave out one of them.")
+            raise UserError(f"{key[:60]} is given twice: give each key once.")
         given[key] = value
     content |= given | keys
     named = [key for key in FRAMEWORKS if key in content]
     if len(named) > 1:
-        raise UserError(f"a recipe must be for one framework, got {' and '.join(named)}: leave out one of them.")
+        raise UserError(f"a recipe must be for one framework, got {' and '.join(named)}: leave out one framework.")
     try:
         return FRAMEWORKS[named[0]](content.pop(named[0]), content) if named else typed(content)
     except UserError as error:
@@ -181,8 +181,8 @@ def _of_event(node: Any) -> dict[str, Any]:
         if once["rounds"] == 1 and once["row_sampling"] == "none":
             return once | {"row_sampling": _SAMPLED[name], "row_rate": rate}
     raise UserError(
-        f"dp_event has the event {name[:60]}, which dpml cannot check: every round of a recipe is one GaussianDpEvent, "
-        "sampled at most once."
+        f"dp_event has the event {name[:60]}, which dpml cannot check: each round of a recipe must be one "
+        "GaussianDpEvent with at most one level of sampling."
     )
 
 

@@ -97,7 +97,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return the noise, divided by the clip, that is certain to be in a sum and that the observer does not know."""
+    """Return noise_std / clip for the noise that a sum is certain to contain and that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
@@ -108,7 +108,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Return whether a sum certainly has the noise of the protected unit's own client, but maybe no other noise."""
+    """Return whether the protected unit's own client may be the only client that adds noise to a sum."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
@@ -165,24 +165,24 @@ def _pair(recipe: TrainingRecipe, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """Return the share of clients in a round; a fixed number of clients is rounded up."""
+    """Return the share of clients that take part in a round; a fixed number of clients per round is rounded up."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return the largest number of batches that contain a unit, if every epoch has the unit in one batch."""
+    """Return how many of `batches` batches can contain a unit that is in one batch of every epoch."""
     return math.ceil(batches / _batches(rate))
 
 
 def _batches(rate: float) -> int:
-    """Return how many batches of this rate (share of the rows) an epoch has."""
+    """Return the number of batches in an epoch if a batch has the share `rate` of the rows."""
     return math.floor(1 / rate * (1 + 1e-12))
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Return whether some data attain the worst case of the proof, so that an attack reaches the proven eps.
+    """Return whether the worst case of the proof can occur, so that an attack reaches the proven eps.
 
     A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """
@@ -195,7 +195,7 @@ def _attained(recipe: TrainingRecipe, view: View) -> bool:
 
 
 def claimed_eps(recipe: TrainingRecipe) -> float | None:
-    """Return the eps that a recipe claims, by a number or by a formula, or None without a claim."""
+    """Return the eps that a recipe claims by a number or by a formula; None if the recipe claims no eps."""
     if recipe.claimed_eps is not None or recipe.formula is None or recipe.noise == 0:
         return recipe.claimed_eps
     sensitivity = 2 if recipe.neighbours == "replace" else 1
@@ -227,7 +227,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return a certificate for `dpml verify`, for all observers who see Gaussian noise without sampling."""
+    """Return a certificate for `dpml verify` that covers all views with Gaussian noise but without subsampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:

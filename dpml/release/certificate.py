@@ -50,7 +50,7 @@ def certificate(
 
 
 def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
-    """Return the weakest guarantee for every view, because stronger guarantees assume the noise of all parties."""
+    """Replace all guarantees by the weakest guarantee, because the others assume the noise of all parties."""
     most = worst(guarantees)
     return [replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in guarantees]
 
@@ -58,7 +58,7 @@ def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
 def described(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
 ) -> tuple[dict[str, Any], list[Message]]:
-    """Return who drew the noise of a release, and its messages if the verifier can derive the guarantees from them.
+    """Describe a release's noise and messages; return no messages if the verifier cannot derive the guarantees.
 
     Only known classes of messages and noise are described, but not derived classes, which may weaken a guarantee.
     """
@@ -78,7 +78,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a certificate's message that states the mu or the privacy curve of a guarantee, if it has one."""
+    """Return a message that states the mu or the privacy curve of a guarantee; [] if the guarantee has neither."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

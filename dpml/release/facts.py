@@ -148,7 +148,7 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts of a release from whose sums `away` parties may be missing.
+    """Return the facts of a release in which `away` parties may be missing from the sums.
 
     `others` has the fields of `Facts` that do not follow from the other arguments.
     """
@@ -186,9 +186,11 @@ def has_exact_noise(algorithm: Algorithm) -> bool:
 def require_linear_model(algorithm: Algorithm) -> None:
     """Raise UserError unless an algorithm may publish models and the models are linear."""
     if type(algorithm).__module__.startswith(f"{packs.__name__}."):
-        raise UserError(f"algo={algorithm.name} is for experiments and audits only: choose another, such as algo=wdgd.")
+        raise UserError(
+            f"algo={algorithm.name} is for experiments and audits only: choose another algorithm, such as algo=wdgd."
+        )
     if not getattr(algorithm, "linear", True):
-        raise UserError(f"algo={algorithm.name} releases no linear model: choose another, such as algo=wdgd.")
+        raise UserError(f"algo={algorithm.name} releases no linear model: choose another algorithm, such as algo=wdgd.")
 
 
 def option_node(name: str) -> dict[Any, Any]:
@@ -199,7 +201,7 @@ def option_node(name: str) -> dict[Any, Any]:
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm of a configuration `node`, with exact noise if `node` and the algorithm allow it."""
+    """Return the algorithm that a configuration `node` describes, with exact noise if the algorithm supports it."""
     if "noise" not in node:
         with suppress(UserError):  # the algorithm has no exact noise; any other mistake is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
@@ -235,7 +237,7 @@ def statement(facts: Facts) -> tuple[str, ...]:
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
-    """Return a sentence that states which `values` replace missing values, or () if no value does."""
+    """Return a sentence that states which `values` replace missing values; () if `values` is empty."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
     if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
         said = "Preprocessing: what stands for missing values is stated with the columns."

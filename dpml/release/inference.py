@@ -83,8 +83,8 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     """
     if model.moments is None:
         raise UserError(
-            "the weights of this model are for prediction: they are not effects, and no interval is known for them. "
-            "A model of algo=regression has a table of coefficients."
+            "the weights of this model are for prediction, and do not estimate effects: only a model of "
+            "algo=regression has a table of coefficients."
         )
     if not 0 < level < 1:
         raise UserError(f"--level must lie strictly between 0 and 1, got {level:g}.")
@@ -93,7 +93,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     directions = np.array([direction for _, _, direction in named])
     hidden = hidden_directions(directions, fitted)
     if fitted.refusal:
-        raise UserError(f"{fitted.refusal}, so that there is no table: use more rows, a larger eps, or fewer columns.")
+        raise UserError(f"{fitted.refusal}, so no table is possible: use more rows, a larger eps, or fewer columns.")
     if 2 * hidden.sum() > len(named):
         raise UserError(
             f"the noise hides {hidden.sum()} of {len(named)} coefficients, too many for a table: use more rows, a "
@@ -115,7 +115,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return for m linear combinations of coefficients, (m, d), whether the noise hides each of them: (m,)."""
+    """Return whether the noise hides each of m linear combinations of coefficients: (m, d) -> (m,)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
@@ -129,7 +129,7 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield for every coefficient its column, its unit, and the difference of two preprocessed rows, (d,)."""
+    """Yield every coefficient's column, unit and direction (d,), the difference of two preprocessed rows."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}

@@ -1,4 +1,4 @@
-"""Record all releases about some people in one SQLite file, the ledger, before their noise is drawn.
+"""Record all releases about some people in an SQLite file, the ledger, before the noise of each release is drawn.
 
 A process that is killed after `enter` leaves an entry without a release. The entry counts, because nobody knows what
 was seen. Processes that enter releases at the same time wait for each other.
@@ -190,28 +190,29 @@ class Ledger:
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the total guarantee of all releases in the ledger (see the function `spent`)."""
+        """Return the total guarantee of all releases in the ledger against an audience; None if it is unknown."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             raise UserError(
-                f"{self.path} has a cap for a party, which cannot hold: this release or an earlier one protects only "
-                "single samples, or is about other parties. If this release is about different people, use another "
-                "ledger."
+                f"{self.path} has a cap for a party, but this release or an earlier release protects only single "
+                "samples, or is about other parties: use another ledger if this release is about different people."
             )
         reached = then.eps(cap.delta)
         if math.isinf(reached):
             raise UserError(
-                f"the deltas of this release and of those in {self.path} add up to the cap's delta, {cap.delta:g}, or "
-                "more, so no total eps holds there: choose smaller deltas, or a larger one for the cap."
+                f"the deltas of all releases in {self.path} and of this release add up to the cap's delta, "
+                f"{cap.delta:g}, or more, so no total eps holds at the cap's delta: choose smaller deltas for "
+                "releases, or a larger delta for the cap."
             )
         if reached > cap.eps:
             already = now.eps(cap.delta) if now and before else 0.0
             raise UserError(
                 f"this release would raise the total eps of {self.path} from {written(already)} to {written(reached)} "
-                f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or stop here."
+                f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or release "
+                "nothing more."
             )
 
     def _read(self) -> "_Content":
@@ -249,7 +250,7 @@ class Ledger:
 
 
 def default_ledger(data: Path) -> Path:
-    """Return the path of a data file's default ledger, next to the file, even if `data` is a link to the file."""
+    """Return the path of the default ledger next to a data file, or next to the target if `data` is a link."""
     if data.exists() and data.stat().st_nlink > 1:
         raise UserError(
             f"{data} has several names (hard links), and each name would have its own ledger: give the same "
@@ -276,7 +277,7 @@ def _damaged(path: Path, what: str) -> UserError:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the total guarantee of several releases for one unit and audience, or None if no total is known.
+    """Return the total guarantee of several releases against an audience, for one unit of privacy; None if unknown.
 
     A guarantee for a party also holds for each of its samples, but not the other way round. Guarantees for different
     parties do not add up, because both parties may have rows of the same people.

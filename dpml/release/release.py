@@ -31,7 +31,7 @@ _LINE = 32  # the most characters of a number's line in a model's file
 
 @dataclass(frozen=True)
 class Request:
-    """The data, the algorithm and the budget with which one model shall be released.
+    """The data, the algorithm and the privacy budget of a requested release of one model.
 
     Attributes:
         dataset, partition, algorithm, M, N, budget, adversary: as in `dpml.running.cell`.
@@ -152,5 +152,5 @@ def divisor(stated: ColumnBounds) -> float:
 
 
 def entropy() -> np.random.Generator:
-    """Return a generator of secret random numbers, which the operating system makes."""
+    """Return a generator of secret random numbers from the operating system."""
     return SystemGenerator()

@@ -150,13 +150,13 @@ def whole(content: dict[str, Any], key: str, least: int = 0) -> int:
 
 
 def require_only(content: dict[str, Any], keys: str) -> None:
-    """Raise RejectedError if an object has keys other than `keys`, because they may weaken the guarantee."""
+    """Raise RejectedError if an object has keys other than `keys`, because unknown keys may weaken the guarantee."""
     if more := set(content) - set(keys.split()):
         raise RejectedError(f"the key {min(more)[:40]!r} is unknown")
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return h, n and f: an observer does not know the noise of h of n parties, a share f h/n of all variance."""
+    """Return (h, n, f): h of n parties have noise unknown to an observer, with a share f h/n of the variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -191,7 +191,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The guarantee of several messages together: their mu, their eps of Laplace noise, and a perturbed objective."""
+    """The joint guarantee of several messages: mu of Gaussian noise, eps of Laplace noise, or a perturbed objective."""
 
     mu: Q
     pure: Q
@@ -207,7 +207,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the guarantee of several messages against an observer who does not know a part of the noise (`heads`)."""
+    """Return the joint guarantee of messages against an observer; `heads` is the part of the noise that is unknown."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -248,7 +248,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return for every view its name, its stated eps, and a proven eps: the stated eps itself if that is proven."""
+    """Return each view's name, stated eps and proven eps, which equals the stated eps if the stated eps is proven."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -264,7 +264,7 @@ def basis_of(certificate: dict[str, Any]) -> str:
 
 
 def written(x: float) -> str:
-    """Return a proven number in four digits, rounded up; an excess of less than a millionth is ignored."""
+    """Round a proven number up to four digits, but do not round up for an excess of less than a millionth."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 
@@ -287,7 +287,7 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise RejectedError if a key occurs twice, because readers may take different values."""
+    """Return a JSON object; raise RejectedError if a key occurs twice, because its value is then ambiguous."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 

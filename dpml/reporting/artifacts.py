@@ -66,7 +66,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
 
 
 def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
-    """Write the pictures of a figure, and return its page's content, the pictures, and the summary of its rows.
+    """Draw a figure, and return the content of its page, the paths of its pictures, and the summary of its rows.
 
     `twin` is a calibration other than the published one. The figure of a twin shows no published points.
     """
@@ -112,7 +112,7 @@ DIGITS = 9
 
 
 def results_of(plan: Plan, published: pd.DataFrame) -> Results:
-    """Return an experiment's results, with values of `DIGITS` digits and titles with the settings of the rows."""
+    """Return an experiment's results, with values rounded to `DIGITS` digits and with settings filled into titles."""
     results = plan.results()
     rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
     wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}
@@ -126,7 +126,7 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write the start page ``claims.md``, and ``claims.md`` and ``which.md`` of each paper, if their text has changed.
+    """Write the start page of all papers and the pages of each paper, and return the pages whose text has changed.
 
     The pages also name the experiments that some claims need and that were not computed.
     """
@@ -214,7 +214,7 @@ def _tuning(summary: pd.DataFrame) -> str:
 
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:
-    """Return a table of the ratios of our means to the published means, by algorithm; none without published means."""
+    """Return a table that compares our means with the published means, by algorithm; empty without published means."""
     pairs = []
     for chart in charts:
         if chart.published is not None:

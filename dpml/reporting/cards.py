@@ -62,7 +62,7 @@ def claims_of(pack: str) -> Mapping[str, Claim]:
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment PACK/FIGURE by id. All packs can have claims about the audit."""
+    """Return the claims about an experiment PACK/FIGURE by id. Claims about the audit can come from any pack."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}
@@ -82,7 +82,10 @@ def _read(path: Path, _: int) -> Card:
 
 
 def filled(value: Any, names: Mapping[str, Any]) -> Any:
-    """Replace each ``{NAME}`` in a value. A text that is ``{NAME}`` alone is replaced by a value of any type."""
+    """Replace each placeholder ``{NAME}`` in a value by its value in `names`.
+
+    A text that consists of one placeholder becomes the value itself, which can have any type.
+    """
     if isinstance(value, dict):
         return {filled(key, names): filled(inner, names) for key, inner in value.items()}
     if isinstance(value, list):
@@ -96,7 +99,7 @@ def filled(value: Any, names: Mapping[str, Any]) -> Any:
 
 
 class _Reader:
-    """Read the claims of a card. `modules` are the Python modules of the pack that contain tests."""
+    """Read the claims of a card, and collect in `modules` the names of the pack's Python modules that contain tests."""
 
     def __init__(self, path: Path, readings: Mapping[str, Any]) -> None:
         self.path, self.pack, self.sets = path, path.parent.name, readings
@@ -117,14 +120,17 @@ class _Reader:
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
     ) -> Claim:
-        """Return the claim that an entry of a card describes. The parameters are the keys of the entry."""
+        """Return the claim that an entry of a card describes. The names of the parameters are the keys of the entry."""
         where = f"claim {id!r} of {self.path}"
         known = tuple(self._readings(readings if isinstance(readings, list | tuple) else [readings], where))
         experiment = AUDIT if figure == AUDIT else f"{self.pack}/{figure}"
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield an interpretation for every combination of the asked sets of interpretations (names or mappings)."""
+        """Yield an interpretation of a claim for every combination of one choice from each set of choices in `asked`.
+
+        A set of choices is a mapping, or the name of a mapping on the card.
+        """
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):
@@ -135,7 +141,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that an entry of a card describes. If the entry is a list, all of its tests must hold."""
+        """Return the test that an entry of a card describes. A list becomes one test, that all of its tests hold."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]

@@ -1,4 +1,4 @@
-"""Select the rows and the published points of an experiment's panels, and refuse panels that could show nothing."""
+"""Select the rows and the published points that panels show, and refuse panels with unknown metrics or settings."""
 
 import re
 from collections import defaultdict
@@ -104,7 +104,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return rows in which the proven or conditional eps is a metric, and the claimed eps is an algorithm."""
+    """Return rows whose metric is the proven or conditional eps, and rows of an algorithm named ``claimed``."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)

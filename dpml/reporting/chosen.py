@@ -19,14 +19,14 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chosen:
-    """The summary of some rows, algorithms with a claimed eps (`run_table.claims_in`), and the panels of a figure."""
+    """The summary of selected rows, the algorithms with a claimed eps (`claims_in`), and the panels of a figure."""
 
     summary: pd.DataFrame
     claims: set[tuple[str, ...]] | None = None
     panels: Sequence[Panel] = ()
 
     def where(self, conditions: Sequence[str]) -> "Chosen":
-        """Return the lines that meet all conditions. A condition is a text ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
+        """Keep the lines that meet all conditions. A condition is a text ``KEY=VALUE`` or ``KEY=VALUE,VALUE``."""
         summary = self.summary
         keys = [*settings(summary), "tuned"]
         for condition in conditions:
@@ -43,7 +43,7 @@ class Chosen:
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-        """Return a chart of each metric against `x`; by default a figure's own panels, or the usual charts of a run."""
+        """Return a chart of each metric against the setting `x`; by default the figure's panels or the main metrics."""
         if self.panels and x is None and metrics is None and (charts := charts_of(self.panels, self.summary)):
             return charts
         charts = run_charts(self.summary, x, metrics)

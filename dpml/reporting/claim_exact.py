@@ -17,7 +17,7 @@ Where = Mapping[str, Any]
 
 
 def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.DataFrame:
-    """Return the rows of a metric whose columns have the values in `where`; raise NotComputedError without rows."""
+    """Return the rows of a metric that have the values in `where`; raise NotComputedError if no row has them."""
     rows, place = evidence.rows[evidence.rows["metric"] == metric], f"{metric} at "
     for key, value in (where or {}).items():
         values = value if isinstance(value, list) else [value]
@@ -52,7 +52,10 @@ def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | N
 
 
 def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return a table of values with a line per `index` and a column per name. Every cell must have one value."""
+    """Return a table with a line per value of the column `index`, and a column per name.
+
+    Raise NotComputedError unless every cell of the table has one value.
+    """
     values = rows[[index, columns, "value"]].drop_duplicates()
     if values.duplicated([index, columns]).any() or len(values) != len(names) * values[index].nunique():
         raise NotComputedError([f"one value of {' and '.join(names)} for every {index}"])
@@ -60,7 +63,7 @@ def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) ->
 
 
 def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: str, kind: str) -> list[Group]:
-    """Check that the value of `algorithm` exceeds the value of `other` at every x where the latter value is positive.
+    """Check that the value of `algorithm` exceeds the value of `other` at every x where `other` has a positive value.
 
     Args:
         blocks: blocks with one computed value for every x.

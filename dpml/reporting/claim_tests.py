@@ -29,7 +29,7 @@ def compared(
     limit: float | str | None = None,
     steps: Sequence[Pair] = (),
 ) -> list[Group]:
-    """Compare pairs of runs, and group the comparisons by block and algorithms.
+    """Compare pairs of runs, and return a group of comparisons for each block and pair of algorithms.
 
     Args:
         pairs: the pairs of runs.
@@ -53,7 +53,7 @@ def compared(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of x in ascending order. Shares of parties, such as 1/1/8, go from equal to unequal shares."""
+    """Return the values of x of a table of runs in ascending order. Shares such as 1/1/8 go from equal to unequal."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):
@@ -140,7 +140,7 @@ def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tup
 def easier(
     evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
 ) -> list[Group]:
-    """Check that algorithms are better in a block than in the harder block to which `blocks` maps this block."""
+    """Check that algorithms are better in an easier block (a key of `blocks`) than in a harder block (its value)."""
     runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
     pairs = []
     for (block, other), name in product(blocks.items(), algorithms):
@@ -180,7 +180,10 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
 def _along(
     evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
 ) -> list[Pair]:
-    """Pair the runs of curves at a later x and an earlier x. `way` is ends, steps, or others (all with the first)."""
+    """Pair the runs of each curve at a later x with its runs at an earlier x.
+
+    The `way` is ends (the last x and the first x), steps (neighbouring x), or others (every other x and the first x).
+    """
     pairs = []
     for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
         grid = several(runs, block)
@@ -208,7 +211,10 @@ def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | 
 def is_steady(
     evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, first: float | None = None
 ) -> list[Group]:
-    """Check that an algorithm's results at every x are equal to those at the first x, which `first` can prescribe."""
+    """Check that the results of every algorithm at all x are equal to its results at the first x.
+
+    The test cannot be made if `first` is given and is not the first x.
+    """
     return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
@@ -228,7 +234,7 @@ def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names)
 
 
 def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
-    """Check that on every curve the best x between the two ends is better than the ends.
+    """Check that every algorithm is better at its best inner x than at the ends of the x axis.
 
     The best x is chosen by the same means that are then compared, which favours the claim.
     """
@@ -248,7 +254,7 @@ def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Name
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
-    """Check that all tests of a claim hold. If some tests lack rows, report all missing rows together."""
+    """Check that all tests of a claim hold. If several tests lack rows, one error names all missing rows."""
     groups: list[Group] = []
     missing: list[str] = []
     for test in tests:
@@ -262,10 +268,10 @@ def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group
 
 
 def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -> list[Group]:
-    """Check that a test holds on all data sets that count. Each data set has its own block.
+    """Check that a test holds on all data sets on which some algorithm is more accurate than the constant classifier.
 
-    A data set does not count if it was not computed, or if no compared algorithm is more accurate than the constant
-    classifier. The claim is judged only if more than half of the data sets count.
+    Each data set has its own block. A data set does not count if it was not computed, or if no compared algorithm is
+    more accurate than the constant classifier. The claim is judged only if more than half of the data sets count.
 
     Args:
         blocks: the block of each data set.
@@ -287,7 +293,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 
 
 def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
-    """Return why a data set does not count: no algorithm is above the constant classifier. Return "" if it counts."""
+    """Return a reason if no algorithm is more accurate than the constant classifier on a data set; otherwise ""."""
     chance = evidence.runs(block, "constant")
     if chance.empty or evidence.reading.metric != "accuracy":
         return ""
@@ -305,7 +311,7 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     algorithms: Names,
     tests: Test,
 ) -> list[Group]:
-    """Apply the test `on_sets` to one block with several data sets, under some settings and any algorithm variant.
+    """Apply the test `on_sets` to the data sets of one block, to rows with the settings `where` and any variant.
 
     Args:
         block: a block with several data sets.
@@ -340,7 +346,7 @@ EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 def falls_as(
     evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
 ) -> list[Group]:
-    """Check that the cost of the noise is a power of x whose exponent differs by at most 0.1 from the stated exponent.
+    """Check that the cost of the noise is a power of x, with an exponent within 0.1 of the stated exponent.
 
     The cost is the metric minus the metric of the same seed without noise. Its exponent is the slope of its logarithm.
 
@@ -368,7 +374,7 @@ def falls_as(
 
 
 def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, key: str) -> list[Group]:
-    """Check that the mean of a metric is at most its bound in every block and variant, at all x and values of `key`.
+    """Check that the mean of a metric is at most its bound, for every block, variant, x and value of the setting `key`.
 
     The bound is the metric of the interpretation.
     """

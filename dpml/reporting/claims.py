@@ -47,7 +47,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` values that tests use."""
+    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` values for arguments of tests."""
 
     name: str
     variant: str
@@ -83,13 +83,13 @@ class Group:
         return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
-        """Return the fields of a group that a manifest stores (`GROUP`)."""
+        """Return what a manifest stores about the group, as a list in the order of `GROUP`."""
         kept = [one.holds for one in self.shown.values()].count(True)
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether at least `number` of some truth values are true; None if it depends on undecided values."""
+    """Return whether at least `number` of the truth values are true; None if undecided values (None) decide this."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
@@ -105,7 +105,7 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, with the comparisons behind the decision. Manifests store and pages show verdicts."""
+    """The decision on a claim, with the comparisons behind the decision. Manifests store verdicts for the pages."""
 
     id: str
     text: str
@@ -120,12 +120,12 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return the verdict in an entry of a manifest. A missing text becomes empty."""
+        """Read a verdict from its entry in a manifest. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of one interpretation (an entry of `readings`) as mappings with the keys `GROUP`."""
+        """Return the groups of an interpretation (an entry of `readings`) as mappings with the keys `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
@@ -137,7 +137,7 @@ _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 
 class Runs(dict[tuple[str, str], pd.DataFrame]):
-    """Tables of runs by block and algorithm. A claim cannot be tested if a table that its test needs is missing."""
+    """Tables of runs, with (block, algorithm) as key. Looking up a missing table raises NotComputedError."""
 
     def __missing__(self, key: tuple[str, str]) -> pd.DataFrame:
         raise NotComputedError([f"{key[1]} in {key[0]}"])
@@ -155,7 +155,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows with another interpretation of the claim, or with changes of the interpretation."""
+        """Return evidence with the same rows and another interpretation, or with some fields of it changed."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -167,14 +167,14 @@ class Evidence:
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return the rows that have a value in a column. Raise NotComputedError if no row has the value."""
+        """Return evidence with the rows that have `value` in `column`; raise NotComputedError if no row has it."""
         if column not in self.rows or not (self.rows[column] == value).any():
             raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column of x in a block. For a panel over 1/eps the column is eps."""
+        """Return the name of the column that has the x values of a block. If the x axis is 1/eps, the column is eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -235,13 +235,13 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return a pair of runs for a comparison. The name of a block can be followed by a comma and settings."""
+        """Return two sets of runs as a pair to compare. The block's name can be followed by a comma and settings."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale on which a metric is compared in a block. The scale follows from the block's baselines.
+        """Return the scale on which a metric is compared in a block. The scale depends on the results of the baselines.
 
-        The room of a share (`criteria`) is between these baselines. A loss counts as zero below a hundredth of the
+        The room of a share (`criteria`) is between the baselines. A loss counts as zero below a hundredth of the
         constant model's loss.
         """
         metric = self.reading.metric
@@ -322,7 +322,7 @@ class Claim:
 
 
 def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
-    """Return the comparison with the least slack among failed comparisons, else among open ones, else among all."""
+    """Return the comparison that decides a verdict, which has the least slack of those with the verdict's outcome."""
     outcomes = {name: holds(groups) for name, groups in tested.items()}
     kind = next(kind for kind in (False, None, True) if kind in outcomes.values())
     found = [

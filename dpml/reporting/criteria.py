@@ -40,7 +40,7 @@ RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 @dataclass(frozen=True)
 class MetricScale:
-    """The scale on which a metric is compared, its smallest "better" effect, and its largest "equal" effect.
+    """The scale on which a metric is compared, with the limits of relevant effects and of effects that count as equal.
 
     On a logarithmic scale, sizes below `zero` count as zero.
     """
@@ -52,13 +52,13 @@ class MetricScale:
     zero: float = FLOOR
 
     def badness(self, values: Array) -> Array:
-        """Return positions on the axis of a metric, with a sign such that smaller positions are better."""
+        """Return values on the scale of the metric, with a sign such that smaller values are better."""
         if self.log:
             return np.asarray(np.log(np.maximum(np.abs(values), self.zero)))
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs that are compared. Sizes have their absolute value, and are at least `zero`."""
+        """Return the values of runs; on a logarithmic scale, return absolute values that are at least `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -83,7 +83,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric. A share needs the `room` between the constant baseline and no privacy."""
+    """Return the scale of a metric. A share needs `room`, the distance from the constant baseline to no privacy."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
@@ -91,7 +91,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets of runs of a block at x, indexed by (seed, draw): the runs of `algorithm` and of `against`."""
+    """Two sets of runs at the same x, with the index (seed, draw): `ours` of `algorithm`, and `theirs` of `against`."""
 
     block: str
     algorithm: str
@@ -102,13 +102,13 @@ class Pair:
     scale: MetricScale
 
     def turned(self) -> "Pair":
-        """Return the pair with its two sets of runs exchanged."""
+        """Return a pair in which `ours` and `theirs` are exchanged."""
         return replace(self, ours=self.theirs, theirs=self.ours)
 
 
 @dataclass(frozen=True)
 class Effect:
-    """The estimate of a t-test by how much one set of runs is better than another."""
+    """An estimate of how much better one set of runs is than another, with the standard error for a t-test."""
 
     estimate: float
     error: float  # the standard error; infinite if a single pair of runs decides nothing
@@ -184,7 +184,7 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Comparison:
-    """Return whether a statement that held in `kept` of `of` trials holds with probability at least `share`.
+    """Decide whether a statement has at least the probability `share`, if the statement held in `kept` of `of` trials.
 
     The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
     """
@@ -197,7 +197,7 @@ def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Compar
 
 
 def effect(pair: Pair) -> Effect:
-    """Estimate by how much the first set of runs of a pair is better, in pairs over the seeds that both sets have.
+    """Estimate how much better the first set of runs is, from the differences at the seeds that both sets have.
 
     With one seed, the estimate is over draws: by Welch's test for two algorithms, and in pairs for one algorithm under
     two settings, whose draws have the same noise directions.

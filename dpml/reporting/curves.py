@@ -29,13 +29,13 @@ class Curve:
 
 
 def settings(table: pd.DataFrame) -> list[str]:
-    """Return the columns of a summary that contain settings. The settings that say most about a curve come first."""
+    """Return the columns of a summary that contain settings. The columns N and d come last."""
     keys = [key for key in statistics.settings(table) if key not in ("block", "algo", "inverse_eps")]
     return sorted(keys, key=_SIZES.__contains__)
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """Return the settings that determine the position of a row on the axis `x`."""
+    """Return the settings that determine the x value of a row, if the x axis shows the setting `x`."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)

@@ -26,7 +26,7 @@ from dpml.reporting.tables import shortened
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of verifying an experiment: numbers of verdicts and table values, and sentences about mistakes."""
+    """The result of verifying an experiment: how many verdicts and table values were recomputed, and what is wrong."""
 
     experiment: str
     verdicts: int
@@ -51,7 +51,7 @@ def unpacked(content: bytes) -> pd.DataFrame:
 
 
 def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the stored rows of the figure `base` (a path without a suffix), whose checksum is in `files`."""
+    """Return the stored rows of a figure, whose path without a suffix is `base`. Their checksum is in `files`."""
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run its dpml-run command again.")
@@ -71,7 +71,7 @@ def verify(path: Path) -> Iterator[Verified]:
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
     known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]
     if not known:
-        raise UserError(f"{path} has no stored rows, FIGURE_rows.csv.xz: name a folder or a figure of results/.")
+        raise UserError(f"{path} has no stored rows FIGURE_rows.csv.xz: name a folder or a figure in results/.")
     yield from map(_verified, known)
 
 
@@ -85,7 +85,7 @@ def _verified(path: Path) -> Verified:
     claims = claims_about(about["experiment"])
     if unknown := [name for name in old if name not in claims]:
         raise UserError(
-            f"{about['experiment']} has a verdict on claim {unknown[0]}, which no known card has: add --pack DIR."
+            f"{about['experiment']} has a verdict on claim {unknown[0]}, but no known pack has it: add --pack DIR."
         )
     wrong = [f"{name}: the card has this claim, but no verdict is stored" for name in claims if name not in old]
     for new in judge(rows, [claims[name] for name in old], about["panels"], points):
@@ -122,7 +122,7 @@ def judge(
 def _of_points(
     points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], axes: Mapping[str, str], rows: pd.DataFrame
 ) -> Evidence | None:
-    """Return the paper's published points as evidence, with the baselines of our rows; None without points.
+    """Return the paper's published points as evidence, with the baselines of our rows; None if there are no points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """

@@ -115,7 +115,7 @@ def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
 
 
 def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int) -> Array:
-    """Return the ends of the y axes of all panels, (panels, 2).
+    """Return the lower and upper ends of the y axes of all panels, (panels, 2).
 
     Panels of a row with the same metric, data and x axis have the same ends, unless a panel would be less than a third
     filled.

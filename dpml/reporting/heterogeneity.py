@@ -52,7 +52,7 @@ def _bars(skew: Skew) -> Figure:
 
 
 def _stack(axes: Axes, places: Array, mixes: Array, skew: Skew) -> None:
-    """Draw stacked bars of the shares (bars, K) of classes, or of the intervals of a target."""
+    """Draw a stacked bar at every place, with the shares `mixes` (bars, K) of classes or of intervals of a target."""
     K = len(skew.names)
     kept: Index = np.arange(K)
     if skew.intervals:

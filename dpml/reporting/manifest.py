@@ -65,7 +65,7 @@ class Manifest:
     def write(
         self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
     ) -> None:
-        """Write the manifest. If the content is unchanged, the file stays, with the commit of the first run.
+        """Write the manifest. A manifest with the same content is not written again, and keeps the commit of its run.
 
         `versions` are the software versions that computed the numbers.
         """
@@ -76,7 +76,7 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with the checksums of `files` and of the manifest. In the file, a plain list is one line."""
+        """Write `content` with the checksums of `files` and of the manifest. A list of plain values is one line."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
@@ -119,7 +119,7 @@ def checksums(paths: Iterable[Path]) -> dict[str, str | None]:
 
 
 def manifests(results: Path) -> list[dict[str, Any]]:
-    """Return the manifests of all experiments in a results folder. Figure fig2 comes before fig10."""
+    """Return the manifests of all experiments in a results folder, by name, with figure fig2 before fig10."""
     known = []
     for path in sorted(results.glob("*/*.json")):
         content = Manifest(path).read()

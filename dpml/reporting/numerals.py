@@ -13,7 +13,7 @@ _NUMBER = re.compile(rf"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:e([+-]?\d+)|·10([{'
 
 
 def number(mean: float, half: float = math.nan) -> str:
-    """Write a mean ± half its interval, as multiples of a power of ten if the larger is not from 0.001 to 9999.
+    """Write a mean ± half its interval, with a power of ten if the larger number is below 0.001 or above 9999.
 
     Half an interval has two digits, and its mean is rounded to the same place. A mean without an interval (NaN or 0)
     has three digits.
@@ -53,7 +53,7 @@ def scientific(number: float) -> str:
 
 
 def plain(number: float) -> str:
-    """Write a number for titles and axes. Whole numbers have separators of thousands."""
+    """Write a number for titles and axes. Whole numbers have thousands separators."""
     written = f"{number:,.0f}" if number >= 1 and float(number).is_integer() else f"{number:g}"
     return scientific(number) if "e" in written else written
 

@@ -94,7 +94,6 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
 
 
 def _shown(decision: str, audited: bool) -> dict[str, str]:
-    """Return the symbol and the word for a decision. Decisions about privacy (`audited`) have their own words."""
     symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
     return {"symbol": symbol, "word": word}
 
@@ -122,7 +121,7 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return the number that decides a verdict, where the number was measured, and what it had to be."""
+    """Return the number that decides a verdict in words, with the data set, the algorithms and the required number."""
     one = verdict.deciding
     if not one:
         lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
@@ -207,7 +206,7 @@ def _worst(marks: Iterable[str]) -> str:
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return a substitute manifest for each experiment that was not computed, of papers with at least one manifest.
+    """Return a substitute manifest for each experiment without results, for all papers that have some results.
 
     The first line of an experiment's file says how to run it and which data it needs.
     """
@@ -229,7 +228,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return everything that pages show about papers with claims. A claim about the audit belongs to its paper."""
+    """Return everything that pages show about papers with claims, including the claims about the audit."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
     for about in sorted(known, key=lambda about: natural(about["experiment"])):
         papers.setdefault(_folder(about), []).append(about)

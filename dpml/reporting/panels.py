@@ -35,7 +35,7 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """The curves with a position on the x axis. A proven eps of infinity has no position."""
+        """The curves that have a position on the x axis. A curve over a proven eps of infinity has no position."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
@@ -96,7 +96,7 @@ class Chart:
         return pd.concat([table, *self._points()])
 
     def _points(self) -> list[pd.DataFrame]:
-        """Return the paper's points, and the points of the best private program of others at each x."""
+        """Return the points that the paper published, and at each x the best point of other private programs."""
         if self.published is None:
             return []
         points = self.published.assign(mean=_as_drawn(self.published["mean"], self.panel.y), low=np.nan, high=np.nan)
@@ -106,7 +106,7 @@ class Chart:
         return [points[~points["peer"]].assign(kind="published"), points.loc[best].assign(kind="peer", algo=PEER)]
 
     def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-        """Draw the curves, the bands and the published points in `lines`. The y axis of `axes` is set already."""
+        """Draw the curves, the bands and the published points in `lines`. The scale of the y axis must be set."""
         shown = lines[lines["kind"].isin(("curve", "thin", "floor"))]
         curves = [line for _, line in shown.groupby("curve", sort=False)]
         same = _coinciding(axes, shown)
@@ -156,7 +156,7 @@ def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd
 
 
 def _coinciding(axes: Axes, lines: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which curves coincide, (curves, curves): their distance is below a hundredth of the panel at all x."""
+    """Return which curves, (curves, curves), are less than a hundredth of the panel's height apart at all x."""
     heights = (axes.transScale + axes.transLimits).transform(lines[["x", "mean"]])[:, 1]
     table = lines.assign(height=heights).groupby(["curve", "x"])["height"].mean().unstack()
     places = table.loc[lines["curve"].unique()].to_numpy()

@@ -29,7 +29,7 @@ Competing = Mapping[str, tuple[pd.DataFrame, int | None]]
 
 
 def rankings(results: Results) -> list[dict[str, Any]]:
-    """Return a ranking for every panel over eps that shows a metric in the experiment's `rank_by`."""
+    """Return a ranking for every panel with eps on the x axis and with one of the experiment's `rank_by` metrics."""
     ranked = results.experiment.rank_by
     panels = [one for one in results.experiment.panels if one.x == "eps" and one.y.rpartition(".")[2] in ranked]
     found = [(panel, shown(results.rows, panel)) for panel in panels]
@@ -117,7 +117,7 @@ def _indexed(rows: pd.DataFrame) -> pd.Series:
 
 
 def peers(points: pd.DataFrame | None, eps: float) -> dict[str, float]:
-    """Return the published results of other programs at one eps, by program."""
+    """Return the published results of other programs at one eps, by the names of the programs."""
     if points is None:
         return {}
     here = points[points["peer"] & np.isclose(points["x"].astype(float), eps)]
@@ -148,7 +148,7 @@ def titled(ranking: Mapping[str, Any]) -> str:
 
 
 def _by_eps(cells: Iterable[tuple[str, float, str]], head: str = "", title: str = "") -> Texts:
-    """Return a table with a column per eps. `cells` are triples (name of the line, eps, text)."""
+    """Return a table with a line per name and a column per eps, from triples (name, eps, text)."""
     table = pd.DataFrame(cells, columns=[head, "eps", "cell"])
     wide = table.pivot(index=head, columns="eps", values="cell").reindex(table[head].unique())
     return texts(wide.rename(columns="ε = {:g}".format).reset_index(), title)
@@ -181,7 +181,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is the best at one eps, or not significantly worse, on most panels; empty if none is.
+    """Return the algorithm that is the best, or not significantly worse, at one eps on the most panels; else empty.
 
     Panels on which the best algorithm is not above the constant baseline do not count.
     """

@@ -38,7 +38,7 @@ def page(template: str, **content: Any) -> str:
 
 
 def named(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the display names of algorithms. If the names of a line differ without M, M is left out."""
+    """Return a table with the display names of algorithms. M is left out of names that remain different without it."""
     lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
     bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
     head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
@@ -77,7 +77,7 @@ def script() -> str:
 
 
 def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
-    """Return HTML with the tags that templates write, and with all other tags as text."""
+    """Return HTML in which only the tags of templates are tags, and all other tags are shown as text."""
     parts = re.split(r"(<[^<>]*>)", tokens[place].content)
     return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
 

@@ -50,7 +50,7 @@ class RunTable:
 
     @property
     def texts(self) -> Texts:
-        """The table for readers, in which each number has half its interval, and a proven eps is rounded up."""
+        """The table as texts, in which each mean is followed by ± half its interval, and a proven eps is rounded up."""
         columns = {SYMBOLS.get(key, key): [text(one) or "-" for one in self.lines[key]] for key in self.keys}
         for name in self.metrics:
             lines = self.lines[names(name, self.keys)].set_axis([*_STATISTICS], axis=1).to_dict("records")
@@ -84,7 +84,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return column names for a metric's mean and statistics, which differ from the names of settings."""
+    """Return the column names of a metric's mean and other statistics; no name is the name of a setting in `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 

@@ -17,7 +17,7 @@ from dpml.running.spec import Panel
 
 
 def y_ends(points: pd.DataFrame, panel: Panel, log: bool) -> tuple[float, float]:
-    """Return the ends of a panel's y axis for the points in `points`; as logarithms if the axis is logarithmic.
+    """Return the ends of a panel's y axis for some points; return their logarithms if the axis is logarithmic.
 
     The axis covers all means; it covers thin curves only if there are no other curves. It covers the ends of bands and
     the constant baseline if they are at most the height of the means, a factor of three, or a usual band away.
@@ -95,7 +95,7 @@ def _range(name: str) -> str:
 
 
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
-    """Set the ticks of a logarithmic axis: at powers of ten, or also at `steps` between them if the axis is short.
+    """Set the ticks of a logarithmic axis at powers of ten, and on a short axis also at `steps` times these powers.
 
     The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
     Numbers are written out unless they are very small or very large.

@@ -17,7 +17,6 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from dpml.arrays import Array
-from dpml.data.csv.columns import Date
 from dpml.data.info import Range
 from dpml.files import write_atomically
 from dpml.release.model import Model
@@ -88,7 +87,7 @@ def write(model: Model, folder: Path) -> list[Path]:
 
 
 def _lines(model: Model) -> tuple[str, ...]:
-    """Return what each column of effects describes: a class, or the label."""
+    """Return the name of each column of effects, which is the name of a class or of the label."""
     if model.task == "regression":
         label = printable(model.label)
         return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)
@@ -112,7 +111,7 @@ def _draw(axes: Axes, shape: Shape, model: Model, lines: tuple[str, ...]) -> Non
         axes.plot(shape.values, shape.effects, label=lines)
         if shape.column.log:
             axes.set_xscale("symlog", linthresh=1)
-        if isinstance(model.stated.kinds.get(shape.name), Date):  # in days since 1970, as Matplotlib counts
+        if model.stated.kind_of(shape.name) == "date":  # in days since 1970, as Matplotlib counts
             axes.xaxis.set_major_locator(places := AutoDateLocator(minticks=3, maxticks=7))  # type: ignore[no-untyped-call]
             axes.xaxis.set_major_formatter(ConciseDateFormatter(places))  # type: ignore[no-untyped-call]
         axes.set(xlim=(shape.column.low, shape.column.high), xlabel=shape.name, ylabel=f"contribution to {unit}")

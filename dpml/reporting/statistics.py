@@ -163,7 +163,7 @@ def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
 
 
 def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Return the number of each row's combination of values of `keys`, in the order of appearance."""
+    """Number the combinations of values of `keys` in the order of appearance, and return the number of each row."""
     varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not vary: skip them for speed
     if not varying:
         return pd.Series(0, index=rows.index)
@@ -171,7 +171,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split groups of rows (rows of one number) by guarantee, if rows of one seed have different guarantees.
+    """Split a group (the rows of one `number`) by guarantee, if its rows of one seed have different guarantees.
 
     Otherwise guarantees differ only between seeds, and the weakest guarantee belongs to the mean over seeds.
     """
@@ -200,12 +200,12 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
         row = several[apart].iloc[0]
         shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
         where = ", ".join(f"{key}={row[key]}" for key in shown)
-        raise UserError(f"there are two values of {row['metric']} for {where}: a setting has no column.")
+        raise UserError(f"there are two values of {row['metric']} for {where}: the setting that differs has no column.")
     return rows[~again]
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """Return the mean over the draws of every seed that has a value."""
+    """Return for every seed that has a value the mean over its draws."""
     seeds, means = means_of_seeds(runs)
     return pd.Series(means, pd.Index(seeds, name="seed"))
 
@@ -232,7 +232,7 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 @cache
 def official(dataset: str) -> tuple[int, int] | None:
-    """Return the numbers of training and test rows in a data set's official split; None without such a split."""
+    """Return the numbers of training and test rows in a data set's official split; None without an official split."""
     if not shipped_folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
         return None
     try:
@@ -243,7 +243,7 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return for each row whether all seeds have the same training rows: the whole training file of a data set."""
+    """Return for each row whether every seed has the whole training file of the data set as training rows."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 

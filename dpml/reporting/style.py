@@ -82,7 +82,7 @@ def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
 
 
 def mixed(colour: str, shade: float) -> str:
-    """Return a darker colour for shade < 0, and a lighter colour for shade > 0."""
+    """Return the colour mixed with black if `shade` < 0, or with white if `shade` > 0."""
     target = 1.0 if shade > 0 else 0.0
     red, green, blue = ((1 - abs(shade)) * channel + abs(shade) * target for channel in to_rgb(colour))
     return str(to_hex((red, green, blue)))

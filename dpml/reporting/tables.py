@@ -223,7 +223,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
 
 
 def shortened(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a summary with numbers of six digits. Proven numbers are rounded up, and lower bounds are rounded down."""
+    """Return a summary in which proven numbers are rounded up, and lower bounds down, to six digits."""
     known, metric = summary.copy(), summary["metric"]
     if "proven_eps" in known:
         known["proven_eps"] = [float(written(eps, 6)) for eps in known["proven_eps"].astype(float)]

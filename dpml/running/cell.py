@@ -1,4 +1,4 @@
-"""Compute a cell: one algorithm on one partition of one data set, for all its budgets and noise draws."""
+"""Compute a cell: one algorithm on one partition of one data set, with all budgets and noise draws."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from dpml.seeds import generator
 
 @dataclass(frozen=True)
 class Cell:
-    """The unit of work: one fit, released under all its budgets with all its noise draws.
+    """The unit of work: one fit of an algorithm to data, released at all budgets and with all noise draws.
 
     A cell contains everything that a worker needs, as small frozen values without arrays.
     """
@@ -52,7 +52,7 @@ class Cell:
         check_options(self)
 
     def check(self) -> None:
-        """Raise UserError if no noise can be calibrated for these settings; reads no data."""
+        """Raise UserError if there is no budget at which the noise can be calibrated; read no data."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
@@ -72,7 +72,7 @@ class Cell:
         return problem if sizes is None else problem.of_sizes(sizes)
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
-        """Return the settings and the checksum of the data as plain values. The code has its own checksum, `code`."""
+        """Return the settings and the checksum of the data as plain values, from which the key of the cell is made."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "files"}
         values = {name: _plain(part) if is_dataclass(part) else part for name, part in parts.items()}
         budgets = [[budget.eps, budget.delta] for budget in self.budgets]
@@ -80,7 +80,7 @@ class Cell:
 
     @property
     def code(self) -> str:
-        """Return the checksum of the code that computes the numbers of this cell."""
+        """Return the checksum of the code that computes the numbers of this fit (cell)."""
         return code.digest(code.NUMBERS, code.named(self))
 
     @property
@@ -90,12 +90,12 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum by which results name their data; that of a user's own file is hashed with a secret key."""
+    """Return the checksum of data to store with results; the checksum of a user's file is hashed with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """Return the class and the fields of an object. Locations of files are left out; a loss is written as its name."""
+    """Return the class and the fields of an object as plain values, without locations of files."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
     loss = {"loss": values["loss"].name} if "loss" in values else {}
     return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
@@ -103,7 +103,7 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a cell: each of its `metrics` as an array (budgets, draws), and the guarantees of every budget.
+    """The result of a fit (cell): its `metrics` as arrays (budgets, draws), and the guarantees of every budget.
 
     `sizes` are the row counts of the smallest and the largest party. A budget whose noise cannot be calibrated, or for
     which the solver fails, has neither metrics nor guarantees: `refused` maps its number to the reason.
@@ -117,12 +117,12 @@ class Measured:
     refused: Mapping[int, str] = field(default_factory=dict)
 
     def text(self) -> str:
-        """Return the result as JSON, which preserves every bit of a float."""
+        """Return the result as JSON text, which preserves every bit of a float."""
         return json.dumps(asdict(self), default=lambda value: value.tolist())
 
     @classmethod
     def of_text(cls, text: str) -> "Measured":
-        """Read the result that `text` has written."""
+        """Read a result from the JSON text that the method `text` returned."""
         values = json.loads(text)
         metrics = {name: np.array(table, dtype=float) for name, table in values["metrics"].items()}
         guarantees = [[Guarantee(**guarantee) for guarantee in budget] for budget in values["guarantees"]]
@@ -133,7 +133,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Compute a cell: load and deal its data, release the models, and score them; `release` from `released_in_step`.
+    """Load data and deal the rows to parties, release the models (unless `release` has them), and score the models.
 
     BLAS uses one thread, because several threads may add numbers in another order and round differently.
     """
@@ -141,7 +141,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
         algorithm = cell.algorithm
         parties = deal(cell)
         guarantees, refused = _calibrated(algorithm, cell.budgets, parties.problem)
-        mechanism = _prepared(cell, parties)
+        mechanism = algorithm.prepare(parties, generator(cell.seed, "start"))
         failed: dict[int, str] = {}
         if release is None:
             release, failed = _released(cell, mechanism, {number: cell.budgets[number] for number in guarantees})
@@ -156,7 +156,7 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """Return the guarantees by budget number, and the reason for every budget whose noise cannot be calibrated."""
+    """Return the guarantees of every budget, and the reason why noise cannot be calibrated at some budgets."""
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
@@ -169,7 +169,7 @@ def _calibrated(
 
 
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
-    """Return the release of numbered budgets, and the reason for each budget whose solver failed; raise if all fail."""
+    """Release models at all budgets, and return why the solver failed at some budgets; raise if all budgets fail."""
 
     def released(some: Sequence[Budget]) -> Release:  # any subset of the budgets gets the same noise directions
         return mechanism.release(some, _noise(cell), cell.draws)
@@ -192,27 +192,23 @@ def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -
     return Release(np.concatenate(weights) if weights else None, metrics), failed
 
 
-def _prepared(cell: Cell, parties: Parties) -> Mechanism:
-    return cell.algorithm.prepare(parties, generator(cell.seed, "start"))
-
-
 def _noise(cell: Cell) -> Generator:
     further = (str(cell.first),) if cell.first else ()
     return generator(cell.seed, "noise", cell.algorithm.name, cell.algorithm.variant, *further)
 
 
 def step_key(cell: Cell) -> Any:
-    """Return a key that is equal for cells that can be computed together; None for a cell that is computed alone."""
+    """Return a key that is equal for fits (cells) that can be computed together, or None for a fit computed alone."""
     return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Compute the releases of cells with the same `step_key` together. They equal separate releases up to rounding."""
+    """Compute the releases of several fits (cells) with equal `step_key` together, which changes the rounding."""
     carriers = []
     for cell in cells:
         parties = deal(cell)
         guarantees, _ = _calibrated(cell.algorithm, cell.budgets, parties.problem)
-        mechanism = _prepared(cell, parties)
+        mechanism = cell.algorithm.prepare(parties, generator(cell.seed, "start"))
         assert isinstance(mechanism, Prepared)
         budgets = [cell.budgets[number] for number in guarantees]
         carriers.append(Carrier(mechanism, budgets, _noise(cell), cell.draws, None))
@@ -226,12 +222,12 @@ def _blas() -> ThreadpoolController:
 
 
 def limit_blas() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread in this process: until the context ends, or permanently outside a `with` statement."""
+    """Limit BLAS to one thread in this process, either within a `with` statement or, without one, permanently."""
     return _blas().limit(limits=1)
 
 
 def deal(cell: Cell) -> Parties:
-    """Deal the rows of a cell to its parties. The parties of the last cell are cached."""
+    """Deal the rows of a data set to the parties of a fit (cell). Only the parties of the last fit are cached."""
     return _parties(*_rows_of(cell))
 
 

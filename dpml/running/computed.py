@@ -1,4 +1,4 @@
-"""Compute blocks of an experiment with a function instead of cells, for analytic curves and tables.
+"""Compute the rows of an experiment by functions, for analytic curves and tables that need no fits.
 
 A block of an experiment's `grid` names the function and its arguments:
 
@@ -13,7 +13,6 @@ import inspect
 import io
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +23,7 @@ from dpml.config.build import class_of
 from dpml.errors import UserError, refuse_unknown
 from dpml.running.cell import limit_blas
 from dpml.running.rows import COLUMNS
-from dpml.running.store import DamagedError, Record, Store, digest
+from dpml.running.store import Record, Store, digest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +33,7 @@ _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0,
 
 @dataclass(frozen=True)
 class Computed:
-    """A block whose rows come from the function `target` (a dotted path), called with `arguments` (plain values)."""
+    """A block of an experiment whose rows are computed by the function `target` (a dotted path) from `arguments`."""
 
     block: str
     target: str
@@ -42,7 +41,7 @@ class Computed:
 
     @classmethod
     def from_content(cls, block: str, content: Mapping[str, Any], where: str) -> "Computed":
-        """Return the block that a part of an experiment file describes."""
+        """Read a computed block, which names a function and its arguments, from a part of an experiment file."""
         arguments = {key: value for key, value in content.items() if key != "_target_"}
         check_arguments(class_of(content["_target_"], where), arguments, where)
         return cls(block, str(content["_target_"]), arguments)
@@ -58,7 +57,7 @@ class Computed:
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> "pd.DataFrame":
-        """Return the rows: read them from `store`, or compute and store them first."""
+        """Return the rows of the function from `store`, or compute and store the rows first."""
         import pandas as pd  # slow to load, and not needed by guarantees
 
         record = self.kept(store)
@@ -70,7 +69,7 @@ class Computed:
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
 
     def computed(self) -> Record:
-        """Compute the rows and return their record."""
+        """Compute the rows by the function, and return a record for the store."""
         start = time.thread_time()
         with limit_blas():
             rows = class_of(self.target, self.block)(**self.arguments)
@@ -78,14 +77,12 @@ class Computed:
         return Record(text, seconds=time.thread_time() - start, code=self.code)
 
     def kept(self, store: Store) -> Record | None:
-        """Return the stored record if the present code has computed it, otherwise None."""
-        with suppress(DamagedError):
-            return store.glance(self.key, self.code)
-        return None
+        """Return the stored record of the rows if the present code has computed them, otherwise None."""
+        return store.glance(self.key, self.code)
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> None:
-    """Raise UserError if a function has no such argument, or a required argument is missing."""
+    """Raise UserError if a function does not have a given argument, or if a required argument is missing."""
     parameters = inspect.signature(function).parameters
     refuse_unknown("key", given, parameters, where)
     missing = [one.name for one in parameters.values() if one.default is one.empty and one.name not in given]
@@ -94,7 +91,7 @@ def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], wher
 
 
 def complete(table: "pd.DataFrame", block: str) -> "pd.DataFrame":
-    """Add the columns that rows of cells have to a function's rows. The function's own columns come last."""
+    """Add missing standard columns to the table that a function returned, and put the function's own columns last."""
     import pandas as pd
 
     if not {"metric", "value"} <= set(table.columns) or not pd.api.types.is_numeric_dtype(table["value"]):

@@ -19,23 +19,23 @@ _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the facts that do not depend on the machine: versions (default: installed ones) and the commit of dpml."""
+    """Return the software versions (by default, the installed versions) and the commit of dpml."""
     return {"versions": dict(versions or made_with()), "git": _git_state()}
 
 
 def made_with() -> dict[str, str]:
-    """Return the installed versions, which are stored with numbers."""
+    """Return the installed software versions, which are stored with numbers."""
     return {"dpml": __version__, "python": platform.python_version(), **code.versions()}
 
 
 def environment(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return `provenance` with a description of the machine."""
+    """Return the software versions, the commit of dpml, and a description of the machine."""
     return {**provenance(versions), "cpu": _cpu(), "platform": platform.platform()}
 
 
 @cache
 def matrix_rate() -> float:
-    """Measure how fast one core multiplies matrices in single precision: GFLOP/s, the best of 5 trials."""
+    """Measure how many GFLOP/s one core reaches in products of single-precision matrices; take the best of 5 trials."""
     matrix = np.ones((1000, 1000), np.float32)
     best = np.inf
     with threadpool_limits(1):

@@ -1,4 +1,4 @@
-"""Expand settings to cells: cross the lists, build equal objects once, and split many draws into several cells."""
+"""Expand lists of settings to fits (cells), one per combination of values; split many draws into several fits."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,6 +15,7 @@ from dpml.config.build import (
     build_partition,
     files,
     grid,
+    imported,
     instantiate,
     made,
     value_of,
@@ -25,7 +26,6 @@ from dpml.errors import UserError
 from dpml.options import convert
 from dpml.privacy import Adversary, Budget
 from dpml.running.cell import Cell
-from dpml.running.metrics import named
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.store import Record
 
@@ -36,7 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """One combination of a block's settings: its cell, or the `reason` why there is no cell, and its status.
+    """A combination of settings with its status, and with its fit (cell) or the `reason` why there is no fit.
 
     Points with the same `key` have the same numbers.
     """
@@ -49,21 +49,23 @@ class Point:
     checksum: str | None = None  # of the data
     status: Status = "to run"
     record: Record | None = None
-    damaged: bool = False
 
     @property
     def finished(self) -> bool:
-        """Return whether the point has numbers."""
+        """Return whether numbers for this combination of settings are in the store."""
         return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
 
     def skip(self, reason: str) -> None:
-        """Mark the point as skipped, for this reason."""
+        """Mark this combination of settings as skipped for the given reason."""
         self.status, self.reason = "skipped", reason
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand blocks of settings to points. `config` has all other settings; `chosen` names the options in it."""
+    """Expand lists of settings to all combinations.
+
+    `config` has the values of all other settings. `chosen` maps each group of options to the name of the chosen option.
+    """
 
     config: Mapping[str, Any]
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -72,12 +74,15 @@ class Expansion:
 
     @cached_property
     def files(self) -> Files:
-        """Return the places of data files, with a path that is valid in every worker."""
+        """Return the places of data files, with an absolute path that is valid in every worker."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
-    def points(self, experiment: Experiment, overrides: Mapping[str, Any]) -> list[Point]:
-        """Return a point for every combination in every block of an experiment, in the file's order."""
+    def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
+        """Return all combinations of settings in all blocks of an experiment, in the order of the experiment's file.
+
+        With `check`, points whose noise cannot be calibrated are skipped.
+        """
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
@@ -87,17 +92,20 @@ class Expansion:
             metrics = block.get("metrics", shown)
             metrics = _values(metrics, "metrics") if metrics else []
             for path in metrics:
-                named(convert(path, str, "metrics"))  # raises an error if it is not callable
+                imported(convert(path, str, "metrics"), f"metrics={path}")  # raises an error if it is not callable
             for combination in product(*axes.values()):
                 settings = dict(zip(axes, combination, strict=True))
                 try:
-                    points += [Point(name, settings, cell) for cell in self.cells(settings, budgets, metrics)]
+                    cells = self.cells(settings, budgets, metrics)
+                    if check:
+                        self._check(cells[0])
+                    points += [Point(name, settings, cell) for cell in cells]
                 except UserError as error:
                     points.append(Point(name, settings, None, str(error), status="skipped"))
         return points
 
     def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
-        """Return the cells of one combination of settings: more than one if there are many draws."""
+        """Return the fit (cell) of one combination of settings, or several cells if there are many noise draws."""
         config = {**self.config, **{key: settings[key] for key in SETTINGS if key in settings and key not in GROUPS}}
         for group in (*GROUPS, "adversary"):
             name = settings.get(group) if group in GROUPS else None
@@ -131,8 +139,17 @@ class Expansion:
         firsts = range(DRAWS, draws, DRAWS)
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
+    def _check(self, cell: Cell) -> None:
+        """Raise UserError if the noise of a fit cannot be calibrated.
+
+        Fits that differ only in the seed are checked once, unless the seed determines the parties' sizes.
+        """
+        seed = cell.seed if cell.partition.drawn else None
+        kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
+        self._once("check", kind, cell.check)
+
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Return the object that `build` makes. Equal settings share one object."""
+        """Return the object that `build` makes, and reuse the object in later calls with equal settings `node`."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()
@@ -148,5 +165,5 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """Return the values of a key as a list without duplicates."""
+    """Return the distinct values of a key as a list."""
     return list({repr(item): item for item in grid(value, key)}.values())

@@ -1,4 +1,4 @@
-"""Measure the quality of released models on the data themselves: for the experimenter, and never part of a release.
+"""Measure the quality of an experiment's models on private data. No release publishes the metrics in this module.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
 model. Algorithms report other metrics themselves; docs/howto/algorithms.md describes all of them.
@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from dpml.arrays import Array
+from dpml.config.build import imported
 from dpml.data.partition import Parties
 from dpml.errors import UserError
 from dpml.optim.convex import least
 from dpml.optim.losses import LOSSES, Loss, correct, mean_loss, mean_over_rows
 from dpml.optim.losses import scores as scores_of
-from dpml.packs import import_named
 
 Metric = Callable[[Array, Parties, Loss, float], Array]
 """A function ``metric(weights, parties, loss, lam)`` that returns one number for each of the models (B, d): (B,)."""
@@ -23,7 +23,7 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Score the models `weights` (budgets, draws, d). Each metric is an array (budgets, draws).
+    """Score the models in `weights` (budgets, draws, d), and return each metric as an array (budgets, draws).
 
     `further` has the dotted paths of the user's own functions, each a `Metric`.
     """
@@ -42,24 +42,14 @@ def evaluate(
             found["accuracy"], found["balanced_accuracy"] = accuracies(flat, data.X_test, data.y_test)
     if data.truth is not None and data.truth.shape == flat.shape[1:]:
         found["err_w"] = np.linalg.norm(flat - data.truth, axis=1) / len(data.truth)
-    found |= {path.rpartition(".")[2]: named(path)(flat, parties, loss, lam) for path in further}
+    for path in further:
+        metric: Metric = imported(path, f"metrics={path}")
+        found[path.rpartition(".")[2]] = metric(flat, parties, loss, lam)
     return {name: np.reshape(values, weights.shape[:-1]) for name, values in found.items()}
 
 
-def named(path: str) -> Metric:
-    """Return the metric that a dotted path such as ``my_metrics.auc`` names."""
-    module, _, name = path.rpartition(".")
-    try:
-        metric: Metric = getattr(import_named(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UserError(f"metrics={path} must be the dotted path of a function, MODULE.NAME: {error}.") from None
-    if not callable(metric):
-        raise UserError(f"metrics={path} is not a function.")
-    return metric
-
-
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """Return the accuracy and the balanced accuracy of models (B, d) or (B, K d) on rows X (n, d): (B,) each.
+    """Return the accuracy and the balanced accuracy, (B,) each, of B models on rows X (n, d) with labels y (n,).
 
     Balanced accuracy is the mean, over the classes in y, of the accuracy on the rows of that class. It is 1/K for a
     model that gives all rows one label. Both are NaN for weights with a NaN.
@@ -73,7 +63,7 @@ def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
 
 
 def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
-    """Return the area under the ROC curve on the test rows, for tasks with two classes; NaN if one class is absent.
+    """Return each model's area under the ROC curve on the test rows of two classes; NaN if one class is absent.
 
     It is the share of pairs, one row of each class, whose scores are in the right order; equal scores count half.
     """

@@ -1,4 +1,4 @@
-"""Plan experiments: look up which cells are finished, skipped or waiting, and collect the finished results."""
+"""Plan experiments: find out which fits (cells) are finished, skipped or waiting, and collect finished results."""
 
 import json
 from collections import Counter, defaultdict
@@ -18,22 +18,17 @@ from dpml.running.cell import Cell, Measured, digest_of
 from dpml.running.expansion import Point
 from dpml.running.rows import joined, tabulate
 from dpml.running.spec import Experiment
-from dpml.running.store import DamagedError, Store, digest
+from dpml.running.store import Store, digest
 
 
 @dataclass(frozen=True)
 class Options:
-    """The keys under `run`, which say how cells are computed. None of them changes a number."""
+    """The keys under `run`, which say how fits are computed. None of them changes a number."""
 
     dry: bool = False
     force: str | Sequence[str] | None = None
     workers: Annotated[int, at_least(1)] = 1
     address: str | None = None
-
-    @property
-    def forced(self) -> list[str]:
-        """Return the algorithms whose cells are computed again."""
-        return [self.force] if isinstance(self.force, str) else list(self.force or ())
 
 
 @dataclass(frozen=True)
@@ -59,7 +54,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Plan:
-    """The work of an experiment: a point for every combination of its settings.
+    """The work that an experiment needs: a list of all combinations of its settings, with their status.
 
     `reference` has the CPU seconds of a cell by block, estimated from another machine's.
     """
@@ -71,11 +66,11 @@ class Plan:
 
     @property
     def cells(self) -> list[Point]:
-        """Return one point for each key: points with equal keys have equal numbers."""
+        """Return one combination of settings for each fit (cell), because several combinations can share a fit."""
         return list({point.key: point for point in self.points}.values())
 
     def left_out(self) -> list[str]:
-        """Return why some settings have no numbers: the reasons of skipped cells and of refused budgets."""
+        """Return why some settings have no numbers: the reasons of skipped fits and of refused budgets."""
         sentences = [point.reason for point in self.cells if point.status == "skipped"]
         for point in self.cells:
             if point.finished and point.record and point.cell:
@@ -85,7 +80,7 @@ class Plan:
         return list(dict.fromkeys(sentences))
 
     def versions(self) -> dict[str, str]:
-        """Return the software versions that computed the numbers, joined by *and* where numbers differ in them."""
+        """Return the software versions that computed the numbers; several versions are joined by *and*."""
         found: defaultdict[str, set[str]] = defaultdict(set)
         kept = [point.record for point in self.cells if point.finished]
         for made in (*kept, *(block.kept(self.store) for block in self.experiment.computed)):
@@ -94,7 +89,7 @@ class Plan:
         return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
 
     def seconds(self) -> dict[str, float]:
-        """Return the CPU seconds that each block took: the sum of its finished cells, or the time of its function."""
+        """Return the CPU seconds that each block of an experiment took, summed over its fits."""
         spent: defaultdict[str, float] = defaultdict(float)
         for point in {(point.block, point.key): point for point in self.points}.values():
             spent[point.block] += point.record.seconds if point.record else 0.0
@@ -104,7 +99,7 @@ class Plan:
         return {block: float(f"{seconds:.3g}") for block, seconds in spent.items()}
 
     def results(self) -> Results:
-        """Return the results of the finished cells and of computed blocks.
+        """Return the results of finished fits and of computed blocks as tables.
 
         The rows of computed blocks come last. A combination of settings that occurs twice in a block appears once.
         """
@@ -112,9 +107,11 @@ class Plan:
         # settings without a standard column, named as on the command line, such as algo.lam
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
         settings = [key for key in keys if key.partition(".")[0] in (*GROUPS, "adversary") and "." in key]
-        parts = [
-            tabulate(point.cell, self._measured(point), settings, point.block) for point in once.values() if point.cell
-        ]
+        parts = []
+        for point in once.values():
+            if point.cell and point.record:
+                measured = Measured.of_text(self.store.numbers(point.key, point.record.code))
+                parts.append(tabulate(point.cell, measured, settings, point.block))
         rows = guarantees = pd.DataFrame(columns=["block", "calibration"])
         if parts:
             rows, guarantees = joined(parts)
@@ -128,16 +125,9 @@ class Plan:
         skipped = Counter(_reason(point) for point in self.cells if not point.finished)
         return Results(self.experiment, rows, guarantees, list(provenance.values()), skipped)
 
-    def _measured(self, point: Point) -> Measured:
-        assert point.record is not None
-        try:
-            return Measured.of_text(self.store.numbers(point.key, point.record.code))
-        except DamagedError as error:
-            raise UserError(f"{error} Give the same command again to compute it again.") from None
-
 
 def _reason(point: Point) -> str:
-    """Return why a cell has no numbers, without the path of this machine's data folder."""
+    """Return why a fit (cell) has no numbers, without the path of this machine's data folder."""
     reason = point.reason
     for root in point.cell.files.roots if point.cell else ():
         reason = reason.replace(str(root), "data_dir")
@@ -147,15 +137,10 @@ def _reason(point: Point) -> str:
 # ---- several plans
 
 
-def make_plans(
-    asked: Iterable[tuple[Experiment, Sequence[Point], Mapping[str, float]]], store: Store, options: Options
-) -> list[Plan]:
-    """Look up which cells are finished, which cannot be computed, and which are waiting.
-
-    `asked` has experiments, each with its points and the expected CPU seconds of a cell by block.
-    """
-    plans = [Plan(experiment, points, store, reference) for experiment, points, reference in asked]
+def look_up(plans: Sequence[Plan], options: Options) -> None:
+    """Find out which fits (cells) of experiments are finished, which cannot be computed, and which are waiting."""
     checksum_of, code_of = cache(_checksum), cache(partial(code.digest, code.NUMBERS))
+    forced = [options.force] if isinstance(options.force, str) else options.force or ()
     modules: dict[Any, frozenset[str]] = {}
     for plan in plans:
         for point in plan.points:
@@ -164,27 +149,22 @@ def make_plans(
                 if parts not in modules:
                     modules[parts] = code.named(cell)
                 point.checksum, point.reason = checksum_of(cell.dataset, cell.files)  # type: ignore[arg-type]
-                _look_up(point, cell, store, code_of(modules[parts]), options.forced)
+                _look_up(point, cell, plan.store, code_of(modules[parts]), forced)
             if not point.key:
                 settings = {key: str(value) for key, value in point.settings.items()}
                 point.key = digest([plan.experiment.label, point.block, settings])
     names = {point.cell.algorithm.name for plan in plans for point in plan.points if point.cell}
-    for name in options.forced:
+    for name in forced:
         if name not in (*names, "all"):
             raise UserError(f"run.force={name}: this command runs no such algorithm: {nearest(name, [*names, 'all'])}")
-    return plans
 
 
 def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Sequence[str]) -> None:
-    """Set the key, the status and the record of a point."""
     if point.reason:
         point.skip(point.reason)
         return
     point.key = digest(cell.identity(point.checksum))
-    try:
-        point.record = store.glance(point.key, made_by)
-    except DamagedError:
-        point.damaged = True
+    point.record = store.glance(point.key, made_by)
     if point.record and not {cell.algorithm.name, "all"} & set(forced):
         point.status = "cached"
         if point.record.skipped is not None:
@@ -200,7 +180,7 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """Group the points of some plans by key, in the order of computation."""
+    """Group the combinations of settings in plans by the key of their fit (cell), in the order of computation."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:
@@ -210,7 +190,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of waiting cells by similar finished cells or `Plan.reference`; None if unknown."""
+    """Estimate the CPU seconds of waiting fits from times of finished or published fits; return None without times."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:
@@ -237,24 +217,17 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return a CSV table of plans, with a line for each point and each computed block."""
-    points = [(plan.experiment.label, point) for plan in plans for point in plan.points]
-    settings = dict.fromkeys(key for _, point in points for key in point.settings)
-    lines: list[dict[str, Any]] = [
-        {
-            "experiment": plan.experiment.label,
-            "block": block.block,
-            "status": "computed",
-            "reason": block.target,
-            "key": block.key,
-        }
-        for plan in plans
-        for block in plan.experiment.computed
-    ]
-    for label, point in points:
-        place = {"experiment": label, "block": point.block, **point.settings}
-        seconds = f"{point.record.seconds:.3f}" if point.record else ""
-        lines.append({**place, "status": point.status, "seconds": seconds, "reason": point.reason, "key": point.key})
+    """Return a CSV table of plans: a line for each combination of settings and each block that a function computes."""
+    settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
+    lines: list[dict[str, Any]] = []
+    for plan in plans:
+        label = {"experiment": plan.experiment.label}
+        for block in plan.experiment.computed:
+            lines.append(label | {"block": block.block, "status": "computed", "reason": block.target, "key": block.key})
+        for point in plan.points:
+            shown = {name: getattr(point, name) for name in ("block", "status", "reason", "key")}
+            seconds = f"{point.record.seconds:.3f}" if point.record else ""
+            lines.append({**label, **point.settings, **shown, "seconds": seconds})
     columns = ["experiment", "block", *settings, "status", "seconds", "reason", "key"]
     return pd.DataFrame(lines, columns=columns, dtype=object).to_csv(index=False)
 

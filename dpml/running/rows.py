@@ -1,4 +1,4 @@
-"""Tabulate cells: rows with one measured value each, and guarantees with one view and basis each.
+"""Turn the results of fits (cells) into two tables: one of measured values, and one of privacy guarantees.
 
 A *view* is what an observer sees; a *basis* says whether an eps is claimed or proven. See docs/howto/commands.md.
 """
@@ -28,12 +28,15 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned
 
 
 def own_columns(rows: "pd.DataFrame") -> list[str]:
-    """Return the columns beyond `COLUMNS`: settings that were set, vary or follow a rule, and others of blocks."""
+    """Return the columns that are not in COLUMNS, such as the setting algo.lam or columns that a function returned."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 
 class Part(NamedTuple):
-    """The part of the two tables that one cell fills. A row is one of `budgets` with an entry of each of `rows`."""
+    """The lines that one fit (cell) adds to the tables of values and of guarantees.
+
+    A line of values joins one element of `budgets` with one entry of each array in `rows`.
+    """
 
     budgets: list[dict[str, Any]]
     rows: dict[str, Array]
@@ -42,7 +45,7 @@ class Part(NamedTuple):
 
 
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
-    """Return a cell's part of the tables.
+    """Return the lines that one fit (cell) adds to the tables of values and of guarantees.
 
     Both tables get a column for each of the `settings`, such as ``algo.lam``, and for each hyper-parameter in the
     algorithm's `ruled`, whose value was set by a rule.
@@ -93,7 +96,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 
 def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """Return the rows and the guarantees of some cells as two tables; the first column is the name of the block."""
+    """Return the rows and the guarantees of fits as two tables, whose first column names the block of settings."""
     import pandas as pd  # slow to load, and not needed by guarantees
 
     def table(lines: Iterable[dict[str, Any]]) -> pd.DataFrame:  # a missing value does not turn integers into floats
@@ -109,14 +112,14 @@ def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
 
 
 def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> float:
-    """Return how many vectors a release sums securely; NaN if there is no secure sum or no release."""
+    """Return how many vectors a release sums securely, or NaN if there is no secure sum."""
     count = getattr(cell.algorithm, "secure_sums", None)
     known = count(budgets[0], problem) if count and budgets else None
     return math.nan if known is None else known
 
 
 def setting(cell: Cell, key: str) -> Any:
-    """Return the value of a key such as ``algo.lam`` or ``adversary.colluders`` in a cell; None if it has no value."""
+    """Return the value of a key such as ``algo.lam`` or ``adversary.colluders`` in a fit (cell), or None."""
     group, _, name = key.partition(".")
     groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
     configured = groups[group]
@@ -127,7 +130,7 @@ def setting(cell: Cell, key: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Write a list as on the command line: ``[a,[b,c]]``."""
+    """Write a value as on the command line, and a list as ``[a,[b,c]]``."""
     return f"[{','.join(map(_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 

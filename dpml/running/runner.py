@@ -1,4 +1,4 @@
-"""Carry out plans: compute cells and blocks in this process, in joblib's workers, or on a Dask cluster; store each.
+"""Compute fits (cells) in this process, in joblib's workers, or on a Dask cluster, and store the results.
 
 Workers load the data themselves and return records. Only this process writes to disk. The numbers do not depend on the
 place or on the number of workers, bit for bit. One exception: the rounding of cells that are computed together, in
@@ -38,7 +38,7 @@ LOST = "Finished cells are kept: give the same command again to go on."
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a cell failed: one line, and the full log."""
+    """The reason why a fit (cell) failed: one line, and the full log."""
 
     line: str
     log: str
@@ -52,7 +52,7 @@ Batch = list[tuple[int, Job]]
 
 
 def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
-    """Return the outcome of every job. Cells are computed together, in step; if that fails, each is computed alone."""
+    """Return each job's number and outcome; fits are computed together if possible, or one by one after an error."""
     start = time.thread_time()
     releases: Sequence[Release | None] = [None] * len(batch)
     cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]
@@ -64,7 +64,7 @@ def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
 
 
 def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
-    """Compute a cell or a block. Return its record, or the reason why it failed.
+    """Compute a fit or the rows of a function, and return the record or the reason of a failure.
 
     A UserError means that the cell is skipped. Any other error is a failure. The time is the CPU time of this thread,
     which does all the work. `release` was computed in step, and took the CPU time `seconds`.
@@ -84,7 +84,7 @@ def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> O
 
 
 def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Outcomes:
-    """Yield (number of the job, outcome) in the order in which the jobs finish.
+    """Yield the number and the outcome of each job, in the order in which the jobs finish.
 
     They run in `workers` processes, or on the Dask cluster whose scheduler is at `address`, tcp://HOST:PORT.
     """
@@ -104,7 +104,7 @@ def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Ou
 
 
 def _in_worker(batch: Batch, parent: int | None = None) -> list[tuple[int, Outcome]]:
-    """Compute a batch in another process, which exits soon after the process `parent` has ended."""
+    """Compute a batch in a worker process, which exits soon after the process `parent` has ended."""
     limit_blas()  # permanently: a worker of Dask may run several jobs in threads
     if parent not in (None, os.getpid()):  # with one worker, joblib works in this process
         _end_with(parent)
@@ -142,7 +142,7 @@ def _ctrl_c_ignored() -> Iterator[None]:
 
 @cache
 def _end_with(parent: int | None) -> None:
-    """Make this worker exit soon after its parent was killed; joblib would let it wait for jobs for minutes."""
+    """Make this worker exit soon after its parent was killed; joblib would keep the worker alive for minutes."""
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -183,7 +183,7 @@ def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[
 
 
 def announce(plans: Sequence[Plan], options: Options, console: Screen) -> None:
-    """Print how many cells have each status, why some are skipped, and the estimated time.
+    """Print how many fits (cells) have each status, why fits are skipped, and the estimated time.
 
     A dry run of several experiments prints a line for each of them.
     """
@@ -193,9 +193,6 @@ def announce(plans: Sequence[Plan], options: Options, console: Screen) -> None:
     line = f"{', '.join(names[:3])}{', ...' if len(names) > 3 else ''}: {_counted(plans, options.workers)}"
     console.print(line, style="bold", soft_wrap=True)
     points = [points[0] for points in unique(plans).values()]
-    damaged = sum(point.damaged for point in points)
-    if damaged:
-        console.print(f"{damaged} kept cells are damaged and are computed again", style="yellow", soft_wrap=True)
     for reason, number in Counter(point.reason for point in points if point.status == "skipped").items():
         console.print(f"skipped {number}: {reason}", style="yellow", soft_wrap=True)
 
@@ -221,7 +218,7 @@ def _duration(seconds: float) -> str:
 
 
 def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
-    """Compute the waiting cells and blocks, and store each as it finishes.
+    """Compute the waiting fits (cells) of plans, and store each result as soon as it is computed.
 
     Blocks come first, because one may take as long as many cells. A failed block raises its error when it is read.
     """
@@ -250,7 +247,7 @@ def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
 
 
 def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Screen, alone: bool) -> None:
-    """Store the outcome of a cell, and set the status of all its points.
+    """Store the outcome of a fit (cell), and set the status of all combinations of settings that share the fit.
 
     If a command has one cell only (`alone`) and this is skipped, the command fails with the reason.
     """
@@ -280,7 +277,7 @@ def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Scre
 
 
 def _of_other_data(point: Point, record: Record) -> bool:
-    """Return whether the measured data differ from those in the cell's key, because a file changed in the meantime."""
+    """Return whether the record was computed from a data file that has changed since the plan was made."""
     if not record.numbers or point.cell is None or not hasattr(point.cell.dataset, "checksum"):
         return False  # data without a checksum do not come from a file
     checksum = json.loads(record.numbers)["provenance"].get("sha256")

@@ -1,4 +1,4 @@
-"""Read an experiment file: blocks of settings that expand to cells, and the panels of a figure."""
+"""Read the file of an experiment, which has blocks of settings to compute, and panels of a figure to draw."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +15,7 @@ SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: y against x for the rows of one block that match `where`, with a curve per algorithm.
+    """One panel of a figure: y against x, with a curve per algorithm, for the rows of one block that match `where`.
 
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., a setting of the block written as on
     the command line (``partition.u``), or a column of a computed block. x can also be ``inverse_eps``, which is 1/eps,
@@ -59,7 +59,7 @@ Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A published figure or table, as its file describes it; or a run, which has no panels.
+    """A figure or a table of a paper, as an experiment file describes it; or a run, which has no panels.
 
     `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
     settings. Without a `grid`, the settings form one block, `all`. A panel can omit the name of an only block. Lists
@@ -96,7 +96,7 @@ class Experiment:
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
-        """Return the experiment that the content of a file describes."""
+        """Build an experiment from the content of its file."""
         grid = content.get("grid") or {"all": {}}
         only = {"block": next(iter(grid))} if len(grid) == 1 else {}
         panels = [made(Panel, only | panel, "experiment.panels") for panel in content.get("panels", ())]
@@ -120,18 +120,18 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """Return the name and the changes on the command line."""
+        """Return the experiment's name, followed by the changes that a command makes."""
         return " ".join([self.name, *self.changes])
 
     @property
     def shown_metrics(self) -> list[str]:
-        """Return `metrics`, and the metrics that the panels and the oracle show."""
+        """Return the metrics in `metrics`, and the metrics that the panels and the oracle table show."""
         by_oracle = [self.oracle.metric] if self.oracle else []
         return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 
     @property
     def computed(self) -> list[Computed]:
-        """Return the blocks whose rows a function computes."""
+        """Return the blocks of the experiment whose rows a function computes."""
         return [
             Computed.from_content(block, content, f"block {block} of experiment={self.name}")
             for block, content in self.grid.items()
@@ -140,10 +140,10 @@ class Experiment:
 
 
 def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
-    """Return whether a function computes the rows of a block."""
+    """Return whether a function computes the rows of a block of an experiment."""
     return isinstance(block, Mapping) and "_target_" in block
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a block: the lists within each part are crossed."""
+    """Return the parts of a block of an experiment, each with lists of settings whose combinations are all computed."""
     return [block] if isinstance(block, Mapping) else block

@@ -1,4 +1,4 @@
-"""Store results: one file for each cell, named by its settings, its data and its code.
+"""Store the results of each fit (cell) in a file, whose name is made from the settings, the data and the code.
 
 Numbers of several versions of the code are kept side by side, and only those of the present code are read. A file is
 written under a temporary name and then renamed, so nobody reads a half-written file. It begins with the checksum of the
@@ -19,13 +19,9 @@ from dpml.files import seal, unseal, write_atomically
 from dpml.running.environment import made_with
 
 
-class DamagedError(Exception):
-    """Raised if a file of the store does not match its checksum, or was renamed."""
-
-
 @dataclass(frozen=True)
 class Record:
-    """The numbers of a cell or a computed block, or the reason why its settings cannot be used.
+    """The stored numbers of a fit (cell) or of a function, or the reason why there are no numbers.
 
     Attributes:
         numbers: the measurements as text, or the rows of a block; empty in the result of `Store.glance`.
@@ -46,12 +42,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The results under `root`: KEY-CODE.json of a finished cell or block, KEY.txt of a cell that failed."""
+    """The stored results: ROOT/KEY-CODE.json for each finished fit (cell), and KEY.txt for each failed fit."""
 
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return a record without its numbers; None if this code has not computed it. Raise DamagedError if damaged."""
+        """Return a stored record without its numbers, or None if the file of the record is missing or damaged."""
         content = self._content(key, code)
         if content is None:
             return None
@@ -60,10 +56,10 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the numbers of a record. Raise DamagedError if it has no numbers, or is damaged."""
+        """Return the numbers of a stored record as text. Raise UserError if the file of the record is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
-            raise DamagedError(f"{self._path(key, code)} holds no numbers.")
+            raise UserError(f"{self._path(key, code)} is damaged: give the same command again to compute it again.")
         return numbers
 
     def write(self, key: str, record: Record) -> None:
@@ -75,14 +71,14 @@ class Store:
         self.log(key).unlink(missing_ok=True)
 
     def fail(self, key: str, log: str) -> Path:
-        """Store the full log of a failure and return its path; the cell is tried again next time."""
+        """Store the full log of a failed fit, and return the path of the log; the next command tries the fit again."""
         path = self.log(key)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, log)
         return path
 
     def log(self, key: str) -> Path:
-        """Return the path of a cell's log, which exists if its last attempt failed."""
+        """Return the path of the log of a fit (cell), which exists if the last attempt failed."""
         return self.root / key[:2] / f"{key}.txt"
 
     def _content(self, key: str, code: str) -> str | None:
@@ -91,9 +87,7 @@ class Store:
             name, _, content = (unseal(path.read_bytes()) or "").partition("\n")
         except FileNotFoundError:
             return None
-        if name != path.name:
-            raise DamagedError(f"{path} is damaged.")
-        return content
+        return content if name == path.name else None  # otherwise the file is damaged, or was renamed
 
     def _path(self, key: str, code: str) -> Path:
         return self.root / key[:2] / f"{key}-{code}.json"
@@ -111,5 +105,5 @@ def _plain(value: Any) -> Any:
         return value.tolist()
     name = f"{value.__module__}.{value.__qualname__}"
     if "<" in name:
-        raise UserError(f"{name} cannot be found again by its name: write it with def, at the top of its module.")
+        raise UserError(f"{name} cannot be imported by its name: define it with def at the top level of its module.")
     return name

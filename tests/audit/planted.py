@@ -128,7 +128,7 @@ def shared_seed(*parties: int) -> Change:
 
     def change(noises: np.ndarray) -> np.ndarray:
         noises = np.array(noises)
-        noises[list(parties)] = noises[parties[0]]
+        noises[[party for party in parties if party < len(noises)]] = noises[parties[0]]  # a curator is one source
         return noises
 
     return change
@@ -220,15 +220,14 @@ class Timed:
         self.seeds: dict[tuple[int, int], int] = {}
         self.calls: Counter[int] = Counter()
 
-    def observed(self, rng, draws: int, M: int, size: int, law="gaussian"):
+    def parts(self, rng, draws: int, M: int, size: int, law="gaussian"):
         t = self.calls[size]
         self.calls[size] += 1
         seed = self.seeds.setdefault((size, self.key(t)), int(rng.integers(2**63)))
-        total, parts = self.right.observed(type(rng)(np.random.PCG64(seed)), draws, M, size)
-        return self.factor(t) * total, self.factor(t) * parts
+        return self.factor(t) * self.right.parts(type(rng)(np.random.PCG64(seed)), draws, M, size)
 
-    def total(self, *arguments):
-        return self.observed(*arguments)[0]
+    def total(self, rng, draws: int, M: int, *arguments):
+        return self.parts(rng, draws, M, *arguments)[:M].sum(axis=0)
 
     def __getattr__(self, name: str):
         return getattr(self.right, name)

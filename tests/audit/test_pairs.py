@@ -22,7 +22,7 @@ from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
 from dpml.audit.views import exposures
 from dpml.audit.worst_cases import worst_case
-from dpml.mechanism.carriers import Way
+from dpml.mechanism.carriers import Carrier
 from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -309,7 +309,7 @@ def test_what_a_solver_leaves_says_whose_rows_they_are(monkeypatch, forgotten) -
     algorithm, problem = ApproximateMinima(LOGISTIC, calibration="tight"), PROBLEM
     monkeypatch.setattr(amp, "perturbed_minimisers", telling)
     if forgotten:
-        monkeypatch.setattr(Way, "_noisy", lambda self, number, exact, *a: exact.reshape(-1, exact.shape[-1]))
+        monkeypatch.setattr(Carrier, "noisy", lambda self, number, exact, *a: exact.reshape(-1, exact.shape[-1]))
     verdict = attacked(algorithm, 20_000, problem=problem)["release"].verdict
     assert verdict == "BUG" if forgotten else verdict == "no violation seen"
 

@@ -16,7 +16,8 @@ from sklearn.datasets import load_breast_cancer
 
 from dpml.data import Files, checksum
 from dpml.data.csv import reading
-from dpml.data.csv.columns import Number, profile_of
+from dpml.data.csv.columns import ColumnKind
+from dpml.data.csv.profile import profile_of
 from dpml.data.preprocess import norms, private_note
 from dpml.data.sets import csv as csv_rows
 from dpml.data.sets.csv import CSV
@@ -199,10 +200,10 @@ def test_a_file_of_test_rows(write):
     [
         ("c,label\na,u\n", "column 'x'"),
         ("x,c\n1,a\n", "column 'label'"),
-        ("x,c,label\n1,a,u\nten,b,v\n", "test.csv, line 3, column 'x': 'ten' is no number."),
+        ("x,c,label\n1,a,u\nten,b,v\n", "test.csv, line 3, column 'x': 'ten' is not a number."),
         ("x,c,label\n1,a,u\n2,b,w\n", "test.csv, line 3, column 'label': 'w' is"),
-        ("x,c,label\ninf,a,u\n", "test.csv, line 2, column 'x': inf is no number."),
-        ("x,c,label\n", "test.csv has no rows below the names."),
+        ("x,c,label\ninf,a,u\n", "test.csv, line 2, column 'x': inf is not a number."),
+        ("x,c,label\n", "test.csv has no rows below the column names."),
         ("x,c,label\n?,a,u\n", "a missing value"),
     ],
 )
@@ -287,7 +288,7 @@ def test_types_and_values_come_back(tmp_path, cells):
     if all(map(is_number, present)):
         assert found.kind.name == "number"
         values = [np.nan if cell is None else float(cell) for cell in cells]
-        np.testing.assert_array_equal(Number().cells(column), values)
+        np.testing.assert_array_equal(ColumnKind("number").cells(column), values)
         return
     assert [None if code < 0 else column.texts[code] for code in column.codes] == cells
     words = {cell.lower() for cell in present}

@@ -32,13 +32,13 @@ PACKED = gzip.compress(TABLE.encode(), mtime=0)
 
 BAD_TABLES = [
     ("", {}, "DIR/f.csv is empty"),
-    ("age,job,income\n", {}, "DIR/f.csv has no rows below the names"),
-    ("age,job,income\n31,nurse,low\n", {}, "DIR/f.csv has one row below the names"),
+    ("age,job,income\n", {}, "DIR/f.csv has no rows below the column names"),
+    ("age,job,income\n31,nurse,low\n", {}, "DIR/f.csv has one row below the column names"),
     (GOOD + "7\n", {}, "DIR/f.csv, line 6: there is 1 value"),
     ("age,job,income\n31,nurse,low,1\n", {}, "DIR/f.csv, line 2: there are 4 values"),
     (GOOD + "7,clerk,low,high\n", {"drop": ("job",)}, "DIR/f.csv, line 6: there are 4 values"),
     (GOOD + LATER + "44,clerk\n", {}, "DIR/f.csv, line 70006: there are 2 values"),
-    ((GOOD + LATER + "44,Kürschner,high\n").encode("latin-1"), {}, "DIR/f.csv, line 70006: it is not UTF-8 text"),
+    ((GOOD + LATER + "44,Kürschner,high\n").encode("latin-1"), {}, "DIR/f.csv, line 70006 is not UTF-8 text"),
     # a quoted value may go over several lines, and blank lines do not count as rows
     ('age,job,income\n1,"a\nb",low\n\n2,c\n', {}, "DIR/f.csv, line 5: there are 2 values"),
     (GOOD + '7,"cl\n8,"clerk,low\ninf,clerk,low\n', {}, "DIR/f.csv, line 6: ',' expected after"),
@@ -53,7 +53,7 @@ BAD_TABLES = [
     ("income,party\nlow,1\n", {}, "DIR/f.csv has one row"),
     ("age,income\n" + AGES, {}, "the column 'age' of DIR/f.csv has numbers, but '4o'"),
     ("age,income\n" + AGES.replace("4o", "1_0"), {}, "has numbers, but '1_0'"),  # Pandas knows no such number
-    ("income,x\n" + AGES, {"task": "regression"}, "DIR/f.csv, line 46, column 'income': '4o' is no number."),
+    ("income,x\n" + AGES, {"task": "regression"}, "DIR/f.csv, line 46, column 'income': '4o' is not a number."),
     ("x,income\n" + "".join(f"0,{i}\n" for i in range(101)), {"task": "multiclass"}, "has 101 classes"),
     (PACKED[:-20], {"label": "y"}, "DIR/f.csv"),
     (PACKED[:12], {"label": "y"}, "DIR/f.csv cannot be read"),
@@ -100,9 +100,9 @@ def test_parquet(write, tmp_path):
         ({"party": "y"}, "dataset.label and dataset.party both name the column 'y'."),
         ({"drop": ("t", "y")}, "dataset.label and dataset.drop both name the column 'y'."),
         ({"drop": ("n",), "party": "t"}, "DIR/f.csv has no feature: every column is the label, the party, or dropped."),
-        ({"missing": "impute"}, "unknown dataset.missing='impute': choose one of drop, keep, refuse."),
-        ({"task": "ranking"}, "unknown dataset.task='ranking'"),
-        ({"task": "regression", "label": "t"}, "DIR/f.csv, line 2, column 't': 't0' is no number."),
+        ({"missing": "impute"}, "dataset.missing cannot be impute: choose one of drop, keep, refuse."),
+        ({"task": "ranking"}, "dataset.task cannot be ranking"),
+        ({"task": "regression", "label": "t"}, "DIR/f.csv, line 2, column 't': 't0' is not a number."),
         ({"task": "binary", "label": "t"}, "the column 't' of DIR/f.csv has 3 classes"),
         ({"positive": "t9", "label": "t"}, "dataset.positive=t9 is not in the column 't'"),
         ({"positive": 1, "label": "n", "task": "regression"}, "dataset.positive=1 is for two classes"),

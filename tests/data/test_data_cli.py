@@ -68,7 +68,7 @@ def test_get_all_says_what_could_not_be_had(dpml, raw, server, monkeypatch):
     [
         (("get", "wdb"), "unknown dataset 'wdb': did you mean 'wdbc'?"),
         (("get", "crime"), "127.0.0.1:9: no network connection"),
-        (("get", "creditcard_subset"), "It is not published: use dataset=creditcard, whose file is."),
+        (("get", "creditcard_subset"), "subset is not published: use dataset=creditcard, whose file is published."),
     ],
 )
 def test_mistakes_are_one_sentence(dpml, words, told, monkeypatch):

@@ -244,7 +244,7 @@ def test_a_mirror_is_laid_out_as_a_data_folder(server, monkeypatch, served):
 
 
 def test_offline_fetches_nothing(server, info, monkeypatch):
-    with pytest.raises(UserError, match=r"Offline mode forbids .*It is made here\. Put it there, or set"):
+    with pytest.raises(UserError, match=r"Offline mode forbids .*It is made here\. Put the file into a folder"):
         Files(offline=True).find(info, "squares.csv")
     monkeypatch.setenv("DPML_OFFLINE", "1")
     with pytest.raises(UserError, match="Offline mode forbids"):

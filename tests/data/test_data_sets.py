@@ -366,9 +366,9 @@ def test_ball_sign_labels_are_the_signs():
 
 def test_two_gaussians_have_the_authors_means():
     data = Synthetic(recipe="two_gaussians", d=50, rows=20_000).load(Files(), None, rng())
-    scale = data.provenance["preprocessing"][0]["norm"]
+    scale = data.X[data.y == 1].std()
     for label in (-1, 1):
-        part = data.X[data.y == label] * scale
+        part = data.X[data.y == label] / scale
         np.testing.assert_allclose(part.mean(axis=0), label / 4, atol=0.05)
         np.testing.assert_allclose(part.std(axis=0), 1, atol=0.05)
     assert data.truth is None
@@ -379,10 +379,10 @@ def test_two_gaussians_have_the_authors_means():
     ("overrides", "told"),
     [
         (["dataset=synthetic", "dataset.recipe=ball"], "did you mean 'ball_sign'"),
-        (["dataset=crime_authors", "dataset.rows=801"], "samples of 200, 400"),
-        (["dataset=synthetic_authors", "dataset.d=21"], "d = 20 and d = 50"),
-        (["dataset=creditcard", "dataset.normals=0"], "dataset.normals must be in 1..284315"),
-        (["dataset=kddcup99_70k", "dataset.sample=500000"], "dataset.sample must be in 1..494021"),
+        (["dataset=crime_authors", "dataset.rows=801"], "dataset.rows cannot be 801"),
+        (["dataset=synthetic_authors", "dataset.d=21"], "dataset.d cannot be 21: choose one of 20, 50"),
+        (["dataset=creditcard", "dataset.normals=0"], "dataset.normals must be from 1 to 284315"),
+        (["dataset=kddcup99_70k", "dataset.sample=500000"], "dataset.sample must be from 1 to 494021"),
         (["dataset=crime", "dataset.test_fraction=1"], r"must be in \[0, 1\)"),
         (["dataset=crime", "dataset.bounds=null"], "dataset.bounds cannot be null"),
         (["dataset=wdbc", "dataset.bounds=publik"], "did you mean 'public'?"),
@@ -410,7 +410,7 @@ def test_seeds_are_the_rounds_of_a_cross_validation(files):
     assert tests[0] not in tests[5:]  # and the next five have another split
     fewer = source.load(files, 100, generator(3, "data"))
     assert {row.tobytes() for row in fewer.X} < trains[3]
-    with pytest.raises(UserError, match=r"dataset.folds of wdbc must be null or in 2..569"):
+    with pytest.raises(UserError, match=r"dataset.folds must be from 2 to 569"):
         WDBC(folds=1)
 
 

@@ -127,7 +127,7 @@ REFUSED = [
     ("an open quote", text().replace("Genève", '"Genève', 1), "a quote is opened and never closed"),
     ("a half row", text() + "Köln,30\n", "f.csv, line 62: there are 2 values"),
     ("a sum below", text() + "Total,,1500,,\n", "f.csv, line 62: there are 5 values"),
-    ("two encodings", text().encode() + "Zürich,1,2,no\n".encode("latin-1"), "line 62: it is not UTF-8 text (byte"),
+    ("two encodings", text().encode() + "Zürich,1,2,no\n".encode("latin-1"), "line 62 is not UTF-8 text (byte"),
     ("ids", column("city", lambda i: f"P{i:05d}"), "text in every row"),
     ("units", column("bmi", lambda i: f"{20 + i} kg"), "has numbers with a unit, such as '20 kg'"),
     (
@@ -243,7 +243,7 @@ def test_a_date_is_a_number_of_days_in_a_stated_range(write):
         (STATED.replace("unit: days", "unit: weeks"), "columns.seen"),
         (
             STATED.replace("high: 2020-12-31", "high: 2019-12-31"),
-            "columns.seen: a range needs",
+            "columns.seen: the ends of a range must be",
         ),
         (STATED.replace('"%d.%m.%Y"', "day"), "columns.seen: format must be iso"),
         (STATED.replace("low: 2020-01-01, ", ""), "columns.seen"),

@@ -39,7 +39,9 @@ class Run:
     def again(self) -> None:
         """The same session, from the start."""
         self.server = Server(self.begun)
-        self.parties = [Party(self.begun, k, self.signers[k], x) for k, x in enumerate(self.inputs)]
+        self.parties = [
+            Party(self.begun, k, self.signers[k], lambda x=x: (x, np.empty(0))) for k, x in enumerate(self.inputs)
+        ]
 
     @property
     def session(self) -> Session:
@@ -165,7 +167,7 @@ TO_SERVER: dict[str, tuple[Stage, Change, str]] = {
     "a bit flipped": (Stage.MASKED, lambda m, s: [flipped(m)], "checksum"),
     "keys of a wrong length": (Stage.KEYS, body(lambda b: b[:-1]), "length"),
     "shares of a wrong length": (Stage.SHARES, body(lambda b: b[:-1]), "length"),
-    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "commitment"),
+    "shares without a commitment": (Stage.SHARES, body(lambda b: b[:9]), "length"),
     "vector of a wrong length": (Stage.MASKED, body(lambda b: b[8:]), "length"),
     "answer of a wrong length": (Stage.UNMASK, body(lambda b: b[:-1]), "length"),
     "answer that announces too much": (Stage.UNMASK, body(lambda b: b"\xff" + b[1:]), "255"),
@@ -204,7 +206,7 @@ TO_PARTY: dict[str, tuple[Stage, Change, str]] = {
     "of another session": (Stage.SHARES, now(session=bytes(16)), "session"),
     "replayed": (Stage.SHARES, lambda m, s: [m, m], "out of order"),
     "survivors too soon": (Stage.MASKED, now(kind=Kind.SURVIVORS), "out of order"),
-    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "roster"),
+    "no path to the roster": (Stage.SHARES, body(lambda b: b[: PATH - 1]), "length"),
     "too few neighbours": (Stage.SHARES, body(lambda b: b[: PATH + KEY]), "threshold"),
     "a neighbour twice": (Stage.SHARES, body(first_twice(KEY, PATH)), "names a party twice"),
     "itself as neighbour": (

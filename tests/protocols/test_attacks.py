@@ -75,9 +75,7 @@ def test_keys_that_are_not_canonical_or_of_small_order_are_refused(number: int) 
     for at in (0, 1):
         keys = [X25519PrivateKey.generate().public_key().public_bytes_raw(), key][:: 1 if at else -1]
         with pytest.raises(RefusedError, match="the public key of party 1 is not valid"):
-            run.server.receive(
-                identities.signed(run.session, run.signers[1], Kind.KEYS, 1, messages.pack_keys(*keys)), 1
-            )
+            run.server.receive(identities.signed(run.session, run.signers[1], Kind.KEYS, 1, b"".join(keys)), 1)
 
 
 def test_canonical_keys_of_full_order_are_taken() -> None:
@@ -147,7 +145,8 @@ def test_other_spellings_of_anothers_key_are_refused(parties: int, twin) -> None
         )
     entries = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in said]
     for k in range(1, parties - 1):
-        assert answer(run, k, Kind.NEIGHBOURS, messages.pack_neighbours(path, entries[:k] + entries[k + 1 :])) is None
+        body = messages.pack_entries(Kind.NEIGHBOURS, entries[:k] + entries[k + 1 :], path)
+        assert answer(run, k, Kind.NEIGHBOURS, body) is None
     assert all("got a public key twice" in text or "is not valid" in text for text in run.refused)
     assert len(run.refused) == parties - 2
 
@@ -159,24 +158,25 @@ def test_a_twin_of_a_sealing_key_opens_no_seal_and_passes_none_on() -> None:
     run.to(Stage.SHARES)
     for k in range(2):
         keys = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in run.sent(Kind.KEYS).values()]
-        reply = answer(run, k, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), (e for e in keys if e[0] != k)))
+        body = messages.pack_entries(Kind.NEIGHBOURS, (e for e in keys if e[0] != k), bytes(64))
+        reply = answer(run, k, Kind.NEIGHBOURS, body)
         assert reply is not None
         if k == 0:
-            stolen = dict(messages.unpack_shares(reply.body)[1])[1]
+            stolen = dict(messages.unpack_entries(Kind.SHARES, reply.body, messages.KEY_BYTES)[1])[1]
     party = run.parties[1]
     assert party._seals[0] != party._seals[2]  # though the secrets are the same
-    assert answer(run, 1, Kind.INBOX, messages.pack_inbox([(2, stolen)])) is None
+    assert answer(run, 1, Kind.INBOX, messages.pack_entries(Kind.INBOX, [(2, stolen)])) is None
     assert len(run.refused) == 1
 
 
-def keys_of(run: Run) -> dict[int, messages.Key]:
+def keys_of(run: Run) -> dict[int, tuple[int, bytes, bytes, bytes]]:
     return {k: (k, *messages.unpack_keys(m.body), m.signature) for k, m in run.sent(Kind.KEYS).items()}
 
 
-def swapped(run: Run) -> dict[str, messages.Key]:
+def swapped(run: Run) -> dict[str, tuple[int, bytes, bytes, bytes]]:
     """What a server could put in the place of party 0's keys."""
     mine = [X25519PrivateKey.generate().public_key().public_bytes_raw() for _ in range(2)]
-    body, stranger = messages.pack_keys(*mine), Ed25519PrivateKey.generate()
+    body, stranger = b"".join(mine), Ed25519PrivateKey.generate()
     by_stranger = messages.unpack(identities.signed(run.begun, stranger, Kind.KEYS, 0, body), run.session.name)
     by_colluder = messages.unpack(identities.signed(run.begun, run.signers[3], Kind.KEYS, 0, body), run.session.name)
     honest = keys_of(run)[0]
@@ -198,7 +198,7 @@ def test_keys_that_their_party_did_not_sign_in_this_session_are_refused(how: int
     run.to(Stage.SHARES)
     name, entry = list(swapped(run).items())[how]
     others = [keys_of(run)[k] for k in ((2,) if name.startswith("a colluder") else (2, 3))]
-    assert answer(run, 1, Kind.NEIGHBOURS, messages.pack_neighbours(bytes(64), [entry, *others])) is None
+    assert answer(run, 1, Kind.NEIGHBOURS, messages.pack_entries(Kind.NEIGHBOURS, [entry, *others], bytes(64))) is None
     assert len(run.refused) == 1
     assert "signature under the message KEYS of party 0" in run.refused[0]
 
@@ -236,7 +236,9 @@ def test_messages_of_another_session_of_the_same_parties_are_refused() -> None:
     mail = (fresh := fresh_copy(two)).to(Stage.CONSISTENCY)
     for k, text in mail.items():
         fresh.parties[k].receive(text)
-    signatures = messages.pack_signatures((k, m.signature) for k, m in one.sent(Kind.CONSISTENCY).items())
+    signatures = messages.pack_entries(
+        Kind.SIGNATURES, [(k, m.signature) for k, m in one.sent(Kind.CONSISTENCY).items()]
+    )
     assert {m.body for m in one.sent(Kind.CONSISTENCY).values()} == {messages.unpack(mail[0], fresh.session.name).body}
     assert all(answer(fresh, k, Kind.SIGNATURES, signatures) is None for k in range(4))
 
@@ -268,7 +270,8 @@ def shares_of(run: Run, victim: int, lists: dict[int, bytes], colluders: Iterabl
             entries.append((k, messages.unpack(text, run.session.name).signature))
     seeds = keys = 0
     for k, body in lists.items():
-        reply = answer(run, k, Kind.SIGNATURES, messages.pack_signatures(sorted(signatures.get(body, []))))
+        signed = messages.pack_entries(Kind.SIGNATURES, sorted(signatures.get(body, [])))
+        reply = answer(run, k, Kind.SIGNATURES, signed)
         if reply is not None:
             self_masks, mask_keys = messages.unpack_unmask(reply.body)
             seeds += victim in dict(self_masks)
@@ -340,8 +343,8 @@ def test_a_party_dropped_after_its_masked_input_is_not_unmasked(parties: int) ->
         found -= less
     assert not np.any(found == run.inputs[0])  # its self mask is on it
     texts = [identities.signed(run.session, s, Kind.CONSISTENCY, k, all_here) for k, s in enumerate(run.signers)]
-    signatures = messages.pack_signatures(
-        (k, messages.unpack(text, run.session.name).signature) for k, text in enumerate(texts)
+    signatures = messages.pack_entries(
+        Kind.SIGNATURES, ((k, messages.unpack(text, run.session.name).signature) for k, text in enumerate(texts))
     )
     for k in range(1, parties):
         for kind, body in ((Kind.SURVIVORS, all_here), (Kind.SIGNATURES, signatures)):
@@ -358,17 +361,17 @@ def test_a_party_signs_one_list_and_gives_nothing_before_a_quorum_has() -> None:
     assert answer(run, 1, Kind.SURVIVORS, without) is None
     entries = [(k, message.signature) for k, message in signed.items() if message is not None]
     for few in ([], entries[:3], [*entries[:3], entries[0]], [*entries[:3], (5, entries[4][1])]):
-        assert answer(run, 1, Kind.SIGNATURES, messages.pack_signatures(few)) is None
+        assert answer(run, 1, Kind.SIGNATURES, messages.pack_entries(Kind.SIGNATURES, few)) is None
         assert len(run.parties[1]._held) == 6
-    assert answer(run, 1, Kind.SIGNATURES, messages.pack_signatures(entries[2:])) is not None
+    assert answer(run, 1, Kind.SIGNATURES, messages.pack_entries(Kind.SIGNATURES, entries[2:])) is not None
 
 
 def test_a_party_that_was_hidden_from_another_is_not_counted_in() -> None:
     """Party 1 never got the shares of party 0, and has no mask with it: it signs no list with it."""
     run = Run(Session.of(4, D, complete(4)), numbers(4, D))
     mail = run.to(Stage.MASKED)
-    inbox = messages.unpack_inbox(messages.unpack(mail[1], run.session.name).body)
-    assert answer(run, 1, Kind.INBOX, messages.pack_inbox(e for e in inbox if e[0] != 0)) is not None
+    inbox = messages.unpack_entries(Kind.INBOX, messages.unpack(mail[1], run.session.name).body)[1]
+    assert answer(run, 1, Kind.INBOX, messages.pack_entries(Kind.INBOX, inbox[1:])) is not None
     assert answer(run, 1, Kind.SURVIVORS, messages.pack_survivors(range(4), 4)) is None
     assert len(run.refused) == 1
     assert answer(run, 1, Kind.SURVIVORS, messages.pack_survivors(range(1, 4), 4)) is not None

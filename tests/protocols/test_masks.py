@@ -180,7 +180,7 @@ def test_shares_are_sealed_for_one_receiver_by_a_key_agreed_on_for_that_directio
     held, _ = watched(run)
     public = {k: End(k, messages.unpack_keys(keys)[0]) for k, keys in bodies(run, Kind.KEYS).items()}
     for sender, body in bodies(run, Kind.SHARES).items():
-        for receiver, sealed in messages.unpack_shares(body)[1]:
+        for receiver, sealed in messages.unpack_entries(Kind.SHARES, body, messages.KEY_BYTES)[1]:
             secret = run.parties[receiver]._sealing.exchange(run.parties[sender]._sealing.public_key())
             key = hkdf(secret, run.session.context, info(b"seal", public[sender], public[receiver]), 32)
             assert ChaCha20Poly1305(key).decrypt(bytes(12), sealed, None) == held[receiver][sender]
@@ -210,14 +210,15 @@ def test_a_party_takes_no_neighbours_but_those_of_its_seat() -> None:
     """A server that seats colluders around a party could collect its shares."""
     session, signers = enrol(Session.of(9, D, Topology(4, 3, 6, 1)))
     parties = [
-        Party(session, k, signer, vector) for k, (signer, vector) in enumerate(zip(signers, numbers(9, D), strict=True))
+        Party(session, k, signer, lambda vector=vector: (vector, np.empty(0)))
+        for k, (signer, vector) in enumerate(zip(signers, numbers(9, D), strict=True))
     ]
     said = {k: messages.unpack(party.start(), session.name) for k, party in enumerate(parties)}
     keys = {k: (k, *messages.unpack_keys(message.body), message.signature) for k, message in said.items()}
     seats = seat(9, 4, session.name)[0]
     stranger = next(k for k in range(1, 9) if k not in seats)
     for ids, refused in (((*seats[1:], stranger), True), ((*seats, stranger), True), (seats, False)):
-        body = messages.pack_neighbours(bytes(128), (keys[k] for k in ids))
+        body = messages.pack_entries(Kind.NEIGHBOURS, (keys[k] for k in ids), bytes(128))
         message = messages.pack(Kind.NEIGHBOURS, session.name, 0, body)
         if refused:
             with pytest.raises(RefusedError, match=f"NEIGHBOURS for party 0 names unknown party {stranger}"):

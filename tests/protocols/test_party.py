@@ -48,10 +48,12 @@ def test_a_party_is_not_asked_for_its_vector_where_a_mask_cannot_be_agreed_on() 
     sent = {}
     for k, party in enumerate(parties):
         keys = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in said if m.party != k]
-        mail = messages.pack(Kind.NEIGHBOURS, run.begun.name, k, messages.pack_neighbours(tree.path(k), keys))
-        sent[k] = dict(messages.unpack_shares(messages.unpack(party.receive(mail), run.begun.name).body)[1])
+        body = messages.pack_entries(Kind.NEIGHBOURS, keys, tree.path(k))
+        answer = party.receive(messages.pack(Kind.NEIGHBOURS, run.begun.name, k, body))
+        body = messages.unpack(answer, run.begun.name).body
+        sent[k] = dict(messages.unpack_entries(Kind.SHARES, body, messages.KEY_BYTES)[1])
     for k in (0, 2):
-        inbox = messages.pack_inbox((j, sent[j][k]) for j in range(3) if j != k)
+        inbox = messages.pack_entries(Kind.INBOX, [(j, sent[j][k]) for j in range(3) if j != k])
         with pytest.raises(RefusedError, match="party 1 is not valid: it is of small order"):
             parties[k].receive(messages.pack(Kind.INBOX, run.begun.name, k, inbox))
     assert not asked

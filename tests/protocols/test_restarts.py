@@ -137,10 +137,10 @@ def test_a_signature_of_an_earlier_start_is_worth_nothing() -> None:
     run.again()
     second = signatures(run, messages.pack_survivors((0, 1, 2), 5))
     name = run.session.name
-    mixed = messages.pack_signatures([(0, second[0]), (1, first[1]), (2, first[2])])
+    mixed = messages.pack_entries(Kind.SIGNATURES, [(0, second[0]), (1, first[1]), (2, first[2])])
     with pytest.raises(RefusedError, match="signature under the message CONSISTENCY of party 1 is not that party's"):
         run.parties[0].receive(messages.pack(Kind.SIGNATURES, name, 0, mixed))
-    fresh = messages.pack_signatures(sorted(second.items()))
+    fresh = messages.pack_entries(Kind.SIGNATURES, sorted(second.items()))
     assert run.parties[0].receive(messages.pack(Kind.SIGNATURES, name, 0, fresh))
 
 
@@ -158,19 +158,19 @@ def test_shares_of_another_roster_do_not_open() -> None:
     """A server that tells parties different rosters: nobody opens what was sealed under another."""
     run = Run(Session.of(3, D, complete(3)), numbers(3, D))
     honest = run.to(Stage.SHARES)
-    again = Party(run.begun, 2, run.signers[2], run.inputs[2])  # party 2 is started again
+    again = Party(run.begun, 2, run.signers[2], lambda: (run.inputs[2], np.empty(0)))  # party 2 is started again
     other = Server(run.begun)
     for k in (0, 1):
-        keys = messages.pack_keys(run.parties[k]._seal_end.key, run.parties[k]._mask_end.key)
+        keys = run.parties[k]._seal_end.key + run.parties[k]._mask_end.key
         other.receive(signed(run.begun, run.signers[k], Kind.KEYS, k, keys), k)
     other.receive(again.start(), 2)
     different = other.advance()
     assert other.session.roster != run.server.session.roster
     name = run.session.name
     shares = {0: run.parties[0].receive(honest[0]), 1: run.parties[1].receive(different[1])}
-    sealed = dict(messages.unpack_shares(messages.unpack(shares[0], name).body)[1])
+    sealed = dict(messages.unpack_entries(Kind.SHARES, messages.unpack(shares[0], name).body, messages.KEY_BYTES)[1])
     with pytest.raises(RefusedError, match="sees 1 parties with itself"):
-        run.parties[1].receive(messages.pack(Kind.INBOX, name, 1, messages.pack_inbox([(0, sealed[1])])))
+        run.parties[1].receive(messages.pack(Kind.INBOX, name, 1, messages.pack_entries(Kind.INBOX, [(0, sealed[1])])))
 
 
 def test_one_who_seals_nonsense_for_all_is_left_out_and_one_who_blames_all_too() -> None:
@@ -187,8 +187,10 @@ def test_one_who_seals_nonsense_for_all_is_left_out_and_one_who_blames_all_too()
                         others = [j for j in range(run.session.parties) if j != liar]
                         body += np.array(others, "<u4").tobytes()
                     else:
-                        commitment, sealed = messages.unpack_shares(body)
-                        body = messages.pack_shares(commitment, [(who, bytes(len(text))) for who, text in sealed])
+                        commitment, sealed = messages.unpack_entries(Kind.SHARES, body, messages.KEY_BYTES)
+                        body = messages.pack_entries(
+                            kind, [(who, bytes(len(text))) for who, text in sealed], commitment
+                        )
                     return [signed(run.session, run.signers[liar], kind, liar, body)]
 
                 run.go(to_server=lie).assert_exact()

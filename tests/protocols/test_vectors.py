@@ -54,7 +54,7 @@ def by_the_code() -> dict[str, bytes]:
     (seal_0, seal_1), (mask_0, mask_1) = ends(SEALING), ends(MASKING)
     seals, pair = masks.agree(private(SEALING)[0], seal_1), masks.agree(private(MASKING)[0], mask_1)
     begun = session
-    public = {k: messages.pack_keys(seal.key, mask.key) for k, seal, mask in ((0, seal_0, mask_0), (1, seal_1, mask_1))}
+    public = {k: seal.key + mask.key for k, seal, mask in ((0, seal_0, mask_0), (1, seal_1, mask_1))}
     roster = Roster(3, public)
     session = begun.run(roster.root)
     mask_key, own_key = masks.pair_mask_key(pair, session, mask_0, mask_1), masks.self_mask_key(SEED, session, mask_0)

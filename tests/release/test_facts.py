@@ -175,7 +175,7 @@ def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) ->
 def test_a_cap_holds_in_its_own_unit_whatever_is_released(tmp_path, second) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.enter("", [gaussian(0.3, unit="party")], Cap(5.0, 1e-5, "party"), parties="these")
-    with pytest.raises(UserError, match="cannot hold"):
+    with pytest.raises(UserError, match="has a cap for a party"):
         ledger.enter("", [gaussian(0.1, unit=second)], parties=None if second == "sample" else "those")
     ledger.enter("", [gaussian(0.1, unit="party")], parties="these")
     assert len(ledger.entries()) == 2

@@ -30,13 +30,6 @@ def test_a_range_includes_both_its_ends(key) -> None:
     assert _values("7..7", key) == [7]
 
 
-@pytest.mark.parametrize("key", ["seed", "M", "N"])
-def test_a_list_may_be_a_text(key) -> None:
-    assert _values("[30,5,30]", key) == [30, 5]
-    for other in ("[]", "[3,]", "[3.5]", "[[3]]", "3]", "[007]", f"[{'1' * 5000}]", f"0..{'1' * 5000}"):
-        assert _values(other, key) == [other]  # which is no whole number
-
-
 def test_no_value_is_a_mistake() -> None:
     for empty in ("5..3", "0..1000000"):
         with pytest.raises(UserError, match=rf"seed={empty} must be LOW..HIGH"):

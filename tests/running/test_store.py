@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpml.errors import UserError
-from dpml.running.store import DamagedError, Record, Store, digest
+from dpml.running.store import Record, Store, digest
 
 KEY = "ab" * 32
 
@@ -45,8 +45,7 @@ def test_versions_of_the_code_lie_side_by_side(tmp_path: Path) -> None:
     first, second = sorted(tmp_path.glob("*/*.json"))
     for content in ("scribble", second.read_text()):  # no checksum, and that of another cell
         first.write_text(content)
-        with pytest.raises(DamagedError, match=f"{KEY}-a"):
-            Store(tmp_path).glance(KEY, "a")
+        assert Store(tmp_path).glance(KEY, "a") is None
 
 
 def test_a_function_without_a_name_is_refused() -> None:

@@ -55,7 +55,8 @@ def page(name: str, source: Source, sources: dict[str, Source]) -> str:
     info = source.info
     steps = ", ".join(f"`{step}`" for step in getattr(source, "steps", ()))
     scaled = (
-        f"The steps {steps} are fitted to training rows, which [no budget covers](/data/README.md#public-ranges)."
+        f"The preprocessing ({steps}) is fitted to training rows, and [no budget accounts for "
+        "it](/data/README.md#public-ranges)."
         if steps
         else "The preprocessing is fixed."
     )
@@ -72,21 +73,22 @@ def _counts(source: Source) -> str:
     info, (train, _) = source.info, source.size(None)
     how = " (official split)" if info.train_rows else " (drawn at random)" if train < _used(source) else ""
     whole = "" if _used(source) == info.rows else f" (of {info.rows:,} in the files)"
-    labels = ", ".join(f"{count:,} have label {label:+g}" for label, count in sorted(info.classes.items()))
-    labels = f" Of {info.rows:,} rows, {labels}." if labels else ""
+    counts = [f"{count:,} have label {label:+g}" for label, count in sorted(info.classes.items())]
+    labels = f" Of {info.rows:,} rows, {', '.join(counts[:-1])} and {counts[-1]}." if counts else ""
     return (
         f"The task is {info.task}. The data set has {_used(source):,} rows{whole}, of which {train:,} are for "
-        f"training{how}. There are {_width(source)} features after one-hot coding.{labels} Parties: {info.parties}."
+        f"training{how}. There are {_width(source)} features after one-hot coding.{labels} "
+        f"The papers use {info.parties}."
     )
 
 
 def _ranges(info: Info, sources: dict[str, Source]) -> list[str]:
     """Return the public statements about the columns; adjacent columns with the same statement share a line."""
     if not info.columns:
-        return [f"Public ranges: none, as {info.bounds}.", ""]
+        return [f"The data set has no public ranges, because {info.bounds}.", ""]
     first = next(name for name, other in sources.items() if other.info.bounds == info.bounds)
     if first != info.name:
-        return [f"Public ranges: [as for {first}]({first}.md#public-ranges), for the columns of this data set.", ""]
+        return [f"The columns have the [public ranges of {first}]({first}.md#public-ranges).", ""]
     runs: list[tuple[list[str], Column]] = []
     for name, column in info.columns.items():
         if not runs or runs[-1][1] != column:

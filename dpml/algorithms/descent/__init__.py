@@ -1,1 +1,1 @@
-"""Algorithms that release noisy sums of gradients at one model after another."""
+"""Algorithms that release a noisy sum of gradients in every round."""

@@ -1,4 +1,4 @@
-"""Gradient descent on clipped sums with Gaussian noise (`dpgd`), at one curator or by secure sums of M parties.
+"""Gradient descent on sums of clipped gradients with Gaussian noise (`dpgd`), at one curator or by M parties.
 
 A round is ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i, or with `unit=party` the
 mean gradient of party i's rows. Rows are in the unit ball, so a row's slope (the derivative of its loss with respect to
@@ -29,7 +29,7 @@ AVERAGED = 0.5
 
 @dataclass(frozen=True)
 class Schedule:
-    """The noise, clip and step of a release under one budget.
+    """The number of rounds, the clip, the step size and the noise of a release under one budget.
 
     Attributes:
         rounds: The number of rounds T.
@@ -47,11 +47,11 @@ class Schedule:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip follows the norms of the parties' gradients."""
+        """Whether the clip is adjusted in every round to the norms of the parties' gradients."""
         return math.isfinite(self.count_noise)
 
     def message(self, of: ClippedGradients) -> Sum:
-        """Return the message of all rounds: sums of gradients, and counts of parties if the clip is adaptive."""
+        """Return a description of the noisy sums of gradients (and counts of parties if the clip is adaptive)."""
         if not self.adaptive:
             return Sum(of, 2.0, self.noise, times=self.rounds)
         counted = self.count_noise / self.noise if self.noise else 1.0
@@ -72,11 +72,13 @@ def take_rounds(
     clips: Single | None = None,
     *more: Single,
 ) -> tuple[Single, Single]:
-    """Run all rounds from models `start` (B, d); return averages of the last models (B, d), and the last clips (B,).
+    """Run all rounds of noisy gradient descent from the models `start` (B, d), one model for each of B runs.
+
+    Return the averages of the last models, (B, d), and the clips of the last round, (B,).
 
     Every round requests the noisy sum `number` at the current models and clips, with the arguments `more` in all
     rounds. `clips` (T, B) are the clips of the rounds; None: fixed or adaptive. The schedule `first` is that of the
-    first budget; the others have as many rounds and the same first clip.
+    first budget; the other budgets have the same number of rounds and the same first clip.
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
@@ -96,7 +98,9 @@ def take_rounds(
 
 @dataclass(frozen=True)
 class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
-    """`dpgd`: gradient descent on clipped gradients with Gaussian noise in every round; the last models are averaged.
+    """`dpgd`: gradient descent on clipped gradients with Gaussian noise in every round.
+
+    The models of the last rounds are averaged.
 
     With M = 1, a trusted curator adds the noise. With M parties, each party adds 1/M of the noise's variance to its
     part of a secure sum. The noise is calibrated to protect against colluders, who know their own shares of the noise.
@@ -142,7 +146,7 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models. The metrics are the number of `rounds`, the last `clip` and the `step`."""
+        """Release the averaged models with the metrics `rounds`, `step` and `clip` (of the last round)."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
         step, n, lam = steps[:, None].astype(np.float32), carrier.problem.units(self.unit), self.lam

@@ -1,4 +1,4 @@
-"""Sum the clipped gradients of rows, or the clipped mean gradients of parties, at many models at once, and sum labels.
+"""Sum clipped gradients of rows or of parties at many models at once, and sum labels.
 
 All sums of gradients are divided by the clip. Rows are in the unit ball, so a row's slope is clipped instead of its
 gradient. docs/privacy/discrete_noise.md, Theorem 2, describes how gradients become integers for discrete noise.
@@ -27,7 +27,7 @@ _TOGETHER = 1024  # rows that are multiplied together, so that they fit into the
 
 
 def packed(of: "ClippedGradients", sums: Numbers, counts: Numbers) -> Any:
-    """Append the counts of parties (...,) to the sums (..., K d) if the clip is adaptive."""
+    """If the clip is adaptive, append the number of gradients that are not clipped to the sum of gradients."""
     return np.concatenate([sums, counts[..., None]], axis=-1) if of.counted else sums
 
 
@@ -37,7 +37,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round slopes (n, B, K) in place to integer vectors of norm at most Q (B,), where Q is at most 2^18."""
+    """Round slopes of the loss (n, B, K) in place to integer vectors whose norms are at most Q (B,), with Q <= 2^18."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -51,7 +51,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add the gradients ``slopes_i vectors_i`` of consecutive rows to the sums of their parties, (P, B, K, d).
+    """Add the gradients ``slopes_i vectors_i`` of consecutive rows i to the parties' sums `total` (P, B, K, d).
 
     `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
     sums are below 2^53 multiples, so they are exact in any order.
@@ -113,7 +113,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return np.ldexp(total, BITS + 1).astype(np.int64).reshape(-1, *w.shape)
 
     def _about(self, at: tuple[Any, ...]) -> tuple[Single, Array, Array | None]:
-        """Return models (B, K d), clips (B,) and, if rows are mapped, maps (B, d, d), from the arguments of a sum."""
+        """Check and unpack the arguments of a sum: models (B, K d), clips (B,), and maps (B, d, d) or None."""
         of = self.statistic
         about, maps = (at[:-1], at[-1]) if of.mapped else (at, None)
         w, clip = about if of.clip is None else (about[0], np.full(len(about[0]), of.clip))
@@ -125,7 +125,10 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return w, clip.astype(float), None if maps is None else maps.reshape(-1, d, d)
 
     def _rows(self, maps: Array | None, clip: Array, secure: bool, rounded: bool = False) -> list[Rows]:
-        """Return the rows of each party if `secure`, else all rows; `rounded` rows are on the grid of integers."""
+        """Return the rows of each party if `secure`, else all rows together.
+
+        If `rounded`, entries are rounded to multiples of 2^-20.
+        """
         of, parties = self.statistic, self.parties
 
         def made(own: slice) -> Rows:
@@ -139,7 +142,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return found if maps is None else [rows.cut(clip) for rows in found]
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """Return the results of `engine`, a method of `PartyGradients`, for all runs.
+        """Call `engine`, a method of `PartyGradients`, for all runs, and concatenate the results.
 
         With the squared loss, mapped rows keep their lengths, because the gradients of parties are clipped. Double
         precision keeps these gradients finite for every map.
@@ -203,7 +206,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the largest integer slope Q with which sums over N rows are exact, or 1 with `unit=party`."""
+        """Return the largest bound Q on integer slopes for which sums of N rows are exact. With unit=party, Q is 1."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))

@@ -1,4 +1,4 @@
-"""Run the noisy gradient descents of several releases on the same rows together, which shares matrix products.
+"""Run the noisy gradient descents of several releases on the same rows together, to share matrix products.
 
 A release draws the same noise as if it ran alone, so its models differ only by rounding errors.
 """
@@ -21,7 +21,7 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of a release for the step sizes with the indices `numbers` (budgets, S)."""
+    """The gradient descents of one release with S step sizes, whose indices are `numbers` (budgets, S)."""
 
     carrier: Carrier
     numbers: NDArray[np.intp]
@@ -35,7 +35,7 @@ class Trial:
 
     @property
     def alike(self) -> Any:
-        """The properties that trials on the same rows must share to run together."""
+        """The properties that two trials must have in common to run together."""
         algorithm = self.carrier.algorithm
         return self.carrier.statistic(0), self.numbers.size, algorithm.lam, algorithm.rounds
 
@@ -58,7 +58,7 @@ def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Compute several releases with published noise on the same parties' rows."""
+    """Run several algorithms with published noise together on the same rows, and return their releases."""
     return released(carriers, _together)
 
 
@@ -73,7 +73,7 @@ def _together(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _models(trials: Sequence[Trial]) -> list[Array]:
-    """Run trials with equal `alike` together, and return the models of each trial."""
+    """Run several trials of the same kind together, and return the models of each trial."""
     carriers, first = [trial.carrier for trial in trials], trials[0]
     algorithm, d = first.carrier.algorithm, first.carrier.problem.d
     terms = first.carrier.mechanism.terms(first.carrier.statistic(0))
@@ -98,7 +98,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws noise of scale 1 for all releases in some rounds: (rounds, groups, d, draws)."""
+    """Return a function that draws Gaussian noise of scale 1, (rounds, groups, d, draws), for a number of rounds."""
 
     def draw(rounds: int) -> Single:
         parts = []

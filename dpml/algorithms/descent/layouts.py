@@ -1,4 +1,4 @@
-"""Describe where the rows of a noisy gradient descent are, and who adds noise: one curator, an MPC, or M clients.
+"""Describe who has the rows of a noisy gradient descent and who adds noise: one curator, an MPC, or M clients.
 
 All numbers are for ``per_row = 1``, that is, a mean over n rows gets noise of standard deviation 1/n.
 """
@@ -14,7 +14,7 @@ from numpy.random import Generator
 
 from dpml.arrays import Array
 from dpml.mechanism.message import Statistic, Terms
-from dpml.mechanism.sharing import Channel, Sampler, Sharing, TrustedCurator
+from dpml.mechanism.sharing import Sampler, Sharing, TrustedCurator
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import Slopes
 from dpml.privacy import Problem, View, noise
@@ -80,7 +80,7 @@ class MeanGradients(Statistic):
 
 
 def sensitivity(lipschitz: float, problem: Problem) -> float:
-    """Return the sensitivity of a sum of gradients to a replaced row, 2 G, and slightly more for rounding errors."""
+    """Return the sensitivity of a sum of gradients to a replaced row: 2 `lipschitz`, plus a margin for rounding."""
     return 2 * lipschitz * (1 + single_imprecision(problem.N, problem.d))
 
 
@@ -102,18 +102,14 @@ class ClientNoise(Sharing):
         views: dict[View, float] = {"release": 1.0, "aggregate": 1.0, "colluders": colluders}
         return views if self.secure else views | {"client": 1 / float(weights[0])}
 
-    def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the clients' messages; colluders also know the first clients' noise."""
-        weights = np.array(self.weights)
-        each = np.diag(weights)
-        known = problem.colluders if view == "colluders" else 0
-        return Channel.of(each[-1:] if view == "client" else np.vstack([weights, each[:known]]), weights)
+    def sources(self, M: int) -> Array:
+        return np.diag(self.weights)
 
-    def observed(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> tuple[Array, Array]:
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
         draw: Any = noise.single_gaussian if law == "single_gaussian" else noise.gaussian
-        parts = draw(rng, (M, draws, size))
-        total: Array = np.tensordot(np.array(self.weights, parts.dtype), parts, axes=1)
-        return total, parts
+        parts: Array = draw(rng, (M, draws, size))
+        parts *= np.array(self.weights)[:, None, None]
+        return parts
 
 
 @dataclass(frozen=True)
@@ -135,11 +131,14 @@ class Pooled:
     secure: ClassVar[bool] = False
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round against every observer who sees the noisy gradient of that round."""
+        """Return the Gaussian-DP mu of one round for every observer who sees the noisy gradient of that round."""
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return one round's mu and the last round's relative noise_std, for observers who see only the last model."""
+        """Return the mu of one round, and the ratio of the last round's noise_std to the other rounds' noise_std.
+
+        The numbers are for every observer who sees only the last model.
+        """
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
@@ -147,11 +146,11 @@ class Pooled:
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the `units`, `sensitivity` and `noise` of the `Sum` of one round."""
+        """Return the arguments `units`, `sensitivity` and `noise` of the `Sum` that describes one round."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
-        """Return the weights of the groups' last models in the released average."""
+        """Return the weights of the clients' last models in the released average, or 1 if all rows share one model."""
         return np.ones(1)
 
     def sharing(self, problem: Problem) -> Sharing:
@@ -160,7 +159,7 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients add independent noise, either while each client trains alone, or to the sum of every round.
+    """M clients who add independent noise, and who train alone or continue from the average of every round.
 
     Attributes:
         lipschitz: The Lipschitz constant G of the loss.
@@ -179,7 +178,7 @@ class Clients:
     secure: bool
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
-        """Return the noise_std that clients with these numbers of `rows` add to their mean gradients."""
+        """Return the noise_std that each client adds to its mean gradient, given the clients' numbers of `rows`."""
         if self.published:
             return np.full(len(rows), 1 / problem.N)
         return 1 / (rows * math.sqrt(self.together(problem)))
@@ -188,14 +187,14 @@ class Clients:
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
-        """Return the noise_std in the clients' average gradient, of all clients' or only the honest clients' noise."""
+        """Return the noise_std in the clients' average gradient. If `honest`, count only the honest clients' noise."""
         if self.published:  # equal noise, with weights N_k/N
             return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
         # the noise is proportional to 1/N_k, so all clients contribute equal noise to the weighted sum
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return the mu of one round against every observer, for a row of the smallest client, the worst case."""
+        """Return every observer's Gaussian-DP mu of one round for a row of the smallest client, the worst case."""
         client = self.of_client(problem)
         summed, colluders = (
             sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
@@ -211,10 +210,10 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return one round's mu and the last round's relative noise_std, for observers of clients who run alone.
+        """Return the mu of one round, and the ratio of the last round's noise_std to the other rounds' noise_std.
 
-        The smallest client is the worst case. Other clients' noise counts in the last round only
-        (docs/privacy/kang2019.md, Theorem 3).
+        The observers see the last models of clients who train alone. The smallest client is the worst case. Other
+        clients' noise counts in the last round only (docs/privacy/kang2019.md, Theorem 3).
         """
         if self.synchronous:
             return {}
@@ -226,7 +225,7 @@ class Clients:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the `units`, `sensitivity` and `noise` of the `Sum` of one round, for the smallest client."""
+        """Return the arguments of the `Sum` that describes one round for the smallest client, the worst case."""
         if self.synchronous:
             return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
         noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])

@@ -39,7 +39,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
     """Compute sums of the gradients of networks."""
 
     def total(self, *at: Any) -> Array:
-        """Return the sum of gradients at networks (B, size) over the rows with these numbers, or over `ALL` rows."""
+        """Return the sum of gradients of B networks over a minibatch, given parameters (B, size) and row indices."""
         flat, rows = at
         X, y = self._rows
         if len(rows):
@@ -53,7 +53,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows with an appended one, their labels, and their numbers of copies (None: 1)."""
+        """The distinct rows with an appended one, the rows' labels, and how often each row occurs (None: once)."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 
@@ -86,7 +86,7 @@ class NetworkGradients(Statistic):
 
 
 class Start(NamedTuple):
-    """The initial network, (1, size), and the seed for the order of the rows, which all noise draws share."""
+    """The initial network (1, size) and the seed for the order of the rows, both shared by all noise draws."""
 
     weights: Array
     order: int
@@ -140,7 +140,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return CapeNoise(cape_spread(self.calibration)) if self.sites == "cape" else IndependentNoise()
 
     def rows_per_round(self, N: int) -> int:
-        """Return the number of rows in a minibatch of N training rows; the last minibatch may have fewer rows."""
+        """Return the number of rows in a minibatch of N training rows. The last minibatch may have fewer rows."""
         if self.variant == "authors":
             return max(1, min(self.batch or 64, N // 10))
         return min(self.batch or N, N)
@@ -252,7 +252,7 @@ def with_ones(X: Array) -> Array:
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """Return the object that sums gradients, which are not clipped if there is no noise."""
+    """Return the object that sums gradients. Without noise, the variant `paper` does not clip gradients."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)

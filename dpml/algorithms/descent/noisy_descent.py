@@ -43,7 +43,7 @@ HELD_OUT = 0.2
 
 
 def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
-    """Return a step size that reads no rows, for noise of standard deviation `scale` in the mean gradient."""
+    """Return a public step size, given the standard deviation `scale` of the noise in the mean gradient."""
     most = 1 / (slopes.smoothness + lam)
     if slopes.bend:
         forgets = 1 / (lam * rounds) if lam else math.inf
@@ -55,7 +55,7 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Return the parties with four fifths of their rows, and the held-out rows X (n, d) with labels y (n,).
+    """Return the parties without a fifth of each party's rows, and this fifth as rows X (n, d) and labels y (n,).
 
     A party's last rows are held out; they are a random sample, because rows are in random order.
     """
@@ -76,7 +76,7 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties of a noisy descent that the option `sites` determines."""
+    """The name, claim, observers and variants of noisy descent for one value of the option `sites`."""
 
     name: str
     claim: str
@@ -98,7 +98,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the mu of the last model if every round has mu = 1, and the last round has `last` times the noise."""
+    """Return the mu of the last model if every round has mu = 1 and the last round has `last` times the noise_std."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -222,7 +222,7 @@ class NoisyDescent(
 
     @property
     def slopes(self) -> Slopes:
-        """The derivatives of the loss with respect to the scores, clipped or not."""
+        """The derivatives of the loss with respect to the scores, clipped if `clip` is set."""
         return Slopes(self.loss, self.clip)
 
     @property
@@ -241,7 +241,10 @@ class NoisyDescent(
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for per_row = 1 and this step size; step 0 gives the mu of all rounds together."""
+        """Return every observer's mu for this step size, if a mean over n rows gets the noise_std 1/n.
+
+        Step 0 gives the mu of all rounds together.
+        """
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
             if view in mus:
@@ -249,7 +252,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times the noise_std in a mean of n rows, for this step size."""
+        """Return n times the noise_std that a mean gradient over n rows needs with this step size."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -267,7 +270,7 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem) -> Array:
-        """Return the noise per row for every step size that the release tries, (S,)."""
+        """Return n times the noise_std in a mean over n rows, for every step size that the release tries, (S,)."""
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
@@ -279,7 +282,10 @@ class NoisyDescent(
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proof against every observer. Observers who see only last models have a smaller eps."""
+        """Return the proven guarantee against every observer.
+
+        Observers who see only the last models have a smaller eps than observers of all rounds.
+        """
         delta, last = budget.require_delta(f"algo={self.name}"), self.layout.last_iterates(problem)
         contraction = max(self.contraction(step) for step in self.tried(budget, problem))
         why = "a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex"
@@ -315,7 +321,10 @@ class NoisyDescent(
 
     @property
     def in_step(self) -> bool:
-        """Whether several releases may run together, which changes the order of rows that `tight` noise assumes."""
+        """Whether several releases may run together.
+
+        Releases that run together add rows in another order than the proofs for `tight` noise assume.
+        """
         own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
         return self.calibration == "published" and not own_noise_in_a_sum
 
@@ -323,7 +332,7 @@ class NoisyDescent(
         return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
     def validation(self, trial: Trial) -> Trial:
-        """Return the trial's gradient descents on the rows that are not held out, with one noise draw."""
+        """Return a trial that trains on the rows that are not held out, with a single noise draw."""
         carrier = trial.carrier
         training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
@@ -335,7 +344,7 @@ class NoisyDescent(
         return np.argmin(losses + self.ridge(models[:, :, 0]), axis=1)[:, None]
 
     def selected(self, trial: Trial, models: Array) -> Release:
-        """Return the release with the selected step size of every draw, given models (budgets, S, draws, d)."""
+        """Release the models with the selected step size, from the models of all step sizes (budgets, S, draws, d)."""
         best = np.zeros((len(models), models.shape[2]), dtype=np.intp)
         if self.step_selection == "oracle":
             best = np.argmin(self.objective(trial.carrier.mechanism.parties, models), axis=1)
@@ -345,7 +354,10 @@ class NoisyDescent(
         return Release(weights, {"step": np.take_along_axis(trial.steps, best, axis=1)})
 
     def trained(self, trial: Trial) -> Array:
-        """Return the models of a trial, (budgets, S, draws, d). All step sizes get the same noise directions."""
+        """Train a model for every budget, step size and noise draw, (budgets, S, draws, d).
+
+        The noise of two step sizes differs only in scale.
+        """
         carrier, d = trial.carrier, trial.carrier.problem.d
         models = np.empty((*trial.numbers.shape, carrier.draws, d))
         weights = self.layout.model_weights(carrier.problem)
@@ -355,7 +367,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield every index of a step size in `numbers` (budgets, S), with a carrier for the budgets that use it."""
+        """Yield the index of every step size in `numbers` (budgets, S), and a `Carrier` of the budgets that use it."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -366,7 +378,7 @@ class NoisyDescent(
             yield int(number), own
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of all runs, (B, d), or the last models of all clients who run alone, (B, M d)."""
+        """Return the last models of all runs, (B, d), or the last models of all clients who train alone, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))
@@ -386,13 +398,16 @@ class NoisyDescent(
 
 
 def initial_model(rng: Generator, d: int) -> Array:
-    """Draw a random model (d,) with about the norm of a row."""
+    """Draw a random Gaussian model (d,) of norm about 1."""
     return rng.standard_normal((d,)) / np.sqrt(d)
 
 
 @dataclass(frozen=True)
 class PlainMean(Clients):
-    """Clients with equal weights, who add the noise for a mean over M times the rows of the smallest client."""
+    """Clients whose last models have equal weights in the average.
+
+    Each client adds the noise for a mean over M n rows, where n is the number of rows of the smallest client.
+    """
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
         return np.full(len(rows), 1 / (problem.M * problem.smallest))
@@ -416,7 +431,7 @@ class PlainMean(Clients):
 
 @dataclass(frozen=True)
 class LocalRounds(NoisyDescent):
-    """`jayaraman_local`: clients descend alone with published noise, and a server averages their last models.
+    """`jayaraman_local`: clients run noisy gradient descent alone, and a server averages the clients' last models.
 
     This is eq. (2) of Kang et al. 2019, who attribute the method to Jayaraman et al. 2018.
     """

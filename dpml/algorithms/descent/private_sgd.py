@@ -83,21 +83,21 @@ class Gradients(Statistic):
 
 @dataclass(frozen=True)
 class PublishedNoise(Sharing):
-    """Every party adds noise with density proportional to exp(-||rho||) to its contribution to a secure sum."""
+    """Every party adds noise rho with a density proportional to exp(-||rho||) to its contribution to a secure sum."""
 
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 for each observer, because L2-Laplace noise has no mu; `PrivateSGD.proven` has the guarantees."""
+        """Return 1 for each observer. L2-Laplace noise has no mu, so `PrivateSGD.proven` computes the guarantees."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
-    def variance(self, M: int) -> float:
-        return 1.0
+    def sources(self, M: int) -> Array:
+        return np.eye(M)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "l2_laplace") -> Array:
         return noise.l2_laplace_total(rng, draws, M, size)
 
-    def parts(self, rng: Generator, draws: int, M: int, size: int) -> Array:
+    def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "l2_laplace") -> Array:
         return np.array([noise.l2_laplace_total(rng, draws, 1, size) for _ in range(M)])
 
     def reach(self, d: int) -> float:
@@ -129,8 +129,8 @@ class PrivateSGD(
         super().__post_init__()
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
-                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} with algo.variant=halving, because noise "
-                f"doubles in every round, got algo.rounds={self.rounds}."
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} with algo.variant=halving, got "
+                f"algo.rounds={self.rounds}: the noise doubles in every round."
             )
 
     @property
@@ -141,7 +141,7 @@ class PrivateSGD(
         return secure_sharing(problem) if self.tight else PublishedNoise()
 
     def perturbation(self, budget: Budget, problem: Problem) -> PerturbedObjective:
-        """Return the perturbed objective whose minimiser the rounds approach."""
+        """Return the perturbed objective whose minimiser gradient descent approaches."""
         if self.halving:
             return PerturbedObjective("gaussian", 0.0, 0.0, self.lam, problem.N)
         if self.tight:
@@ -149,7 +149,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of all rounds, where published noise has the scale of one party's noise."""
+        """Describe the noisy sums of all rounds. The scale of published noise is the scale of one party's noise."""
         constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0
@@ -211,7 +211,7 @@ class PrivateSGD(
         return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
-        """Return the last models (B, d) of runs with ridges `strength` (B, 1).
+        """Run gradient descent with the ridges `strength` (B, 1), and return the models after the last round, (B, d).
 
         ``ask(w, t)`` returns the noisy sums of gradients at models w in round t = 0, 1, ....
         """

@@ -55,8 +55,8 @@ class WhitenedDescent(
         super().__post_init__()
         if self.budget_share is not None and self.labels and self.budget_share >= 1 - defaults.LABEL_SHARE:
             raise UserError(
-                f"algo.budget_share of {self.name} must be less than {1 - defaults.LABEL_SHARE:g}, because the labels "
-                f"need {defaults.LABEL_SHARE:g} and the rounds need the rest, got {self.budget_share:g}."
+                f"algo.budget_share of {self.name} must be less than {1 - defaults.LABEL_SHARE:g}, got "
+                f"{self.budget_share:g}: the labels need {defaults.LABEL_SHARE:g}, and the rounds need the rest."
             )
 
     @property
@@ -65,23 +65,23 @@ class WhitenedDescent(
 
     @property
     def labels(self) -> bool:
-        """Whether noisy sums of the labels are released, from which the clip follows."""
+        """Whether noisy sums of the labels are released in order to choose the clip."""
         return self.loss.task != "regression" and self.unit == "sample" and self.clip is None
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip follows the norms of the parties' gradients."""
+        """Whether the clip is adjusted in every round to the norms of the parties' gradients."""
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the mu that is left for all rounds of descent together."""
+        """Return the part of mu that all rounds of gradient descent spend together."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X, which the public rule makes small if noise hides X'X anyway."""
+        """Return the share of mu^2 for X'X. The public rule takes a small share if noise would hide X'X anyway."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -120,7 +120,7 @@ class WhitenedDescent(
         return max(1, _HELD // (problem.N * problem.d))
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models. The metrics are the number of `rounds` and the last `clip`."""
+        """Release the averaged models with the metrics `rounds` and `clip` (of the last round)."""
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
@@ -147,7 +147,7 @@ class WhitenedDescent(
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
-        """Return whitening maps (B, d, d) and two bounds on mapped rows, (B,) each.
+        """Return whitening matrices (B, d, d), and bounds (B,) on the variances and the norms of whitened rows.
 
         The bounds are on the largest mean square along a direction, and on the root mean square of the norms.
         """
@@ -169,7 +169,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clip of every round and run (T, B), where `reach` (B,) is n mu."""
+        """Return the clip of every round and run, (T, B). `reach` (B,) is the number of rows or parties times mu."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -192,7 +192,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return a bound (B,) on the mean square norm of mapped rows, given eigenvalues (B, d) that are scaled by `seen`.
+    """Return a bound (B,) on the mean squared norm of rows after a map that scales eigenvalues by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

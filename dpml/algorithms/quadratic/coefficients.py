@@ -1,4 +1,4 @@
-"""Release the coefficients of a quadratic objective: noise, joint sensitivity, sums, and the model.
+"""Release the coefficients of a quadratic objective with noise, and minimise the noisy objective.
 
 The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x'. The
 polynomial is exact for the squared loss, and the second-order expansion at 0 for the logistic loss. For softmax it is
@@ -31,7 +31,7 @@ from dpml.sums import TALL, PairwiseSum
 
 @dataclass(frozen=True)
 class Scales:
-    """The noise_std (or Laplace scales) on N times the constant, linear and square coefficients.
+    """The noise scales (noise_std or Laplace scales) for the sums of the constant, linear and square coefficients.
 
     If `constant` is inf, the constant coefficient is not released.
     """
@@ -52,7 +52,7 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two rows with labels whose coefficients differ by `distance`, after division by the noise_std.
+    """Two labelled rows. Divided by the noise_std, the rows' coefficients differ by `distance`.
 
     The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
     times the largest label.
@@ -64,7 +64,7 @@ class Neighbours:
 
 
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
-    """Return the mu of releasing all coefficients together, their joint L2 sensitivity divided by the noise_std.
+    """Return the Gaussian-DP mu of releasing all coefficients together: joint L2 sensitivity over noise_std.
 
     The proof: docs/privacy/imtiaz2019.md, Theorem 1.
     """
@@ -89,7 +89,7 @@ def _in_a_plane(A: float, B: float, C: float) -> Neighbours:
         c = cosine(s)
         return C * (1 - s * s) ** 2 + A * (1 + s * s + 2 * s * c) + B * (2 - 2 * c * c)
 
-    # For c < 1 the distance is convex in s^2: take the ends. For c = 1 its derivative (1+s)(2A - 4C s(1-s)) has roots.
+    # for c < 1 the distance is convex in s^2 and largest at an end; for c = 1 its derivative is (1+s)(2A - 4C s(1-s))
     s = max([0.0, min(1.0, 2 * B / A), 1.0, *_hump(A, C)], key=distance)
     c = cosine(s)
     return Neighbours(math.sqrt(distance(s)), s, (c, math.sqrt(1 - c * c)))
@@ -100,7 +100,7 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
         s, r = point
         return C * (1 - s * s) ** 2 + A * (1 + s * r) ** 2 + B * (1 - r * r) ** 2
 
-    # the corners, and inner maxima on the edges: of (1 + t)^2 (A + C (1 - t)^2) for r = 1, with B for C for s = 1
+    # the corners, and inner maxima of (1 + t)^2 (A + C (1 - t)^2) on the edge r = 1, and with B instead of C for s = 1
     points = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     s, r = max([*points, *((s, 1.0) for s in _hump(A, C)), *((1.0, r) for r in _hump(A, B))], key=distance)
     return Neighbours(math.sqrt(distance((s, r))), s, (r,))
@@ -116,7 +116,7 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the noise scales for `mu` that add the least noise to the gradient at models of norm `radius`.
+    """Return the noise scales that satisfy `mu` and add the least noise to the gradient at models of norm `radius`.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
     and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
@@ -202,7 +202,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """Yield each party's sums, or the sums of all rows if the unit is a row and there is no secure sum."""
+        """Yield the sums of each party, or of all rows together if the unit is a row and sums are not `secure`."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -259,7 +259,7 @@ class Coefficients(Statistic):
         return (self._before(d) + d * d,)
 
     def _before(self, d: int) -> int:
-        """Return how many noise numbers are drawn for the constant and the linear coefficients."""
+        """Return the number of noise variables for the constant and the linear coefficients."""
         return 1 + self.classes * d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
@@ -291,7 +291,7 @@ class Coefficients(Statistic):
         return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return the increase of mu by rounding, which is 0 if the unit is a row.
+        """Return by how much rounding increases mu. The increase is 0 if the unit of privacy is a row.
 
         A party's mean is rounded once, by at most half a step. The increase is at most ``d 2^(-2 bits)`` of mu, less
         than half of the part that `Program.target_mu` reserves.
@@ -325,7 +325,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return a loss, or for several classes the squared loss of their codes, as a quadratic polynomial."""
+    """Return the quadratic polynomial of a loss. For several classes, the result is a squared loss on label codes."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -333,7 +333,7 @@ def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
 
 
 def entries(d: int) -> tuple[Index, Index]:
-    """Return the row and column indices of the diagonal of a (d, d) matrix, followed by the entries above it."""
+    """Return the row and column indices of the diagonal of a (d, d) matrix, and then of the entries above it."""
     on, (i, j) = np.arange(d), np.triu_indices(d, 1)
     return np.concatenate([on, i]), np.concatenate([on, j])
 
@@ -359,12 +359,12 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the noise scales for `mu` that are best for models of this norm, or of a typical norm (None)."""
+    """Return the best noise scales with this `mu` for models of norm `norm`, or of a typical norm if `norm` is None."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
-    """Return the sum of all coefficients, with noise of these scales, as one message."""
+    """Return the noisy `Sum` of all coefficients, given the noise scales."""
     constant = (scales.constant,) if of.constant else ()
     units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(of.quadratic, scales, d), 1.0, units)
@@ -376,12 +376,12 @@ def spectral_edge(d: int, variance: float = 0.5) -> float:
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A to at least `SPECTRAL_FLOOR` times `edges`."""
+    """Minimise ``w'Aw + b'w`` after raising A's eigenvalues to a multiple of the noise's largest eigenvalue."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
-    """Request the noisy coefficients, and release the minimisers of the noisy polynomial + lam/2 ||w||^2.
+    """Release the models that minimise the noisy quadratic objective + lam/2 ||w||^2.
 
     The metric `noisy_objective` is the polynomial's value at the model, with the exact L0 if L0 is not released. The
     metric `trimmed` is 1 if a direction without positive curvature was dropped or raised to a floor. Metrics are not

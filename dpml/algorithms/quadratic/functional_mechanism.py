@@ -105,7 +105,7 @@ class FunctionalMechanism(
         return TrustedCurator() if self.sites == "curator" else TrustedCurator(("release", "client"))
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the noise_std on N times the constant, linear and square coefficients."""
+        """Return the noise_std for the sums of the constant, linear and square coefficients."""
         if math.isinf(budget.eps):
             return Scales(math.inf if self.tight else 0.0, 0.0, 0.0)
         if self.tight:
@@ -125,7 +125,7 @@ class FunctionalMechanism(
 
 
 def minimiser(variant: Variant, tight: bool, ridge: float) -> Minimise:
-    """Return the function that minimises noisy polynomials for this variant and calibration."""
+    """Return the function that minimises a noisy quadratic polynomial, according to the variant and the calibration."""
 
     def stopped(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
         d = b.shape[-1]

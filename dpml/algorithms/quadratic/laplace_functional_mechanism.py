@@ -78,7 +78,7 @@ class LaplaceFunctionalMechanism(
         return TrustedCurator()
 
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
-        """Return bounds on the L1 sensitivities of N times the constant, linear and square coefficients.
+        """Return bounds on the L1 sensitivities of the sums of the constant, linear and square coefficients.
 
         The linear coefficients change by at most ``2 linear_bound sqrt d``, and xx' changes by at most ``sqrt 2 d``.
         `tight` noise is on each entry above the diagonal once, so the bound is half of ``sqrt 2 d`` plus half of the
@@ -93,7 +93,7 @@ class LaplaceFunctionalMechanism(
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
 
     def pure_eps(self, scales: Scales, d: int) -> float:
-        """Return the eps of Laplace noise of these scales, which is the joint L1 sensitivity divided by the scales.
+        """Return the eps of Laplace noise with these scales: the joint L1 sensitivity after division by the scales.
 
         No two rows are the worst case of both L1 and L2, so eps is less than the sum of the sensitivities divided by
         the scales (docs/privacy/imtiaz2019.md, Theorem 4).
@@ -108,7 +108,7 @@ class LaplaceFunctionalMechanism(
         return constant + math.sqrt(1 - sine * sine) * (a + 2 * b * sine)
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the scales of the noise on N times the constant, linear and square coefficients."""
+        """Return the noise scales for the sums of the constant, linear and square coefficients."""
         d = problem.d
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)
@@ -123,7 +123,7 @@ class LaplaceFunctionalMechanism(
         return Scales(constant, scale, scale)
 
     def _tight_scales(self, eps: float, d: int) -> Scales:
-        """Return the scales with which the gradient at models of norm `radius` has the least noise energy."""
+        """Return the noise scales that give eps with the least noise in the gradient at models of norm `radius`."""
         norm = QUADRATIC_NORM[self.loss.name] if self.radius is None else self.radius
 
         def stretched(log_ratio: float) -> tuple[float, float]:

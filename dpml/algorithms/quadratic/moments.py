@@ -40,12 +40,12 @@ class Estimated:
     refusal: str = ""
 
     def errors(self, directions: Array) -> Array:
-        """Return the standard errors of m linear combinations of the coefficients, with factors (m, d): (m,)."""
+        """Return the standard errors (m,) of the linear combinations ``directions @ coefficients``."""
         return np.sqrt(np.einsum("mi,kij,mj->km", directions, self.covariances, directions).max(axis=0))
 
 
 def least_curvature(d: int, noise: float) -> float:
-    """Return the least eigenvalue that is inverted in a matrix (d, d) with this noise_std on its diagonal."""
+    """Return the floor for the eigenvalues of a noisy matrix (d, d) with the noise_std `noise` on its diagonal."""
     return _HIDDEN * spectral_edge(d) * noise
 
 
@@ -75,13 +75,13 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The projection on the eigenvectors with raised eigenvalues, weighted by the raised share (0 to 1)."""
+        """The projection on the eigenvectors with raised eigenvalues, weighted by the relative increase (0 to 1)."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
 
 def _longest(d: int) -> float:
-    """Return the largest norm of a model after a Newton round."""
+    """Return the limit on the norms of models (d,) in Newton rounds."""
     return 20.0 * math.sqrt(d)
 
 
@@ -127,7 +127,10 @@ class Moments:
         return noise_of(message, widening) == (self.square_noise, self.linear_noise)
 
     def estimated(self) -> Estimated:
-        """Return the least squares coefficients, and their covariance over samples of rows and noise (Theorem 2)."""
+        """Return the least squares coefficients, and their covariance over samples of rows and noise.
+
+        docs/privacy/inference.md, Theorem 2, derives the covariance.
+        """
         S, v = Curvature.of(self.square, self.square_noise), self.linear
         b = S.inverse @ v
         noise = noise_in_scores(self.linear_noise, self.square_noise, b)
@@ -174,7 +177,7 @@ class Round:
 
 @dataclass(frozen=True)
 class NewtonMoments:
-    """The noisy sums that a logistic `regression` publishes, of the first and of the last two Newton rounds."""
+    """The noisy sums that a logistic `regression` publishes for its first and its last two Newton rounds."""
 
     first: Round
     before: Round
@@ -183,11 +186,14 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The number of rows in the sums of the last two rounds, the smaller number if parties dropped out."""
+        """The smaller number of rows in the sums of the last two rounds."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:
-        """Return the coefficients, their model-based covariance and their sandwich covariance (Theorem 4)."""
+        """Return the coefficients, their model-based covariance and their sandwich covariance.
+
+        docs/privacy/inference.md, Theorem 4, derives the covariances.
+        """
         rounds = (self.before, self.last)
         precisions = np.array([max(each.noise, _NO_NOISE) ** -2 for each in rounds])
         weights, t = precisions / precisions.sum(), precisions.sum() ** -0.5

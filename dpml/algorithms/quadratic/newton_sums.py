@@ -80,9 +80,10 @@ class NewtonTerms(Terms["NewtonSums"]):
 
 
 def _spread(X: Array, y: Array) -> Array:
-    """Return numbers in [0, 1), different for copies of a row, that are added to slopes before they are rounded down.
+    """Return a number in [0, 1) for every row, which is added to the row's slope before rounding down.
 
-    The sum over all copies of a row depends on the number of copies only, so the sums of neighbours differ in one term.
+    Copies of a row get different numbers. The sum over all copies of a row depends on the number of copies only, so
+    the sums of neighbours differ in one term.
     """
     rows, numbers = np.column_stack([X, y]), np.arange(len(y))
     order = np.lexsort(rows.T)
@@ -105,7 +106,7 @@ def _packed(X: Array, s: Array, most: float) -> Array:
 
 
 def _whole(z: Integers, q: Array, bits: int) -> Integers:
-    """Return the exact sums of `_packed` for integers, where no sum over a block of rows exceeds 2^53."""
+    """Return exact sums of integer gradients, Hessians and squared slopes, from blocks with sums below 2^53."""
     d = z.shape[1]
     total = np.zeros(d + d * (d + 1), np.int64)
     for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):
@@ -115,7 +116,7 @@ def _whole(z: Integers, q: Array, bits: int) -> Integers:
 
 @dataclass(frozen=True)
 class NewtonSums(Statistic):
-    """The sums of gradients, Hessians and squared slopes (meat) over all rows, at a model."""
+    """The sums of gradients, of Hessians, and of squared slopes times xx' (the meat) over all rows x, at a model."""
 
     terms = NewtonTerms
 
@@ -141,7 +142,10 @@ class NewtonSums(Statistic):
 
 
 def newton_messages(mu: float) -> tuple[Sum, ...]:
-    """Return the noisy sums of all rounds, which have the sensitivity 2 after division by `UNITS` (Theorem 3)."""
+    """Return descriptions of the noisy sums of all Newton rounds.
+
+    The sums of a round have the sensitivity 2 after division by `UNITS` (docs/privacy/inference.md, Theorem 3).
+    """
     return tuple(Sum(NewtonSums(), 2.0, 2.0 / (math.sqrt(share) * mu), UNITS) for share in SHARES)
 
 

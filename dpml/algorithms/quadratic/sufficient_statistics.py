@@ -1,4 +1,4 @@
-"""Linear models from noisy X'X and X'y (`ssp`), which rounds of gradient descent may refine (`ssp_descent`).
+"""Linear models from noisy X'X and X'y (`ssp`), or with additional rounds of gradient descent (`ssp_descent`).
 
 The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) are
 replaced by centred codes. With `unit=party` every party sends the mean of its rows' coefficients. The sensitivities are
@@ -75,7 +75,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the noise and the clip of the rounds, whose steps are Newton steps."""
+        """Return the number of rounds, the clip and the noise of gradient descent with Newton steps."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)

@@ -1,1 +1,1 @@
-"""The user's own file: how it is read, the types of its columns, its labels, and its bounds file."""
+"""Read and describe the user's own data file, its labels, and its bounds file with the columns' public ranges."""

@@ -1,4 +1,4 @@
-"""Bounds files: public ranges and values of a file's columns, and how to read it (`dataset.bounds=PATH.yaml`).
+"""Read bounds files (`dataset.bounds=PATH.yaml`) with the columns' public ranges and values, and other options.
 
 columns:
   age: {low: 17, high: 90}
@@ -14,25 +14,14 @@ classes: ["<=50K", ">50K"]                 # the labels -1 and +1, or 0, 1, ...,
 label: income                              # options of dataset=csv (`READING`); typed options override them
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from dpml.data.csv.columns import (
-    ISO,
-    Boolean,
-    Category,
-    ColumnKind,
-    Date,
-    Kinds,
-    Number,
-    as_text,
-    day_of,
-    features_of,
-    range_content,
-)
+from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, Kinds, as_text, day_of, features_of, range_content
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
 from dpml.files import read_mapping
@@ -59,9 +48,10 @@ class ColumnBounds:
     """The content of a bounds file.
 
     Attributes:
+        path: The path of the bounds file.
         kinds: The kind of every column that becomes a feature, with its range or its values.
-        classes, target: The labels, or the range of a regression's label.
-        reading: Options of dataset=csv.
+        classes, target: The names of the classes, or the range of a regression target.
+        reading: Options of dataset=csv that the file sets.
     """
 
     path: Path
@@ -74,26 +64,27 @@ class ColumnBounds:
     def of_columns(
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
-        """Return bounds for columns that are numbers in a range, or categories."""
-        kinds = {name: Number(each) if isinstance(each, Range) else Category(each) for name, each in columns.items()}
+        """Return bounds for `columns`, which maps each column to its range of numbers or its list of categories."""
+        names: dict[type, Any] = {Range: "number", tuple: "category"}
+        kinds = {name: ColumnKind(names[type(each)], each) for name, each in columns.items()}
         return cls(path, kinds, classes, target)
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The range or the values of every feature; dates are days since 1970-01-01."""
+        """The range or the list of values of every feature, where a date is a number of days since 1970-01-01."""
         return {name: column for name, column in features_of(self.kinds).items() if column is not None}
 
     @property
     def texts(self) -> list[str]:
-        """The names of the columns that are read as texts."""
+        """The names of the columns that must be read as texts."""
         return [name for name, kind in self.kinds.items() if kind.is_text]
 
     def kind_of(self, feature: str) -> str:
-        """Return the name of a feature's kind; a mark of missing values is boolean."""
-        return self.kinds[feature].name if feature in self.kinds else Boolean.name
+        """Return the kind of a feature, such as "number"; features that mark missing values have the kind "boolean"."""
+        return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Say what replaces missing values in each column; the step `impute` uses the middle of the range."""
+        """Return a clause such as "age counts as 40" for every column whose missing values are replaced."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
@@ -103,22 +94,21 @@ class ColumnBounds:
         return values
 
     def content(self) -> dict[str, Any]:
-        """Return the content as plain values, in the form that `bounds_from` reads."""
+        """Return the bounds as the nested dicts and lists of a YAML file, which `bounds_from` reads."""
         columns = {name: kind.content() for name, kind in self.kinds.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
         reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the bounds in the order of a file's features `names`; both must have the same columns."""
+        """Order the bounds like the features `names` of the file `data`; raise UserError if the features differ."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} does not describe the column {name!r} of {data}: add it under `columns`.")
         for name in self.kinds:
             if name not in names:
-                raise UserError(
-                    f"{self.path} describes {name!r}, which is not a feature of {data}: {nearest(name, names)}"
-                )
+                near = nearest(name, names)
+                raise UserError(f"{self.path} describes {name!r}, which is not a feature of {data}: {near}")
         return replace(self, kinds={name: self.kinds[name] for name in names})
 
 
@@ -129,13 +119,13 @@ def load(path: Path) -> ColumnBounds:
     except OSError as error:
         raise UserError(
             f"dataset.bounds={path} cannot be read: {error.strerror}. Write dataset.bounds=fitted or name a YAML file; "
-            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` drafts one."
+            "`dpml data describe FILE.csv --label COLUMN --bounds-out FILE.yaml` drafts such a file."
         ) from None
     return bounds_from(path, content)
 
 
 def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
-    """Return bounds from the plain values of a bounds file; `path` is for messages."""
+    """Return the bounds that the parsed YAML `content` of the bounds file `path` declares."""
     for key in content:
         if key not in _KEYS:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")
@@ -174,7 +164,7 @@ def _option(value: Any, is_list: bool) -> Any:
     if is_list and isinstance(value, list):
         return tuple(map(_text, value))
     if is_list:
-        raise UserError(f"must be a list of texts, got {value!r}.")
+        raise UserError(f"the value must be a list of texts, got {value!r}.")
     return _text(value)
 
 
@@ -191,29 +181,28 @@ def _kind(statement: Any) -> ColumnKind:
         statement = {key: value for key, value in statement.items() if key not in more}
         statement = statement["values"] if statement.keys() == {"values"} else statement
     if more.get("missing", "indicator") != "indicator":
-        raise UserError(f"missing must be indicator, got {more['missing']!r}.")
-    kind: ColumnKind
+        raise UserError(f"the value of the key missing must be indicator, got {more['missing']!r}.")
     if statement == "boolean":
-        kind = Boolean()
+        kind = ColumnKind("boolean", ZERO_ONE)
     elif isinstance(statement, dict) and statement.get("unit") == "days":
         form = statement.get("format", ISO)
         if not isinstance(form, str) or (form != ISO and "%" not in form):
             raise UserError(f"format must be iso or a pattern such as '%d.%m.%Y', got {form!r}.")
-        kind = Date(_range(statement, _day, ("unit", "format")), form=form)
+        kind = ColumnKind("date", _range(statement, _day, ("unit", "format")), form=form)
     elif isinstance(statement, dict):
-        kind = Number(_range(statement, _number, ("log",)))
+        kind = ColumnKind("number", _range(statement, _number, ("log",)))
     else:
-        kind = Category(_values(statement))
+        kind = ColumnKind("category", _values(statement))
     fill = _fill(kind, more["fill"]) if "fill" in more else None
     return replace(kind, fill=fill, indicator="missing" in more)
 
 
 def _fill(kind: ColumnKind, value: Any) -> float:
-    if isinstance(kind, Category):
+    if kind.name == "category":
         if _text(value) not in kind.values:
             raise UserError(f"fill must be one of the column's values, got {value!r}.")
         return float(kind.values.index(_text(value)))
-    number = _day(value) if isinstance(kind, Date) else _number(value)
+    number = _day(value) if kind.name == "date" else _number(value)
     if isinstance(kind.column, Range) and not kind.column.low <= number <= kind.column.high:
         raise UserError(f"fill must be within the column's range, got {value!r}.")
     return number
@@ -221,7 +210,7 @@ def _fill(kind: ColumnKind, value: Any) -> float:
 
 def _range(statement: Any, read: Callable[[Any], float], others: Collection[str]) -> Range:
     if not isinstance(statement, dict) or not {"low", "high"} <= statement.keys() <= {"low", "high", "edges", *others}:
-        raise UserError(f"{_FORMS}, got {statement}.")
+        raise UserError(f"{statement} is not a range: {_FORMS}.")
     edges, log = statement.get("edges", []), statement.get("log", False)
     if not isinstance(log, bool):
         raise UserError(f"log must be true or false, got {log!r}.")
@@ -237,14 +226,14 @@ def _number(value: Any) -> float:
 
 def _day(value: Any) -> float:
     day = day_of(value)
-    if day is None:
+    if math.isinf(day):
         raise UserError(f"{value!r} is not a date: write it as 2024-12-31.")
     return day
 
 
 def _values(values: Any) -> tuple[str, ...]:
     if not isinstance(values, list) or not values:
-        raise UserError(f"must be a range {{low: 0, high: 1}}, a list of values, or boolean, got {values}.")
+        raise UserError(f"the value must be a range {{low: 0, high: 1}}, a list of values, or boolean, got {values}.")
     texts = tuple(map(_text, values))
     twice, times = Counter(texts).most_common(1)[0]
     if times > 1:

@@ -1,13 +1,13 @@
-"""The task that a label column implies, and the labels in the form of that task."""
+"""Find the prediction task that a label column implies, and convert the labels to numbers for this task."""
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
 
 from dpml.arrays import Array
 from dpml.data.csv.column_bounds import ColumnBounds
-from dpml.data.csv.columns import Number, as_text
+from dpml.data.csv.columns import ColumnKind, as_text
 from dpml.data.csv.reading import FileColumn
 from dpml.data.info import Task
 from dpml.errors import UserError, nearest
@@ -23,11 +23,11 @@ _INTEGER_CLASSES = 20  # at most so many different integers are read as classes,
 
 @dataclass(frozen=True)
 class Labels:
-    """The properties of the labels.
+    """The task that the labels imply, and the names of the classes.
 
     Attributes:
-        classes: The name of each class: -1 and then +1, or 0 to K-1; empty for numbers.
-        rest: Whether all labels except the positive one belong to class -1.
+        classes: The names of the classes -1 and +1, or 0 to K-1, in this order; empty for a regression.
+        rest: Whether all labels except the positive label belong to class -1.
     """
 
     task: Task
@@ -36,18 +36,22 @@ class Labels:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The number of each class."""
+        """The number that stands for each class: -1 and +1, or 0 to K-1."""
         return (-1, 1) if self.task == "binary" else tuple(range(len(self.classes)))
 
     @property
     def names(self) -> dict[str, str]:
-        """The name of each class by its number, for display."""
+        """A dict from the numbers of the classes, as texts such as "+1", to the names of the classes."""
         sign = "+d" if self.task == "binary" else "d"
         return {f"{number:{sign}}": name for number, name in zip(self.numbers, self.classes, strict=True)}
 
 
-def find_labels(column: FileColumn, choice: str, positive: str | None, stated: ColumnBounds | None) -> Labels:
-    """Return the properties of the labels, from the requested task and the bounds file or the labels' values."""
+def find_labels(column: FileColumn, choice: TaskChoice, positive: Any, stated: ColumnBounds | None) -> Labels:
+    """Find the task and the classes in the bounds file, or in the labels themselves; `choice` is the requested task.
+
+    `positive` is the label that becomes +1, a text or a number; None: the last of two labels.
+    """
+    positive = positive if isinstance(positive, str | None) else as_text(positive)
     where = f"{column.name!r} of {column.file.path}"
     names = class_names(column) if stated is None else stated.classes
     numbers = column.is_number if stated is None else stated.target is not None
@@ -56,7 +60,9 @@ def find_labels(column: FileColumn, choice: str, positive: str | None, stated: C
         raise UserError(f"the label {where} has {has}, so there is nothing to learn: set another dataset.label.")
     task = _task(choice, positive, names, numbers)
     if positive is not None and task != "binary":
-        raise UserError(f"dataset.positive={positive} is for two classes, but the task is {task}: remove it.")
+        raise UserError(
+            f"dataset.positive={positive} is for two classes, but the task is {task}: remove dataset.positive."
+        )
     if stated is not None and (task == "regression") != (stated.target is not None):
         needs, has = ("target", "classes") if task == "regression" else ("classes", "target")
         raise UserError(f"dataset.task={task} needs `{needs}` in {stated.path}, but the file has `{has}`.")
@@ -82,11 +88,9 @@ def find_labels(column: FileColumn, choice: str, positive: str | None, stated: C
     return Labels(task, (next(name for name in names if name != last), last))
 
 
-def _task(choice: str, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
-    if choice not in get_args(TaskChoice):
-        raise UserError(f"unknown dataset.task={choice!r}: {nearest(choice, get_args(TaskChoice))}")
+def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numbers: bool) -> Task:
     if choice != "auto":
-        return choice  # type: ignore[return-value]
+        return choice
     few = len(names) <= _INTEGER_CLASSES and all(float(name).is_integer() for name in names if numbers)
     if numbers and positive is None and len(names) != 2 and not (names and few):
         return "regression"
@@ -94,19 +98,19 @@ def _task(choice: str, positive: str | None, names: tuple[str, ...], numbers: bo
 
 
 def class_names(column: FileColumn) -> tuple[str, ...]:
-    """Return the different labels as texts: numbers by size, texts in alphabetical order."""
+    """Return the different labels as sorted texts; numbers are in ascending order, words in alphabetical order."""
     if not column.is_number:
         return column.texts
     return tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Return the labels, (n,): -1 and +1, 0 to K-1, or numbers; NaN for a missing label.
+    """Return the labels as numbers, (n,): -1 and +1, 0 to K-1, or regression targets; NaN for a missing label.
 
-    A row's label never depends on other rows: 1.0 is the class 1 even if another row's label is a word.
+    The label of a row never depends on other rows: 1.0 is the class 1 even if another row's label is a word.
     """
     if labels.task == "regression":
-        return Number().cells(column)
+        return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}
     other = -1.0 if labels.rest else np.inf
 

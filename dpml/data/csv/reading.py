@@ -1,15 +1,16 @@
-"""Read a CSV or Parquet file as columns of text, in one pass; any error rejects the whole file.
+"""Read the columns of a CSV or Parquet file as numbers or as texts; any error rejects the whole file.
 
-`dpml.data.csv.columns` interprets the cells afterwards, column by column, so that no cell's meaning depends on how
-pandas would read the cells of other rows.
+`dpml.data.csv.columns` interprets the cells afterwards, column by column. The meaning of a cell never depends on other
+rows.
 """
 
 import codecs
 import csv
 import io
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -23,8 +24,6 @@ from dpml.arrays import Array
 from dpml.data.sources.files import open_raw
 from dpml.errors import UserError, nearest
 
-Codes = NDArray[np.int32]
-
 MISSING = ("", "?", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "null", "NULL")
 """Texts that stand for a missing value in every file."""
 
@@ -34,12 +33,20 @@ MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "point": "."}
 SEPARATORS = (",", ";", "\t", "|")
 """The separators that are recognised if none is set."""
 
+_WORDS = "na|n.a.|n/a|k.a.|none|nil|null|nan|missing|unknown|not known|not available|unbekannt|keine angabe|inconnu"
+WORDS_FOR_MISSING = frozenset(f"{_WORDS}|-|--|---|.|..|#n/a|#value!|#div/0!".split("|"))
+"""Texts, in lower case, that probably stand for a missing value."""
+
+COMMA = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
+"""Numbers with a decimal comma."""
+
 _UTF8 = "utf-8-sig"
-_START = 1 << 16  # bytes at the start of a file that decide the separator
 _ROWS = 1 << 16  # rows in memory as text at a time
+_START = 1 << 16  # bytes at the start of a file that decide the separator
 
 # from 3.1 on pandas always reads a number to the nearest float, as Python does
-_EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1) else {}
+_OLD = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+_EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD else {}
 
 
 # ---- how a file is written
@@ -47,7 +54,7 @@ _EXACT = {"float_precision": "round_trip"} if tuple(map(int, pd.__version__.spli
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a CSV file is written: `dataset.encoding` and so on; an empty separator is detected."""
+    """The encoding, separator ("" if unknown), decimal mark and missing-value texts of a CSV file."""
 
     encoding: str = "utf-8"
     separator: str = ""
@@ -56,19 +63,16 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        """The encoding, in a form that skips a byte-order mark."""
+        """The character encoding, in the variant that skips a byte-order mark."""
         return _UTF8 if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
     @cached_property
     def gaps(self) -> frozenset[float]:
-        """The numbers in `na`, so that -999.00 is missing if -999 is."""
-        return frozenset(value for text in self.na for value in (_float(text), self._parsed(text)) if value is not None)
+        """The numbers that mean a missing value, such as -999.0 if `na` contains the text -999."""
+        return frozenset(value for text in self.na for value in (_float(text), self.number(text)) if value is not None)
 
-    def numbers(self, texts: Sequence[str]) -> list[float | None]:
-        """Return each text as a number: NaN for a missing value, None if it is not a number."""
-        return [float("nan") if value in self.gaps else value for value in map(self._parsed, texts)]
-
-    def _parsed(self, text: str) -> float | None:
+    def number(self, text: str) -> float | None:
+        """Return a text as a number; None if the text is not a number."""
         return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
 
 
@@ -80,7 +84,7 @@ def _float(text: str) -> float | None:
 
 
 def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", na: Sequence[Any] = ()) -> Dialect:
-    """Return the dialect of the options `dataset.encoding`, `separator`, `decimal` and `na`."""
+    """Return the dialect that the options `dataset.encoding`, `separator`, `decimal` and `na` describe."""
     try:
         "a".encode(str(encoding))
     except (LookupError, ValueError):  # an unknown codec, or one that does not decode text
@@ -103,7 +107,7 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
 
 @dataclass(frozen=True)
 class CsvFile:
-    """A table on disk, CSV or Parquet: its path, its columns' names in order, and its dialect."""
+    """A CSV or Parquet file: its path, the names of its columns in order, and its dialect."""
 
     path: Path
     names: tuple[str, ...]
@@ -111,7 +115,7 @@ class CsvFile:
     is_text: bool
 
     def where(self, row: int) -> str:
-        """Return the file and line of a row (0 is the first), for messages."""
+        """Return the file name and the line number of a row; row 0 is the first row below the column names."""
         if not self.is_text:
             return f"{self.path}, row {row + 1}"
         return f"{self.path}, line {next(islice(_rows(self.path, self.written), row + 1, None))[0]}"
@@ -119,67 +123,84 @@ class CsvFile:
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column of a file, stored as texts or as numbers.
+    """A column of a file.
 
     Attributes:
-        codes: The index of each row's text in `texts`, (n,); -1 is a missing value.
-        texts: The different texts, sorted, without blanks at their ends; empty if the column is stored as numbers.
-        plain: The number in each row, (n,), NaN for a missing one; None if the column is stored as texts.
+        codes: The index of each row's value in `values`, (n,); -1 is a missing value.
+        values: The different values: sorted texts without blanks at their ends, or an array of numbers.
     """
 
     file: CsvFile
     name: str
-    codes: Codes = field(default_factory=lambda: np.empty(0, dtype=np.int32))
-    texts: tuple[str, ...] = ()
-    plain: Array | None = None
+    codes: NDArray[np.int32]
+    values: tuple[str, ...] | Array
 
     def __len__(self) -> int:
-        return len(self.codes) if self.plain is None else len(self.plain)
+        return len(self.codes)
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The different texts in the column; empty if the column was read as numbers."""
+        return self.values if isinstance(self.values, tuple) else ()
 
     @cached_property
-    def numbers(self) -> list[float | None]:
-        """Each text as a number: see `Dialect.numbers`."""
-        return self.file.written.numbers(self.texts)
+    def words(self) -> list[str]:
+        """The different texts in the column that are not numbers."""
+        return [text for text, number in zip(self.texts, self.numbers, strict=False) if number is None]
 
     @cached_property
+    def numbers(self) -> Sequence[float | None] | Array:
+        """Each different value as a number: NaN for a missing value, None for a text that is not a number."""
+        if not isinstance(self.values, tuple):
+            return self.values
+        written = self.file.written
+        return [float("nan") if number in written.gaps else number for number in map(written.number, self.values)]
+
+    @property
     def is_number(self) -> bool:
-        """Whether all values are numbers."""
-        return self.plain is not None or None not in self.numbers
+        return not self.words
 
     def cells(self, other: float = np.nan) -> Array:
-        """Return the number in each row, (n,): NaN for a missing one, `other` for a text that is not a number."""
-        if self.plain is not None:
-            return self.plain
-        return self.rows([other if number is None else number for number in self.numbers])
+        """Return the number in each row, (n,): NaN for a missing value, `other` for a text that is not a number."""
+        return self.rows(
+            [other if number is None else number for number in self.numbers] if self.words else self.numbers
+        )
 
     @property
     def missing(self) -> NDArray[np.bool_]:
-        """Whether each row's value is missing, (n,)."""
         return np.isnan(self.cells(np.inf))
 
-    def rows(self, values: Sequence[float]) -> Array:
-        """Return a value for every row, (n,), from a value for every text; NaN for a missing value."""
+    def rows(self, values: Sequence[float | None] | Array) -> Array:
+        """Return for every row, (n,), the number that `values` has for the row's value; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
-        """Return a value as an error message shows it."""
-        number = float(self.plain[row]) if self.plain is not None else self.numbers[self.codes[row]]
-        return repr(self.texts[self.codes[row]]) if number is None else f"{number:g}"
+        """Return the value of a row as an error message shows it."""
+        code = self.codes[row]
+        return repr(self.values[code]) if self.numbers[code] is None else f"{self.numbers[code]:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if any row is `wrong`, (n,); the message says that the first such value is `what`."""
+        """Raise UserError if any entry of `wrong` (n,) is true; `what` says what is wrong, e.g. "not a number"."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
-            raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}.")
+            hint = mend(str(self.values[self.codes[row]]))
+            raise UserError(f"{self.file.where(row)}, column {self.name!r}: {self.shown(row)} is {what}{hint}.")
 
 
 Columns = Mapping[str, FileColumn]
 
 
+def mend(text: str) -> str:
+    """Return a hint with the option that probably makes a text readable; "" if no such option is known."""
+    if COMMA.fullmatch(text):
+        return " (dataset.decimal=comma reads it)"
+    return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
+
+
 def open_file(path: Path, written: Dialect) -> CsvFile:
     """Read the names of a file's columns, and detect its separator."""
     if not path.exists():
-        raise UserError(f"there is no file {path} (dataset.path, dataset.test_path).")
+        raise UserError(f"there is no file {path}: correct dataset.path or dataset.test_path.")
     if not path.is_file():
         raise UserError(f"{path} is a folder, not a file: name a CSV file in it.")
     with _readable(path):
@@ -191,75 +212,64 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
         rows = _rows(path, written)
         names = [name.rstrip() for name in next(rows, (1, []))[1]]
         _check_names(path, names)
-        if len(next(rows, (2, names))[1]) != len(names):  # pandas would read an extra value as the row's name
-            check(path, written)
+        next(rows, None)  # pandas would read an extra value of the first row as the row's name: refuse it
         return CsvFile(path, tuple(names), written, is_text=True)
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names`: those in `text` as texts, the others as numbers if they contain no words.
+    """Read the columns `names` of a file as numbers if possible, but read the columns in `text` as texts.
 
-    Both paths parse numbers to the same bits, so that a word in one row does not change another row's value.
+    A number has the same bits in both forms, so that a word in one row does not change another row's value.
     """
     for name in names:
         if name not in file.names:
             raise UserError(f"{file.path} must have a column {name!r}: {nearest(name, file.names)}")
     with _readable(file.path):
         try:
-            numbers = _numbers(file, [name for name in names if name not in text])
-            texts = _texts(file, [name for name in names if name not in numbers])
+            frame = _frame(file, text)
+            words = {*text, *(name for name in names if frame[name].dtype.kind not in "iuf")}
+            if not words <= {*text}:  # pandas has read words such as TRUE as booleans: read these columns as texts
+                del frame
+                frame = _frame(file, words)
         except (pd.errors.ParserError, UnicodeError) as error:
-            if file.is_text:
-                check(file.path, file.written)
+            _check(file)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
-    return {name: numbers[name] if name in numbers else texts[name] for name in names}
+    return {name: _column(file, name, frame.pop(name), name in words) for name in names}
 
 
-def _numbers(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
-    parts: dict[str, list[Array]] = {name: [] for name in names}
-    for rows in _frames(file, {}) if names else ():
-        for name in [*parts]:
-            if rows[name].dtype.kind in "iuf":
-                parts[name].append(rows[name].to_numpy(dtype=float) + 0.0)  # -0.0 becomes 0.0, as for integers
-            else:
-                del parts[name]
-    gaps = list(file.written.gaps)
-    found = {name: np.concatenate(parts.pop(name) or [np.empty(0)]) for name in [*parts]}
-    for cells in found.values() if gaps else ():
-        cells[np.isin(cells, gaps)] = np.nan
-    return {name: FileColumn(file, name, plain=cells) for name, cells in found.items()}
-
-
-def _texts(file: CsvFile, names: Sequence[str]) -> dict[str, FileColumn]:
-    # read in chunks, as texts take much memory
-    places: dict[str, dict[Any, int]] = {name: {} for name in names}
-    codes: dict[str, list[Codes]] = {name: [np.empty(0, dtype=np.int32)] for name in names}
-    for rows in _frames(file, dict.fromkeys(names, object)) if names else ():
-        for name, place in places.items():
-            cells = rows[name].astype(float) if rows[name].dtype.kind == "f" else rows[name]
-            numbers, values = pd.factorize(cells)  # the code of a missing value is -1
-            known = [place.setdefault(value, len(place)) for value in values.tolist()]
-            codes[name].append(np.array([*known, -1], dtype=np.int32)[numbers])
-    # `pop` frees the parts of each column as soon as it is built
-    return {name: _column(file, name, np.concatenate(codes.pop(name)), list(places.pop(name))) for name in names}
-
-
-def _frames(file: CsvFile, kinds: Mapping[str, type]) -> Iterator[pd.DataFrame]:
+def _frame(file: CsvFile, text: Collection[str]) -> pd.DataFrame:
     if not file.is_text:
-        yield _parquet(file.path)
-        return
-    written, names = file.written, list(file.names)
-    how: dict[str, Any] = {"sep": written.separator, "encoding": written.codec, "header": 0, "names": names}
-    how |= {"index_col": False, "skipinitialspace": True, "decimal": written.decimal, "low_memory": False}
+        return _parquet(file.path)
+    written = file.written
     words = [text for text in written.na if _float(text) is None]  # with -999, pandas would also read -999.0 as missing
-    how |= {"na_values": [*MISSING, *words], "keep_default_na": False, "dtype": kinds, **_EXACT}
-    with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, **how) as reader:
-        checked = False
-        for rows in reader:
-            if not checked and bool(rows.iloc[:, -1].isna().any()):  # pandas fills rows that are too short
-                check(file.path, written)
-                checked = True
-            yield rows
+    options: dict[str, Any] = {
+        "sep": written.separator,
+        "encoding": written.codec,
+        "decimal": written.decimal,
+        **_EXACT,
+    }
+    options |= {"header": 0, "names": list(file.names), "index_col": False, "skipinitialspace": True}
+    options |= {"na_values": [*MISSING, *words], "keep_default_na": False, "dtype": dict.fromkeys(text, object)}
+    # blocks take less memory than the whole text
+    with open_raw(file.path) as raw, pd.read_csv(raw, chunksize=_ROWS, low_memory=False, **options) as reader:
+        frame = pd.concat(reader)
+    if frame.iloc[:, -1].isna().any():  # pandas fills rows that are too short
+        _check(file)
+    return frame
+
+
+def _column(file: CsvFile, name: str, cells: "pd.Series[Any]", as_text: bool) -> FileColumn:
+    values: tuple[str, ...] | Array
+    codes, found = pd.factorize(cells)  # the code of a missing value is -1
+    if as_text:
+        different = [str(value).rstrip() for value in found.tolist()]
+        values = tuple(sorted({*different} - {*MISSING, *file.written.na}))
+        place = {text: code for code, text in enumerate(values)}
+        codes = np.array([*(place.get(text, -1) for text in different), -1])[codes]
+    else:
+        values = found.to_numpy(dtype=float) + 0.0  # -0.0 becomes 0.0, as for integers
+        values[np.isin(values, list(file.written.gaps))] = np.nan
+    return FileColumn(file, name, codes.astype(np.int32), values)
 
 
 @contextmanager
@@ -268,15 +278,6 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except (OSError, EOFError) as error:
         raise UserError(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from error
-
-
-def _column(file: CsvFile, name: str, codes: Codes, values: list[Any]) -> FileColumn:
-    missing = {*MISSING, *file.written.na} if file.is_text else set()
-    stripped = [str(value).rstrip() for value in values]
-    texts = sorted(set(stripped) - missing)
-    place = {text: number for number, text in enumerate(texts)}
-    places = np.array([*(place.get(text, -1) for text in stripped), -1], dtype=np.int32)
-    return FileColumn(file, name, places[codes], tuple(texts))
 
 
 def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
@@ -296,22 +297,22 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
 
 
 def _separator(path: Path, written: Dialect) -> str:
-    # the separator that splits the first rows into the most, equally many values; or else the first line
+    # the separator that splits each of the first rows into equally many values; or else the most frequent one in the
+    # first line
     with open_raw(path) as file:
         start = file.read(_START)
     if b"\0" in start and written.codec == _UTF8:
-        raise UserError(f"{path}, line 1: it is not UTF-8 text: set dataset.encoding, for example utf-16.")
+        raise UserError(f"{path} is not UTF-8 text: set dataset.encoding, for example utf-16.")
     lines = start.decode(written.codec, errors="replace").splitlines(keepends=True)
     lines = lines[:-1] if len(start) == _START else lines
     first = next((line for line in lines if line.strip()), "")
 
-    def width(separator: str) -> tuple[int, int]:
+    def widths(separator: str) -> set[int]:
         rows = csv.reader(lines, delimiter=separator, skipinitialspace=True)
-        widths = {len(row) for row in islice((row for row in rows if "".join(row).strip()), 20)}
-        return max(widths, default=0) if len(widths) == 1 else 0, first.count(separator)
+        return {len(row) for row in islice((row for row in rows if "".join(row).strip()), 20)}
 
-    found = max(SEPARATORS, key=width)
-    return found if width(found)[0] > 1 else max(SEPARATORS, key=first.count)
+    even = [each for each in SEPARATORS if len(widths(each)) == 1 and widths(each) != {1}]
+    return max(even, key=lambda each: max(widths(each))) if even else max(SEPARATORS, key=first.count)
 
 
 def _check_names(path: Path, names: Sequence[str]) -> None:
@@ -319,8 +320,8 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
         raise UserError(f"{path} is empty: its first line must name the columns.")
     if "" in names:
         raise UserError(
-            f"{path}, line 1: column {names.index('') + 1} has no name (are they row numbers that a program wrote?); "
-            "name every column, and leave out those that are not features with dataset.drop=[NAME]."
+            f"{path}, line 1: column {names.index('') + 1} has no name (maybe it has row numbers): name every column, "
+            "and leave out columns that are not features with dataset.drop=[NAME]."
         )
     if len(names) < 2:
         raise UserError(
@@ -337,24 +338,24 @@ def _check_names(path: Path, names: Sequence[str]) -> None:
             )
 
 
-def check(path: Path, written: Dialect) -> None:
-    """Raise UserError at the first invalid byte, unclosed quote, or row of another length."""
-    columns = 0
-    for line, row in _rows(path, written):
-        columns = columns or len(row)
-        if len(row) != columns:
-            counted = "there is 1 value" if len(row) == 1 else f"there are {len(row)} values"
-            raise UserError(f"{path}, line {line}: {counted}, but line 1 names {columns} columns.")
+def _check(file: CsvFile) -> None:
+    for _ in _rows(file.path, file.written) if file.is_text else ():
+        pass  # reading all rows raises UserError at the first wrong one
 
 
 def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
-    # yields the rows that are not blank, beginning with the names, each with the line on which it starts
-    start = 1
+    # yields the rows that are not blank, beginning with the names, each with the line on which it starts; raises
+    # UserError at the first invalid byte, unclosed quote, or row of another length
+    start, columns = 1, 0
     try:
         with open_raw(path) as raw, io.TextIOWrapper(raw, encoding=written.codec, newline="") as file:
             reader = csv.reader(file, delimiter=written.separator, skipinitialspace=True, strict=True)
             for row in reader:
                 if len(row) > 1 or "".join(row).strip():
+                    columns = columns or len(row)
+                    if len(row) != columns:
+                        counted = "there is 1 value" if len(row) == 1 else f"there are {len(row)} values"
+                        raise UserError(f"{path}, line {start}: {counted}, but line 1 names {columns} columns.")
                     yield start, row
                 start = reader.line_num + 1
     except UnicodeError:
@@ -372,7 +373,7 @@ def _wrong_bytes(path: Path, written: Dialect) -> UserError:
                     line.decode()
                 except UnicodeDecodeError as error:
                     return UserError(
-                        f"{path}, line {number}: it is not UTF-8 text (byte {line[error.start]:#04x}): set "
+                        f"{path}, line {number} is not UTF-8 text (byte {line[error.start]:#04x}): set "
                         "dataset.encoding (--encoding), for example cp1252, or save the file as UTF-8."
                     )
     return UserError(f"{path} is not {written.encoding} text: set another dataset.encoding, or save it as UTF-8.")

@@ -1,25 +1,26 @@
-"""The samples that Imtiaz et al. 2019 used, as published with the authors' code, already scaled by the authors."""
+"""Load the samples that Imtiaz et al. 2019 published with their code; the authors have scaled these samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
 
 from dpml.arrays import Index
 from dpml.data import Info
+from dpml.data.dataset import TestFraction
 from dpml.data.info import beside, info_of
 from dpml.data.preprocess import PRIVATE, Preprocessed, split_apply
 from dpml.data.table import RandomSplit, Table
-from dpml.errors import UserError
+from dpml.options import check_choice
 
 _BESIDE = beside(__file__)
 
 
 @dataclass(frozen=True)
 class Authors(RandomSplit):
-    """One of the authors' files, selected by `rows`; all rows are training rows unless `test_fraction` is set.
+    """A sample that the authors published, selected by its number of rows; all rows are training rows by default.
 
     Args:
         test_fraction: The share of the rows that is drawn at random for testing.
@@ -30,13 +31,11 @@ class Authors(RandomSplit):
     d: ClassVar[int]
     choices: ClassVar[tuple[int, ...]] = (500, 1000, 2000, 5000, 10_000, 20_000)
     rows: int = 0
-    test_fraction: float = 0.0
+    test_fraction: TestFraction = 0.0
     steps: tuple[str, ...] = ("clip",)
 
     def __post_init__(self) -> None:
-        if self.rows not in self.choices:
-            sizes = ", ".join(map(str, self.choices))
-            raise UserError(f"dataset.rows={self.rows}: the authors have samples of {sizes} rows; choose one of them.")
+        check_choice("dataset.rows", self.rows, self.choices)
         super().__post_init__()
 
     @property
@@ -47,12 +46,12 @@ class Authors(RandomSplit):
     @property
     def info(self) -> Info:  # type: ignore[override]
         said = {
-            "how_to_get": f"It is datasets/{self.filename} of https://github.com/hafizimtiaz/capeFM.",
+            "how_to_get": f"The file is datasets/{self.filename} of https://github.com/hafizimtiaz/capeFM.",
             "files": {self.filename: {"sha256": _BESIDE["sha256"].get(self.filename, ())}},
             "rows": self.rows,
             "features": self.d,
-            "papers": "The authors computed their figures on these samples; they train on all rows and report the "
-            f"training loss. Samples of {', '.join(map(str, self.choices))} rows exist.",
+            "papers": "The authors computed their figures on these samples. The authors train on all rows and report "
+            f"the training loss. There are samples of {', '.join(map(str, self.choices))} rows.",
         }
         return info_of(self.name, _BESIDE[self.name] | said)
 
@@ -71,7 +70,7 @@ class Authors(RandomSplit):
 
 @dataclass(frozen=True)
 class CrimeAuthors(Authors):
-    """Communities and Crime, d = 101.
+    """The authors' samples of Communities and Crime, with d = 101 features.
 
     Args:
         rows: The size of the sample: 200, 400, ..., 1800.
@@ -85,7 +84,7 @@ class CrimeAuthors(Authors):
 
 @dataclass(frozen=True)
 class TwitterAuthors(Authors):
-    """Buzz in social media (Twitter), d = 77.
+    """The authors' samples of Buzz in social media (Twitter), with d = 77 features.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.
@@ -98,7 +97,7 @@ class TwitterAuthors(Authors):
 
 @dataclass(frozen=True)
 class SyntheticAuthors(Authors):
-    """Rows uniform on [0, 1]^d scaled to norm 1, y = x'w* without noise, d = 20 or 50; the file includes w*.
+    """The authors' synthetic samples: rows uniform on [0, 1]^d, scaled to norm 1, and targets y = x'w* without noise.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.
@@ -107,9 +106,4 @@ class SyntheticAuthors(Authors):
 
     name: ClassVar[str] = "synthetic_authors"
     rows: int = 5000
-    d: int = 20  # type: ignore[misc]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.d not in (20, 50):
-            raise UserError(f"dataset.d={self.d}: the authors have samples with d = 20 and d = 50; set one of them.")
+    d: Literal[20, 50] = 20  # type: ignore[misc]

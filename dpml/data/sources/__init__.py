@@ -1,1 +1,1 @@
-"""Raw files: where they are, how they are downloaded, and the cache of parsed arrays."""
+"""Find and download the raw files of data sets, and keep parsed arrays in a cache."""

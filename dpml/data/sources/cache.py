@@ -1,4 +1,4 @@
-"""The cache of parsed data sets: memory-mapped .npy files; a damaged entry is rebuilt."""
+"""Keep parsed data sets in a cache of memory-mapped .npy files; a damaged entry is built again."""
 
 import hashlib
 import hmac
@@ -36,18 +36,18 @@ WRITES: ContextVar[bool] = ContextVar("writes", default=True)
 
 
 def root() -> Path:
-    """Return the folder of downloaded files and parsed arrays: DPML_CACHE, or else the user's cache."""
+    """Return the folder of downloaded files and parsed arrays: the folder DPML_CACHE, or else the user's cache."""
     return Path(os.environ.get("DPML_CACHE") or user_cache_path("dpml")).expanduser()
 
 
 def folder(name: str, key: Mapping[str, Any]) -> Path:
-    """Return the folder of the entry for `key` (plain JSON values), whether or not it exists."""
+    """Return the folder of the cache entry for `key` (plain JSON values); the folder may not exist."""
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     return root() / "processed" / f"{name}-{digest[:16]}"
 
 
 def keyed(checksum: str) -> str:
-    """Return a digest of a checksum, keyed by a secret of the user, so that others cannot test guesses of the file."""
+    """Return a keyed digest of a file's checksum, which hides the checksum from everybody without the user's key."""
     return hmac.new(_secret(root() / "secret", WRITES.get()), checksum.encode(), "sha256").hexdigest()
 
 
@@ -63,7 +63,7 @@ def _secret(path: Path, create: bool) -> bytes:
 
 
 def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry], private: bool = False) -> Entry:
-    """Return the cached result of `build`; if there is none, build and store it.
+    """Return the result of `build` from the cache, or else call `build` and store its result.
 
     Concurrent processes build an entry only once. Only the user can read a `private` entry.
     """

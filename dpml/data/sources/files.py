@@ -40,7 +40,7 @@ _LARGEST = 1 << 30  # bytes of an unpacked file: over four times the largest fil
 
 @dataclass(frozen=True)
 class Content:
-    """The checksum and the number of lines of a file's uncompressed content."""
+    """The checksum and the number of lines of the uncompressed content of a file."""
 
     sha256: str
     lines: int
@@ -48,11 +48,11 @@ class Content:
 
 @dataclass(frozen=True)
 class Files:
-    """Find data files in `data_dir` (or DPML_DATA), which is only read, and in the user's cache.
+    """The folders of raw files: the read-only folder `data_dir` (or DPML_DATA), and the user's cache.
 
-    A missing file is unpacked from an archive in the data set's folder. Otherwise it is downloaded from `mirror` (or
-    DPML_MIRROR), which has the layout of a data folder, or from its publisher. `offline` (or DPML_OFFLINE=1) forbids
-    downloads. New files go to the cache, or to the folder `into`.
+    A missing file is unpacked from an archive in the data set's folder. Otherwise, the file is downloaded from `mirror`
+    (or DPML_MIRROR), which has the layout of a data folder, or from its publisher. `offline` (or DPML_OFFLINE=1)
+    forbids downloads. New files go to the cache, or to the folder `into`.
     """
 
     data_dir: str | None = None
@@ -62,40 +62,34 @@ class Files:
 
     @property
     def chosen(self) -> Path | None:
-        """The folder that `data_dir` or DPML_DATA names."""
+        """The folder that `data_dir` or DPML_DATA names; None if neither is set."""
         name = self.data_dir or os.environ.get("DPML_DATA")
         return Path(name).expanduser() if name else None
 
     @property
-    def root(self) -> Path:
-        """The folder for a user's own data set: `chosen`, or else the cache."""
-        return self.chosen or cache.root()
-
-    @property
     def target(self) -> Path:
-        """The folder for new files."""
+        """The folder in which new files are stored."""
         return Path(self.into).expanduser() if self.into else cache.root()
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders that are searched, in order."""
-        return tuple(dict.fromkeys((self.root, self.target, cache.root())))
+        """The folders that are searched for raw files, in order."""
+        return tuple(dict.fromkeys((self.chosen or cache.root(), self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
-        """Return the path of one of a data set's files; download it first if it is missing."""
-        path = self.local(info, filename)
-        if path is None:
+        """Return the path of a raw file of a data set; download the file first if it is missing."""
+        if self.local(info, filename) is None:
             self._fetch(info, filename)
-            path = self.local(info, filename)
+        path = self.local(info, filename)
         if path is None:
             raise self._missing(info, filename, "")
         return path
 
     def local(self, info: Info, filename: str) -> Path | None:
-        """Return the path of a file that is on disk, or None.
+        """Return the path of a raw file that is on disk; None if the file is missing.
 
-        It may lie in ``ROOT/NAME/``, in another of the set's `folders`, or in ``ROOT``, plain or compressed; or in a
-        folder there that was unpacked by hand.
+        The file may lie in ``ROOT/NAME/``, in another folder of the data set (`folders`), or in ``ROOT``, plain or
+        compressed. It may also lie in a subfolder that the user has unpacked there.
         """
         usual = [root / place for root in self.roots for place in places(info, filename)]
         # in an archive's own folders: har/UCI HAR Dataset/train/X_train.txt
@@ -107,8 +101,8 @@ class Files:
         return [root / name for root in self.roots for name in dict.fromkeys([info.name, *info.folders])]
 
     def _saved(self, info: Info, raw: Raw) -> Iterator[str]:
-        """Yield the addresses that a file would have in archives in the data set's folders."""
-        # the path in the publisher's archive, and in the innermost archive: INNER!MEMBER and MEMBER
+        # yields the addresses that the file would have in the archives in the data set's folders: by its path in the
+        # publisher's archive, and by its path in the innermost archive (INNER!MEMBER and MEMBER)
         parts = [url.split("!")[1:] for url in raw.urls]
         inside = dict.fromkeys("!".join(each[start:]) for each in parts for start in range(len(each)))
         for folder in self._folders(info):
@@ -117,7 +111,7 @@ class Files:
                     yield from (f"{path.resolve().as_uri()}!{part}" for part in inside)
 
     def verified(self, info: Info) -> dict[str, tuple[Path, str]]:
-        """Return the path of each of a data set's files, and the checksum of its uncompressed content, by name."""
+        """Return a dict from the raw file names of a data set to pairs (path, verified checksum)."""
         verified = {}
         for raw in info.files:
             path = self.find(info, raw.name)
@@ -152,34 +146,34 @@ class Files:
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
         folders = " nor in ".join(str(root / info.name) for root in self.roots)
         return UserError(
-            f"dataset={info.name} needs the file {filename}, which is not in {folders} (also tried with .gz, .xz "
-            f"and .bz2). {why}{info.how_to_get} Put it there, or set data_dir=DIR to the folder that holds it."
+            f"dataset={info.name} needs the file {filename}, which is not in {folders}, plain or as .gz, .xz or .bz2. "
+            f"{why}{info.how_to_get} Put the file into a folder named above, or set data_dir=DIR to the file's folder."
         )
 
 
 def places(info: Info, filename: str) -> Iterator[Path]:
-    """Yield the possible paths of a file, relative to a data folder or a mirror."""
+    """Yield the possible paths of a raw file, relative to a data folder or to a mirror."""
     for name in dict.fromkeys([info.name, *info.folders, "."]):
         for suffix in SUFFIXES:
             yield Path(name) / f"{filename}{suffix}"
 
 
 def compression(path: Path) -> str:
-    """Return the compression suffix that a file's first bytes imply: the content decides, not the name."""
+    """Return the compression suffix, such as .gz, that the first bytes of a file imply; its name does not matter."""
     with path.open("rb") as file:
         start = file.read(6)
     return next((suffix for suffix, magic in SUFFIXES.items() if magic and start.startswith(magic)), "")
 
 
 def open_raw(path: Path) -> IO[bytes]:
-    """Open the uncompressed content of a file for reading."""
+    """Open a plain or compressed file to read its uncompressed content."""
     openers: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open, "": open}
     content: IO[bytes] = openers[compression(path)](path, "rb")
     return content
 
 
 def read_content(path: Path) -> Content:
-    """Read a whole file."""
+    """Read a whole file, and return the checksum and the number of lines of its uncompressed content."""
     digest, lines, last, size = sha256(), 0, b"\n", 0
     try:
         with open_raw(path) as file:
@@ -189,14 +183,14 @@ def read_content(path: Path) -> Content:
                 last = chunk[-1:]
                 size += len(chunk)
                 if size > _LARGEST:
-                    raise UserError(f"{path} exceeds {_LARGEST >> 20:,} MiB, so it is not the file of a data set.")
+                    raise UserError(f"{path} exceeds {_LARGEST >> 20:,} MiB, so it cannot be a file of a data set.")
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise UserError(f"{path} is damaged or incomplete ({error}): delete it, and download it again.") from error
     return Content(digest.hexdigest(), lines + (last != b"\n"))
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Say how a file's content differs from the published or first recorded content; empty if it does not differ."""
+    """Return how a file's content differs from the published or first recorded content; "" without a difference."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
@@ -213,9 +207,9 @@ def difference(raw: Raw, path: Path, content: Content) -> str:
 
 
 def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
-    """Download the files `wanted` into `folder`, each from the first of its addresses with the right content.
+    """Download the files `wanted` into `folder`, each from its first address that has the right content.
 
-    Afterwards a file is complete and verified, or absent. Concurrent processes download it only once.
+    Afterwards, each file is complete and verified, or absent. Concurrent processes download a file only once.
     """
     names = {name for raw in wanted for url in raw.urls for name in url.split("!")[1:]}
     try:
@@ -257,7 +251,7 @@ def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[st
         if not raw.sha256:
             print(
                 f"note: {raw.name} has no published checksum. Its size is right, and its sha256 {content.sha256} is "
-                "recorded: later reads are compared with it.",
+                "recorded: dpml compares the file with it from now on.",
                 file=sys.stderr,
             )
         place = folder / f"{raw.name}{compression(path)}"
@@ -269,7 +263,7 @@ def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[st
 
 
 def _content(address: str, part: Path, names: Collection[str]) -> Path:
-    """Download the file at ``URL``, or ``URL!MEMBER`` of an archive; unpack all `names` of an archive at once."""
+    # downloads the file at URL, or the archive of URL!MEMBER, from which all files `names` are unpacked at once
     archive, inside, member = address.rpartition("!")
     if not inside:
         return _download(address, part)
@@ -324,20 +318,20 @@ def _record_path(path: Path) -> Path:
 
 
 def stamp(path: Path) -> tuple[int, int, int, int]:
-    """Return values that change when the file changes."""
+    """Return the size, times and inode of a file, which change when the file changes."""
     status = path.stat()  # tools can reset a file's modification time, but not the change time of its inode
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 
 def known_content(path: Path) -> Content | None:
-    """Return the recorded content of a file, if the file has not changed since."""
+    """Return the recorded checksum and lines of a file; None if the file has changed since they were recorded."""
     record = _record(path)
     current = record.get("stamp") == list(stamp(path))
     return Content(record["sha256"], record["lines"]) if current else None
 
 
 def fresh_content(path: Path) -> Content:
-    """Read a whole public file, and record the result until the file changes."""
+    """Read a whole public file, and record its checksum and its number of lines until the file changes."""
     before = stamp(path)  # if the file changes during reading, it is read again next time
     content = read_content(path)
     first = _record(path).get("first", content.sha256)  # the checksum when this file was first read

@@ -1,4 +1,4 @@
-"""Exact discrete noise for sums of integers, without floating-point operations between the integers and the release.
+"""Draw exact discrete noise for sums of integers, without floating-point arithmetic from the integers to the release.
 
 `rounding` turns rows into vectors of integers, and `sampler` draws arrays of noise with an exact distribution. Proofs:
 docs/privacy/discrete_noise.md.

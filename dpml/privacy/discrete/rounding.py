@@ -1,4 +1,4 @@
-"""Round rows to integer vectors of bounded length, so that their sums are exact.
+"""Round rows to integer vectors of bounded length, so that sums of the vectors are exact.
 
 A row's integers depend only on that row and on public numbers, so floating-point errors before the rounding do not
 affect privacy: docs/privacy/discrete_noise.md, Theorem 2.
@@ -17,12 +17,12 @@ Integers = NDArray[np.int64]
 
 
 def integer_radius(clip: float, bits: int) -> int:
-    """Return the largest integer R with ``R 2^-bits <= clip``."""
+    """Return the largest integer R for which R steps of size 2^-bits are no longer than `clip`."""
     return math.floor(Fraction(clip) * 2**bits)
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Return vectors (..., k) in steps of 2^-bits, as integer vectors no longer than ``integer_radius(clip, bits)``.
+    """Round vectors (..., k) to integer vectors, in steps of 2^-bits, that are no longer than `clip`.
 
     A vector longer than `clip` is first shortened to `clip`, in floating point. Then every entry is rounded to the
     nearest integer. If the result is still too long, it is multiplied by R/n, where R is the radius and n the length
@@ -31,8 +31,8 @@ def to_integers(values: Array, bits: int, clip: float) -> Integers:
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
         raise UserError(
-            f"vectors of {values.shape[-1]} entries and length {clip:g} in steps of 2^-{bits} do not fit into 64-bit "
-            f"integers, or are shorter than one step: choose another number of fractional bits."
+            f"vectors of {values.shape[-1]} entries and length {clip:g} cannot be rounded to 64-bit integers in steps "
+            f"of 2^-{bits}: choose another number of fractional bits."
         )
     if not np.isfinite(values).all():
         raise UserError("a value to be rounded is not a finite number.")  # the message must not reveal which row
@@ -56,12 +56,12 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
 
 
 def divide(total: Integers, count: int) -> Integers:
-    """Return ``total / count`` rounded to the nearest integer, exactly; entries of `total` must be below 2^61."""
+    """Return ``total / count``, rounded to the nearest integer without other errors; entries must be below 2^61."""
     return (2 * total + count) // (2 * count)
 
 
 def _root_above(squares: Integers) -> Integers:
-    """Return the least integers whose squares are at least `squares` (n,), which are below 2^62."""
+    """Return the least integers whose squares are at least `squares` (n,); `squares` must be below 2^62."""
     root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # start below, as the float may be off by one
     for _ in range(3):
         root += root * root < squares
@@ -75,7 +75,7 @@ _RING = 64  # a secure sum is computed modulo 2^64
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return the r^2 of Theorem 1, docs/privacy/discrete_noise.md, for so many honest parties and coordinates."""
+    """Return the constant r^2 of Theorem 1 in docs/privacy/discrete_noise.md."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
 
 

@@ -1,4 +1,4 @@
-"""Draw arrays of integers from exactly the discrete Gaussian and Laplace distributions.
+"""Draw integers exactly from the discrete Gaussian and Laplace distributions.
 
 Almost all comparisons need 64-bit integers only; `settle` decides the others with more digits. No floating-point number
 is used. Algorithm and proof: docs/privacy/discrete_noise.md, "Sampling".
@@ -26,12 +26,12 @@ _GUARD = 64  # additional bits of intermediate results
 
 
 def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
-    """Return integers with ``lower <= 2^bits e^-gamma <= upper``, at most two apart, for gamma >= 0."""
+    """Return two integers, at most two apart, with ``lower <= 2^bits e^-gamma <= upper``, for gamma >= 0."""
     return _exp_minus(gamma.numerator, gamma.denominator, bits)
 
 
 def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
-    """Return the bounds of `exp_minus` for ``gamma = above / below``, which need not be in lowest terms.
+    """Return integer bounds on ``2^bits e^-gamma`` for the fraction ``gamma = above / below``.
 
     The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, which is then squared `halvings` times. In units of
     2^-w, a term is at most 4 too small (its error e' is at most e/2 + 2), as are all terms after the first that is 0
@@ -55,7 +55,7 @@ def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
 
 
 def cumulative(variance: Fraction, bits: int) -> Bounds:
-    """Return bounds on ``Pr[V <= k]``, k = 0, 1, ..., for ``Pr[V = k]`` proportional to ``e^(-k^2/2 variance)``.
+    """Return bounds on ``Pr[V <= k]``, k = 0, 1, ..., if ``Pr[V = k]`` is proportional to ``e^(-k^2/2 variance)``.
 
     The lists end where the rest is below 2^-bits: each weight after k is at most ``e^-y`` times the one before, with
     ``y = (2k + 1)/2 variance``, and ``1/(1 - e^-y) <= 1 + 1/y``.
@@ -78,7 +78,7 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
 
 
 def geometric(rate: Fraction, bits: int) -> Bounds:
-    """Return bounds on ``Pr[V <= k] = 1 - e^(-rate (k + 1))`` for k = 0, 1, ... and a geometric V.
+    """Return bounds on ``Pr[V <= k] = 1 - e^(-rate (k + 1))`` for k = 0, 1, ..., where V is geometric.
 
     The list ends where the remaining probability is below 2^-bits. A product of two bounds adds an error of at most one
     unit of 2^-(bits + 64).
@@ -96,7 +96,7 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the ascending real `numbers` are at most U, a uniform number whose first digits are known.
+    """Return how many of the ascending `numbers` are at most U, a uniform random number in [0, 1).
 
     `prefix` has the first `bits` binary digits of U in [0, 1). If the bounds at this precision do not decide, `more`
     returns 64 more digits of U. The last upper bound must be at least 2^bits.
@@ -122,7 +122,7 @@ _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """A sampler of integers +-(2^b v + u): v is from a table, u is b random bits, e^-gamma is the chance to keep it.
+    """Sample integers +-(2^b v + u): v comes from a table, u is b random bits, and e^-gamma is the acceptance rate.
 
     A subclass is a frozen dataclass that defines b, the distribution of v, and gamma.
     """
@@ -130,11 +130,11 @@ class BlockSampler(ABC):
     @property
     @abstractmethod
     def block_bits(self) -> int:
-        """The number b of random bits of u."""
+        """The number b of random bits u in each sampled integer 2^b v + u."""
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Bounds:
-        """Return bounds on ``Pr[v <= k]``; the last upper bound is 1."""
+        """Return bounds on the probabilities ``Pr[v <= k]``; the last upper bound is 1."""
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
@@ -142,10 +142,10 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma in units of 2^-30 with an error below 2^-21, and for which entries this and gamma < 1/2 hold."""
+        """Return gamma in units of 2^-30, and for which entries gamma < 1/2 and its error is below 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
-        """Draw an array of independent integers, which depends only on the bytes of `source`."""
+        """Draw an array of independent integers; `source` supplies all random bytes."""
         samples = np.empty(shape, dtype=np.int64)
         flat, filled = samples.reshape(-1), 0
         while filled < flat.size:
@@ -166,7 +166,7 @@ class BlockSampler(ABC):
         return np.where(negative, -x, x)[keep]
 
     def _blocks(self, prefixes: Words, source: Source) -> Integers:
-        """Return v for the first 63 digits of U (n,)."""
+        """Return the part v of each sampled integer 2^b v + u, which a uniform random number selects: (n,)."""
         lower, decided = _table(self, _INDEX)
         v = np.searchsorted(lower, prefixes, side="right")
         for i in np.flatnonzero(prefixes < decided[v]):
@@ -174,7 +174,7 @@ class BlockSampler(ABC):
         return v
 
     def _kept(self, v: Integers, u: Integers, source: Source) -> NDArray[np.bool_]:
-        """Return for each candidate whether it is kept, that is, whether U < e^-gamma."""
+        """Return which candidates are accepted: those whose uniform random number is below e^-gamma."""
         digits = np.frombuffer(source(4 * len(v)), dtype="<u4").astype(np.int64) >> 32 - UNIT
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
@@ -185,7 +185,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return e^-gamma in units of 2^-30 with an error below 2^-20, and for which entries this holds.
+        """Return acceptance probabilities e^-gamma in units of 2^-30, and which of them have an error below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.
@@ -201,7 +201,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return the lower bounds (k,), and for each number of bounds below U the least U for which it is certain."""
+    """Return the lower bounds of the table, and the least U at which each value of v is certain."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -216,7 +216,7 @@ def _word(source: Source) -> int:
 
 
 def _accept(gamma: Fraction, bits: int) -> Bounds:
-    """Return bounds on e^-gamma and on 1, which is above every U."""
+    """Return bounds on the acceptance probability e^-gamma and on 1; every uniform random number is below 1."""
     lower, upper = exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]
 
@@ -229,7 +229,7 @@ _cumulative = lru_cache(maxsize=64)(cumulative)
 
 @dataclass(frozen=True)
 class DiscreteGaussian(BlockSampler):
-    """Integer noise with ``Pr[x] ~ e^(-x^2/2 variance)``; its true variance is at most `variance`.
+    """Integer noise with ``Pr[x]`` proportional to ``e^(-x^2/2 variance)``, whose variance is at most `variance`.
 
     Args:
         variance: The parameter sigma^2, a positive rational number below 2^112.
@@ -260,7 +260,7 @@ class DiscreteGaussian(BlockSampler):
         return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma, and for which entries it is precise enough for `BlockSampler`.
+        """Return gamma in units of 2^-30, and for which entries it is precise enough for `BlockSampler`.
 
         With t = 2^b, f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma
         loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
@@ -282,7 +282,7 @@ _geometric = lru_cache(maxsize=64)(geometric)
 
 @dataclass(frozen=True)
 class DiscreteLaplace(BlockSampler):
-    """Integer noise with ``Pr[x] ~ e^(-|x|/scale)``; its variance is below ``2 scale^2``.
+    """Integer noise with ``Pr[x]`` proportional to ``e^(-|x|/scale)``, whose variance is below ``2 scale^2``.
 
     Args:
         scale: The scale in steps of the grid, a positive rational number below 2^56.
@@ -313,7 +313,7 @@ class DiscreteLaplace(BlockSampler):
         return u / self.scale
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma, and for which entries it is precise enough for `BlockSampler`.
+        """Return gamma in units of 2^-30, and for which entries it is precise enough for `BlockSampler`.
 
         With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers
         gamma by 2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.

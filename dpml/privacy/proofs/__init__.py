@@ -1,1 +1,1 @@
-"""Proofs that several algorithms share."""
+"""Compute guarantees from proofs that several algorithms share."""

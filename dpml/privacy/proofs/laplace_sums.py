@@ -27,13 +27,13 @@ _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU c
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """Return the privacy losses of a sum of `parties` eps-DP vectors in R^d, sensitivity 2, for eps in [1e-7, 100]."""
+    """Return the privacy losses of a sum of `parties` eps-DP vectors in R^d, for eps in [1e-7, 100]."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
 
     def loss(t: Array, rho: Array) -> tuple[Array, Array]:
-        """Return the log density under P, and the privacy loss, at axial coordinates t and radii rho."""
+        """Return the log density of the sum for one data set, and the privacy loss, at cylinder coordinates."""
         to_p, to_q = np.hypot(t + eps / 2, rho), np.hypot(t - eps / 2, rho)
         log_p, log_q = _log_profile(v, to_p), _log_profile(v, to_q)
         # the difference of the distances, computed without cancellation
@@ -72,7 +72,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
 
 
 def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
-    """Return the edges of the grid's cells in t, ascending to 0, and in rho."""
+    """Return the edges of a grid in cylinder coordinates: t along the shift, and the radius rho across it."""
     shape = parties * (d + 1) / 2
     theta = np.linspace(0.01, 0.99, 99)
     far = float(np.min((_FAR - shape * np.log1p(-(theta**2))) / theta))  # Chernoff
@@ -90,20 +90,20 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
 
 
 def _nodes(edges: Array, order: int) -> tuple[Array, Array]:
-    """Return Gauss's nodes and weights, (k, order) each, in the cells between `edges` (k + 1,)."""
+    """Return the nodes and weights of Gauss's rule, (k, order) each, in the cells between `edges` (k + 1,)."""
     nodes, weights = leggauss(order)
     half = np.diff(edges)[:, None] / 2
     return edges[:-1, None] + half * (1 + nodes), half * weights
 
 
 def _log_profile(v: float, r: Array) -> Array:
-    """Return ``log(r^v K_v(r)) + r`` for v = 1/2, 1, 3/2, ..., without overflow."""
+    """Return ``log(r^v K_v(r)) + r`` without overflow, for v = 1/2, 1, 3/2, ..."""
     blocks = np.array_split(r.ravel(), math.ceil(r.size / _BLOCK))
     return np.concatenate([_log_profile_of(v, block) for block in blocks]).reshape(r.shape)
 
 
 def _log_profile_of(v: float, r: Array) -> Array:
-    """Return `_log_profile` of a short array by recursion over ``r K_(v+1)/K_v``, which adds only positive terms."""
+    """Return ``log(r^v K_v(r)) + r`` for a short array r, by a recursion that adds only positive terms."""
     if v % 1:
         total, ratio, order = np.full_like(r, math.log(math.pi / 2) / 2), r + 1, 0.5
     else:

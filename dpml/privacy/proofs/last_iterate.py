@@ -1,4 +1,4 @@
-"""Compute the mu of the last model of a noisy iteration, if nobody sees the earlier models.
+"""Compute the mu of the last model of a noisy iteration whose earlier models nobody sees.
 
 Round t is ``w <- phi_t(w) + N(0, s_t^2 I)``: for fixed data phi_t is c_t-Lipschitz in w, and replacing a row shifts
 phi_t(w) by at most m_t for every w. The bound is by shifted interpolation (Bok, Su & Altschuler 2024):
@@ -14,7 +14,7 @@ from dpml.arrays import Array
 
 
 def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
-    """Return the mu of the model after T noisy rounds, rounded up; inf if a shift gets no noise.
+    """Return the mu of the model after T noisy rounds, rounded up; inf if a round shifts the model without noise.
 
     Args:
         contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
@@ -43,7 +43,7 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """Return the pieces of the greatest convex minorant of the path with these steps (T,); all numbers are logarithms.
+    """Return the pieces of the greatest convex minorant of a path, whose T steps are given as logarithms.
 
     Runs of decreasing slopes, such as those of constant rounds with c <= 1, are merged at once, other steps one by one.
     """
@@ -66,7 +66,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """Return the log slopes. A step of width zero gets slope inf, so that it is merged with the next step."""
+    """Return the log slopes of a path's steps; a step of width zero has slope inf, and is merged with the next step."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 

@@ -1,4 +1,4 @@
-"""Compute the eps of many noisy sums with fresh L2-Laplace noise, and optionally one Gaussian vector added to all.
+"""Compute the eps of many noisy sums with new L2-Laplace noise, to which one Gaussian vector may be added.
 
 In each of T adaptive rounds, h parties each add a vector with density proportional to exp(-beta ||rho||), beta = eps/2,
 to a sum of sensitivity 2. A vector eta ~ N(0, common^2 I) is drawn once and added in every round. The result is the
@@ -28,7 +28,7 @@ _SLACK = 1e-12  # relative error of a density
 
 @lru_cache(maxsize=1 << 12)
 def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: float) -> tuple[float, str]:
-    """Return the least eps that is proven at `delta` for all rounds together, and the name of the proof.
+    """Return the least eps that is proven at `delta` for all rounds together, and the name of its proof.
 
     Args:
         rounds: The number of rounds T.
@@ -62,10 +62,11 @@ def _composed(parts: list[tuple[pld.Losses, int]], delta: float) -> float:
 
 
 def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: float) -> pld.Losses:
-    """Return the privacy losses of Gaussian noise with a known g ~ Gamma(shape), ``mu = sensitivity / sqrt(8 g)``.
+    """Return the privacy losses of Gaussian noise whose scale is random but known to the observer.
 
-    Losses above `most`, an eps that another proof gives, count as infinite. So do values of g whose lower tail has a
-    probability below ``1e-4 delta / rounds`` (Chernoff).
+    The scale g ~ Gamma(shape) gives ``mu = sensitivity / sqrt(8 g)``. Losses above `most`, an eps that another proof
+    gives, count as infinite. So do values of g whose lower tail has a probability below ``1e-4 delta / rounds``
+    (Chernoff).
     """
     unlikely = math.log(_TAIL * delta / rounds)
     # with u = log(g/shape), Pr[u below] and Pr[u above] are at most exp(-shape (e^u - 1 - u))

@@ -1,4 +1,4 @@
-r"""Compute the eps and delta of objective perturbation with Gaussian or L2-Laplace noise.
+"""Compute the eps and delta of objective perturbation with Gaussian or L2-Laplace noise.
 
 The release is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w`` with a random b, R > 0 and
 shift >= 0; one row of norm at most 1 is replaced. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and
@@ -27,29 +27,29 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return the least eps at which the curvature costs no privacy: ``2/ridge - 2/sigma^2``, rounded up."""
+    """Return the least eps at which the curvature of the loss costs no privacy: ``2/ridge - 2/sigma^2``, rounded up."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return the value of `paid` for neighbours of which one has a row more than the other."""
+    """Return the least eps at which the loss's curvature costs no privacy when a row is removed or added."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
-    """Return the least ridge with which the curvature costs no privacy at this eps; 0 if every ridge suffices."""
+    """Return the least ridge (possibly 0) at which the curvature of the loss costs no privacy at `eps`."""
     precision = 1 / sigma / sigma
     # slightly above the ridge at which `paid` equals eps, to cover rounding errors
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
 
 
 def delta_of(eps: float, sigma: float, ridge: float) -> float:
-    """Return an upper bound on the delta of Gaussian objective perturbation at eps >= 0, for the ridge R = `ridge`."""
+    """Return an upper bound on the delta of Gaussian objective perturbation at eps >= 0."""
     return math.exp(log_delta_of(eps, sigma, ridge))
 
 
 def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
-    """Return the logarithm of `delta_of`."""
+    """Return the log of an upper bound on the delta of Gaussian objective perturbation at eps >= 0."""
     mu, precision = round_up(1 / sigma), round_down(1 / sigma / sigma)
     if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
@@ -71,7 +71,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return log of a bound on the divergence H_t of outputs with a row from outputs without it, for t (k,) >= 0."""
+    """Return the log of a bound on the divergence H_t (t >= 0) of outputs with a row from outputs without the row."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
@@ -83,7 +83,7 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 
 @np.errstate(divide="ignore", over="ignore", invalid="raise")
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
-    """Return log of an upper bound on what the curvature adds to the divergence of `log_removal`, for t (k,) > 0.
+    """Return the log of a bound on what the curvature of the loss adds to the divergence in `log_removal`.
 
     With log d_mu(t) = `plain`, this is ``D(1) - d_mu(t) = int (M - phi(a_s)) ds`` (docs/privacy/rajkumar2012.md,
     Theorem 1). The bound is a sum over intervals of s. In an interval, M is at most its value at the right end with the
@@ -123,7 +123,7 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 
 @lru_cache(maxsize=1 << 8)
 def losses(sigma: float, ridge: float) -> pld.Losses:
-    """Return the privacy losses of a minimiser with Gaussian noise, for composition."""
+    """Return the privacy losses of objective perturbation with Gaussian noise, for composition."""
     low, high = 1 / sigma / sigma, max(paid(sigma, ridge), 1 / sigma / sigma)
     top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 12 standard deviations of a Gaussian release's loss
     plain = np.linspace(0.0, top, _POINTS)
@@ -139,7 +139,7 @@ def losses(sigma: float, ridge: float) -> pld.Losses:
 
 @lru_cache(maxsize=1 << 12)
 def eps_of(sigma: float, ridge: float, delta: float) -> float:
-    """Return the least eps that is proven at `delta` for Gaussian noise, rounded up; inf without noise or ridge."""
+    """Return the least eps, rounded up, that is proven for Gaussian objective perturbation at `delta`, or inf."""
     if sigma == 0 or ridge == 0:
         return math.inf
     mu, precision = round_up(2 / sigma), round_down(1 / sigma / sigma)
@@ -155,7 +155,7 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
 
 @lru_cache(maxsize=1 << 12)
 def sigma_of(eps: float, ridge: float, delta: float) -> float:
-    """Return the least sigma of Gaussian noise that is proven to give (eps, delta) with this ridge, rounded up."""
+    """Return the least noise_std, rounded up, at which Gaussian objective perturbation is (eps, delta)-DP."""
     log_delta = math.log(delta) * (1 + ROUNDING)
     low = 2 / gdp.mu_of(eps, delta)  # the sigma of the Gaussian mechanism
     if ridge >= free_ridge(eps, low):
@@ -170,7 +170,7 @@ def sigma_of(eps: float, ridge: float, delta: float) -> float:
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of the decreasing function `excess` in [low, high], low > 0, rounded up."""
+    """Return the root of the decreasing function `excess` in [low, high], rounded up."""
     excess = cache(excess)
     if excess(low) <= 0:
         return low
@@ -187,7 +187,7 @@ def _crossing(excess: Callable[[float], float], low: float, high: float) -> floa
 
 
 def pure_eps_of(beta: float, ridge: float) -> float:
-    """Return the eps (delta = 0) of noise with density proportional to exp(-beta ||b||), for the logistic loss."""
+    """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for the logistic loss."""
     if ridge == 0 or math.isinf(beta):
         return math.inf
     if round_down(beta * ridge) >= 1:
@@ -200,15 +200,16 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 
 
 def jacobian_eps_of(slope: float, curvature: float) -> float:
-    """Return the eps (delta = 0) for any loss: `slope` is beta times a bound on a row's gradient, `curvature` is c/R.
+    """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for any loss.
 
-    "Noise and Jacobian apart" in docs/privacy/perturbed_minima.md has the proof.
+    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R. "Noise and Jacobian apart" in
+    docs/privacy/perturbed_minima.md has the proof.
     """
     return round_up(2 * slope + math.log1p(curvature))
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest beta (the least noise) for which `pure_eps_of` is at most eps; 0 if there is none."""
+    """Return the largest beta (the least L2-Laplace noise) that is proven to give `eps` at delta = 0, or 0."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)

@@ -297,7 +297,7 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
             w, X, y = mechanism.start.copy(), parties.X[rows], parties.y[rows]
             weights = np.full(len(rows), 1 / len(rows)) if kind == "local" else v[rows]
             for z in noise:
-                drawn = z[g, i] if kind == "local" else z[:, i].sum(axis=0) / math.sqrt(len(z))
+                drawn = z[g, i] if kind == "local" else z[:, i].sum(axis=0)
                 w = w - step * (X.T @ (weights * clipped_slope(loss, X @ w, y, clip)) + lam * w + scale * drawn)
             ends.append(w)
         expected = np.average(ends, axis=0, weights=sizes) if kind == "local" else ends[0]
