@@ -84,6 +84,14 @@ def root_above(x: Q) -> Q:
         return Q(decimal(x).sqrt() * (1 + ERROR))
 
 
+def shortened(x: Q) -> Q:
+    """Return x >= 0, or a number just above x with fewer digits, so that a sum of many messages does not take hours."""
+    if x.denominator < 10**1000:
+        return x
+    with localcontext(DIGITS):
+        return Q(decimal(x) * (1 + ERROR))
+
+
 def mills(z: Decimal) -> Decimal:
     """Return Mills' ratio Q(z)/phi(z) of the normal distribution for z >= 0, with a relative error below 1e-54."""
     if z >= 5:  # Laplace's continued fraction z + 1/(z + 2/(z + ...)), with z in place of what follows 200
@@ -224,6 +232,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
             scale, ridge, slope, curvature = (number(message, key) for key in LAWS[law].split())
             free = slope == 1 and curvature == Q(1, 4) and ridge >= scale
             pure += times * (2 * slope / scale + (0 if free else curvature / ridge))
+        squares, pure = shortened(squares), shortened(pure)
     require(not objectives or (len(objectives) == 1 and not squares and not pure), "an objective is not alone")
     return Total(root_above(squares) if squares else Q(0), pure, objectives[0] if objectives else None)
 
