@@ -84,7 +84,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return column names for a metric's mean and other statistics, all different from the settings' names in `keys`."""
+    """Return column names for a metric's mean and other statistics, which differ from setting names in `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 

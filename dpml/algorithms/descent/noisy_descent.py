@@ -367,7 +367,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield each step size's index in `numbers` (budgets, S), with a `Carrier` of the budgets that use this size."""
+        """Yield each step size's index in `numbers` (budgets, S), with a `Carrier` of the budgets with this size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
