@@ -41,7 +41,7 @@ def norms(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), dense or sparse, and each column's number of symbolic values (0 for a numeric column)."""
+    """Training rows X (n, p), dense or sparse, and the number of values of every column; 0 if a column is numeric."""
 
     X: Any
     levels: Levels = ()
@@ -416,7 +416,7 @@ def parse(steps: Iterable[str]) -> list[tuple[str, tuple[int, ...]]]:
         if name not in STEPS:
             raise UserError(f"unknown preprocessing step {name!r} in dataset.steps: {nearest(name, STEPS)}")
         if (name == "pca") != bool(colon) or (colon and not number.isdecimal()):
-            raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D; only pca has a D.")
+            raise UserError(f"dataset.steps has {text!r}: write pca:D with a whole number D; other steps take no D.")
         parsed.append((name, (int(number),) if colon else ()))
     return parsed
 

@@ -287,7 +287,7 @@ def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> N
 
 
 def below(values: Array | float, dtype: type[np.floating]) -> Single:
-    """Round positive numbers down to the floating-point type `dtype`."""
+    """Convert positive numbers to the floating-point type `dtype` by rounding down."""
     rounded = np.asarray(values, float).astype(dtype)
     return np.where(rounded.astype(float) <= values, rounded, np.nextafter(rounded, dtype(0)))
 

@@ -43,7 +43,7 @@ class Chosen:
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-        """Return a chart of each metric against the setting `x`; by default the figure's panels or the main metrics."""
+        """Return a chart of each metric against the setting `x`; without arguments, return the figure's charts."""
         if self.panels and x is None and metrics is None and (charts := charts_of(self.panels, self.summary)):
             return charts
         charts = run_charts(self.summary, x, metrics)

@@ -174,7 +174,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the name of the column that has the x values of a block. If the x axis is 1/eps, the column is eps."""
+        """Return the name of the column with the x values of a block. If the x axis shows 1/eps, the name is eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -239,7 +239,7 @@ class Evidence:
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale on which a metric is compared in a block. The scale depends on the results of the baselines.
+        """Return the scale on which a metric is compared in a block; it depends on the results of the baselines.
 
         The room of a share (`criteria`) is between the baselines. A loss counts as zero below a hundredth of the
         constant model's loss.

@@ -75,7 +75,7 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with the checksums of `files` and of the manifest. Lists of plain values take one line."""
+        """Write `content` with the checksums of `files` and of the manifest. A list without lists takes one line."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)

@@ -17,7 +17,7 @@ from dpml.running.spec import Panel
 
 
 def y_ends(points: pd.DataFrame, panel: Panel, log: bool) -> tuple[float, float]:
-    """Return the ends of a panel's y axis that shows the points, or the ends' logarithms if the axis is logarithmic.
+    """Return the ends of a panel's y axis for the shown points; for a logarithmic axis, return the ends' logarithms.
 
     The axis covers all means; it covers thin curves only if there are no other curves. It covers the ends of bands and
     the constant baseline if they are at most the height of the means, a factor of three, or a usual band away.

@@ -243,7 +243,7 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return for each row whether N is the official number of training rows, which all seeds then share."""
+    """Return for each row whether N is the official number of training rows, so that all seeds use equal rows."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 

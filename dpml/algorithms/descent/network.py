@@ -140,7 +140,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return CapeNoise(cape_spread(self.calibration)) if self.sites == "cape" else IndependentNoise()
 
     def rows_per_round(self, N: int) -> int:
-        """Return the number of rows in a minibatch of N training rows. The last minibatch may have fewer rows."""
+        """Return the number of rows in a minibatch, given N training rows. The last minibatch may have fewer rows."""
         if self.variant == "authors":
             return max(1, min(self.batch or 64, N // 10))
         return min(self.batch or N, N)

@@ -81,7 +81,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 that X'X gets. The default is smaller if noise would hide X'X at the usual share."""
+        """Return the share of mu^2 for X'X, which is small by default if noise would hide X'X at the usual share."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)

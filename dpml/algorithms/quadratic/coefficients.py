@@ -325,7 +325,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return the quadratic polynomial of a loss. For several classes, the result is a squared loss on label codes."""
+    """Return a loss's quadratic polynomial, which is a squared loss on label codes if there are several classes."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None

@@ -284,7 +284,7 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
         import pyarrow.parquet as parquet  # optional
     except ImportError:
-        raise UserError(f"{path} is a Parquet file: pip install pyarrow to read it, or save it as CSV.") from None
+        raise UserError(f"{path} is Parquet: pip install pyarrow to read it, or save it as CSV.") from None
     try:
         table = parquet.read_table(path) if rows else parquet.read_schema(path).empty_table()
         # integers stay integers if one is missing, so that the category 1 does not become 1.0 in other rows

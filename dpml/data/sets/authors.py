@@ -70,7 +70,7 @@ class Authors(RandomSplit):
 
 @dataclass(frozen=True)
 class CrimeAuthors(Authors):
-    """The authors' samples of Communities and Crime, with d = 101 features.
+    """The samples of Communities and Crime that Imtiaz et al. 2019 published, with d = 101 features.
 
     Args:
         rows: The size of the sample: 200, 400, ..., 1800.
@@ -84,7 +84,7 @@ class CrimeAuthors(Authors):
 
 @dataclass(frozen=True)
 class TwitterAuthors(Authors):
-    """The authors' samples of Buzz in social media (Twitter), with d = 77 features.
+    """The samples of Buzz in social media (Twitter) that Imtiaz et al. 2019 published, with d = 77 features.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.
@@ -97,7 +97,7 @@ class TwitterAuthors(Authors):
 
 @dataclass(frozen=True)
 class SyntheticAuthors(Authors):
-    """The authors' synthetic samples: rows uniform on [0, 1]^d, scaled to norm 1, and targets y = x'w* without noise.
+    """Synthetic samples of Imtiaz et al. 2019: rows uniform on [0, 1]^d, scaled to norm 1, with targets y = x'w*.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.
