@@ -78,7 +78,7 @@ def _positive(where: str, said: Any) -> float:
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
-    """Return the recipe; raise UserError if a value differs from the value that the framework implies."""
+    """Return the recipe; raise UserError if it contradicts values (`said`) that the framework's arguments imply."""
     due = typed({"rounds": 1, "delta": recipe.delta, **said})
     for key in said:
         means = getattr(due, key)
