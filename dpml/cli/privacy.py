@@ -1,4 +1,4 @@
-"""Run `dpml guarantee`, `audit`, `check` (which compute or attack guarantees) and `secagg` (which times secure sums)."""
+"""Run `dpml guarantee`, `audit` and `check`, which compute or attack guarantees, and `dpml secagg`, a speed test."""
 
 import math
 import re

@@ -59,7 +59,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
             raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
     for key in (*GROUPS, "adversary", *_TYPES):
         if key not in config:
-            raise UserError(f"every run needs the key {key}: do not delete the key with ~{key}.")
+            raise UserError(f"the key {key} is missing, because ~{key} deletes the key: leave out ~{key}.")
     for key, hint in _TYPES.items():
         for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
             convert(value, hint, key)
