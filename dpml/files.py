@@ -83,7 +83,7 @@ def _check_absent(path: Path) -> None:
 def _unfinished(
     path: Path, publish: Callable[[Path, Path], object], private: bool = False, end: str = ""
 ) -> Iterator[Callable[[str | bytes], None]]:
-    """Yield a function that writes a temporary file, and finally call `publish` to rename the file to `path`."""
+    """Yield a function that writes a temporary file; at the end, the function `publish` renames the file to `path`."""
     partial = path.with_name(f".{path.name}-{end or uuid.uuid4().hex}")
     with _naming(path):
         mode = 0o600 if private else 0o666

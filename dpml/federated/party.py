@@ -245,7 +245,7 @@ def agreed_rows(
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """Return the signing key in a file; if the file is missing and `make` is true, create it with a new key."""
+    """Return the signing key in a file; if `make` is true, a missing file is created with a new key."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} can be read by others, but a signing key is secret: type chmod 600 {path}.")

@@ -187,7 +187,7 @@ def _of_event(node: Any) -> dict[str, Any]:
 
 
 def _number(node: Any) -> Any:
-    """Return the number in a syntax tree; NumPy prints numbers as ``np.float64(1.5)``."""
+    """Return the number in a syntax tree, also if NumPy printed the number as ``np.float64(1.5)``."""
     return ast.literal_eval(node.args[0] if isinstance(node, ast.Call) else node)
 
 

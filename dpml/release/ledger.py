@@ -211,8 +211,8 @@ class Ledger:
             already = now.eps(cap.delta) if now and before else 0.0
             raise UserError(
                 f"this release would raise the total eps of {self.path} from {written(already)} to {written(reached)} "
-                f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or release "
-                "nothing more."
+                f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or make no "
+                "more releases."
             )
 
     def _read(self) -> "_Content":

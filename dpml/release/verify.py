@@ -287,7 +287,7 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise RejectedError if a key occurs twice, because its value is then ambiguous."""
+    """Return a JSON object; raise RejectedError if a key occurs twice, because the key's value is then ambiguous."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 
