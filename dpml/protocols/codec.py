@@ -1,4 +1,4 @@
-"""Encode real vectors as integers modulo 2^64, whose sums are exact and whose masks can be uniform."""
+"""Encode real vectors as integers modulo 2^64, because sums of integers are exact and uniform masks can hide them."""
 
 import math
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the error of every entry of a decoded sum of all parties, before it is rounded to a float."""
+        """A bound on the error of every entry of a decoded sum of all parties, before the sum is rounded to floats."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:

@@ -32,7 +32,7 @@ def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, 
 
 
 def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
-    """Raise RefusedError unless `party` signed the message with this body."""
+    """Raise RefusedError unless `party` signed a message with this `kind` and `body`."""
     if not _verified(session.identities[party], _content(session.context, kind, party, body), signature):
         raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
 

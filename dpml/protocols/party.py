@@ -24,7 +24,7 @@ Contribution = Callable[[], tuple[Ring, Array]]
 
 
 class Party:
-    """A party as a state machine: `start` returns its first message, and `receive` its answer to a server's message.
+    """A party as a state machine: `start` returns its first message, and `receive` answers a message of the server.
 
     A message that is not due, or has invalid content, is refused, and the party's state does not change.
     """

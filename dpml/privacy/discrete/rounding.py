@@ -56,7 +56,7 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
 
 
 def divide(total: Integers, count: int) -> Integers:
-    """Return ``total / count``, rounded to the nearest integer without other errors; entries must be below 2^61."""
+    """Return the exact ``total / count`` rounded to the nearest integer; entries of `total` must be below 2^61."""
     return (2 * total + count) // (2 * count)
 
 
@@ -75,7 +75,7 @@ _RING = 64  # a secure sum is computed modulo 2^64
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return the constant r^2 of Theorem 1 in docs/privacy/discrete_noise.md."""
+    """Return the correction r^2 of the variance of discrete noise: docs/privacy/discrete_noise.md, Theorem 1."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
 
 
