@@ -171,7 +171,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 def _in_plane(pair: Folded) -> Folded | None:
     """Rotate the rows (n, 2) of both data sets, so that the data sets differ along the first axis.
 
-    Return None if a row has more than two features that are not 0, or if there are too many rows.
+    Return None if a feature after the first two is not 0, or if there are too many rows.
     """
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None

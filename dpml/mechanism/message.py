@@ -28,7 +28,7 @@ RING = 2.0**-30
 """The relative increase of mu if continuous noise of at least `RING_STEPS` steps is rounded for a secure sum."""
 RING_STEPS = 1 << 16
 
-_NO_GRID = "algo.noise=discrete is not available for a sum of this algorithm: set algo.noise=continuous."
+_NO_GRID = "algo.noise=discrete is not available for this algorithm's sums: set algo.noise=continuous."
 
 
 Of = TypeVar("Of")
@@ -51,9 +51,7 @@ class Terms(ABC, Generic[Of]):
 
     def each(self, *at: Any) -> Array:
         """Return the sum of the statistic over the rows of each party: (M, B, k) or (M, k)."""
-        raise UserError(
-            "algo.protocol=secagg is not available for a sum of this algorithm: set algo.protocol=simulate."
-        )
+        raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
         """Return sums (P, B, k) of integers, in steps of a grid: one sum per party if `secure`, else a single sum."""

@@ -124,9 +124,7 @@ class Program(ABC):
             needed = " or ".join(f"loss={name}" for name in self.allows["loss"])
             raise UserError(f"algo={self.name} needs {needed}, not loss={self.loss.name}.")
         if self.noise == "discrete" and self.calibration != "tight":
-            raise UserError(
-                f"algo={self.name} with algo.noise=discrete supports only tight noise: set calibration=tight."
-            )
+            raise UserError(f"algo={self.name} with algo.noise=discrete needs tight noise: set calibration=tight.")
         if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
                 f"algo.variant={self.variant} of algo={self.name} needs published noise: set calibration=published."

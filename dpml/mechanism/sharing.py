@@ -74,7 +74,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Who draws the noise of a sum: by default, each of M parties draws an equal share, and sends its message openly."""
+    """Who draws the noise of a sum: by default, each of M parties draws an equal share and sends an open message."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""

@@ -86,9 +86,7 @@ class RowTerms(Terms["ClippedRows"]):
             with np.errstate(over="ignore"):
                 vectors = vectors.reshape(due) / of.clip
             if not np.isfinite(vectors).all():  # clipping would give NaN; the message must not reveal the row
-                raise UserError(
-                    "the function of ClippedRows must return numbers that are finite, also after division by its clip."
-                )
+                raise UserError("the function of ClippedRows must return finite numbers, even after division by clip.")
             yield rows, vectors
 
     def _plain(self, sums: Array) -> Array:

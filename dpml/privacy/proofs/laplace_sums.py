@@ -27,7 +27,7 @@ _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU c
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """Return the privacy losses of a sum of `parties` vectors in R^d, each of which is eps-DP, for eps in [1e-7, 100]."""
+    """Return the privacy losses of a sum of `parties` vectors in R^d, each of them eps-DP; eps is in [1e-7, 100]."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
