@@ -89,7 +89,7 @@ class Rates(NamedTuple):
 
 
 def trade_off(first: Array, second: Array, error: float) -> Rates:
-    """Measure an attack's error rates at many thresholds; a rate's bounds are wrong with probability at most `error`."""
+    """Measure an attack's error rates at many thresholds; a rate's interval fails with probability at most `error`."""
     levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
     thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
     false, true = _above(first, thresholds), _above(second, thresholds)
@@ -144,7 +144,7 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn a log likelihood ratio of two data sets from samples (n, k), whose entries are treated as Laplace noise."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), as if all entries were Laplace distributed."""
     centres = [np.median(each, axis=0) for each in (first, second)]
     wide = sum(np.mean(np.abs(each - at), axis=0) for each, at in zip((first, second), centres, strict=True)) / 2
     wide = np.where(wide > 0, wide, 1.0)

@@ -147,7 +147,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets that differ in the labels of the last row or party; rows are equal, and labels balanced.
+    """Return two data sets of equal rows with balanced labels that differ in the labels of the last row or party.
 
     A model of these rows stays where both labels are about equally likely, so that both slopes are about 1/2.
     """

@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores that all attacks on one view give to releases of the first and of the second data set, (draws,) each.
+    """The scores (draws,) that all attacks on one view give to releases of the first and of the second data set.
 
     `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
@@ -86,7 +86,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Return whether an attack refutes the proven eps or the proven mu, or the exact eps exceeds the proven eps."""
+        """Return whether an attack refutes the proven eps or mu, or whether the exact eps exceeds the proven eps."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2

@@ -222,7 +222,7 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
 
 
 def far_start(d: int) -> Generator:
-    """Return the random generator, among a thousand, that draws the longest initial model."""
+    """Return the random generator, among a thousand, that draws the initial model with the largest norm."""
     return np.random.default_rng(_far_seed(d))
 
 

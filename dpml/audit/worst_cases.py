@@ -109,7 +109,7 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets with balanced labels that differ in the label of one row, or in all labels of a party."""
+    """Return two data sets with balanced labels; they differ in the label of one row, or in all labels of a party."""
     multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
@@ -156,7 +156,7 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
 
 @worst_case.register
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; all other rows drive a distant initial model even farther away.
+    """Return two data sets that differ in one row; all other rows drive a distant initial model even farther from 0.
 
     Clipped slopes are steepest at score 0 and need no crowd; for the squared loss, a label flips there.
     """
@@ -250,7 +250,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return the public rows (n, 2) that shift the model most: equal rows (0, c), and mirrored rows (+-a, b)."""
+    """Return the public rows (n, 2) that shift the model most: copies of (0, c), (a, b) and (-a, b)."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])

@@ -165,7 +165,7 @@ class Carrier:
         self.observer(noisy / scale, drawn / scale, exact)
 
     def noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Multiply unit noise (draws, k) by the noise scale of each budget, and add it to exact sums: (B, k)."""
+        """Multiply unit noise (draws, k) by each budget's noise scale, and add the product to exact sums: (B, k)."""
         if constant is not None:
             wide = np.array([messages[number].constant for messages in self.messages])
             exact = exact + wide[:, None, None] * constant

@@ -207,7 +207,7 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """Return the eps (delta = 0) of all messages with Laplace-type noise, which holds against every observer.
+    """Return the eps (delta = 0) of all messages with Laplace-type noise; this eps holds against every observer.
 
     It is inf for noise of an exponentially distributed length in more than one dimension, whose density is infinite at
     0.

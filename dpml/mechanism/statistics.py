@@ -128,7 +128,7 @@ class ClippedRows(Statistic):
         return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of fractional bits of a vector that was divided by the clip."""
+        """Return the number of fractional bits to which vectors are rounded after division by the clip."""
         return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:

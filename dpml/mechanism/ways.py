@@ -60,7 +60,7 @@ def _by_cape(carrier: Carrier, number: int, shares: Array, spread: float) -> tup
 
 
 def on_grid(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-    """Return a sum of integers with discrete noise, which is drawn anew for every budget."""
+    """Return a sum of integers with discrete noise; new noise is drawn for every budget."""
     of, draws, problem = carrier.statistic(number), carrier.draws, carrier.problem
     if not carrier.sharing.secure:  # one curator draws the noise
         problem = replace(problem, M=1, sizes=(), colluders=0)

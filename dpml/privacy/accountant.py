@@ -58,7 +58,7 @@ class Accountant:
         return replace(self, spent=(*self.spent, (float(eps), float(delta), _counted(times))))
 
     def objective(self, sigma: float, ridge: float, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` more minimisers of an objective with a Gaussian linear term.
+        """Return the accountant after `times` more releases by objective perturbation with Gaussian noise.
 
         The objective is ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0, sigma^2)'w``.
         """
@@ -143,7 +143,7 @@ class Accountant:
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of Gaussian releases and objectives; each gets an equal share of `delta`."""
+        """Return the sum of the eps of Gaussian releases and perturbed objectives, with equal shares of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

@@ -38,7 +38,7 @@ def check(session: Session, kind: Kind, party: int, body: bytes, signature: byte
 
 
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
-    """Return the parties whose signatures under the list of survivors are in the message SIGNATURES."""
+    """Check the body of the message SIGNATURES, and return the parties that signed the list of survivors."""
     _, entries = messages.unpack_entries(Kind.SIGNATURES, signatures)
     present = messages.unpack_survivors(survivors, session.parties)
     ids = frozenset(party for party, _ in entries)

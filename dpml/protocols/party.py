@@ -161,7 +161,7 @@ class Party:
         return self._seal_end.key + self._mask_end.key
 
     def _seats(self) -> frozenset[int]:
-        """Return the parties that may be this party's neighbours, a public list that the server cannot change."""
+        """Return the public list of this party's possible neighbours, which the server cannot change."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

@@ -22,7 +22,7 @@ def integer_radius(clip: float, bits: int) -> int:
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Round vectors (..., k) to integer vectors, in steps of 2^-bits, that are no longer than `clip`.
+    """Round vectors (..., k) to integer vectors in steps of 2^-bits; every result is at most as long as `clip`.
 
     A vector longer than `clip` is first shortened to `clip`, in floating point. Then every entry is rounded to the
     nearest integer. If the result is still too long, it is multiplied by R/n, where R is the radius and n the length

@@ -138,7 +138,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """Return the exact gamma of one candidate, which is accepted with probability e^-gamma."""
+        """Return the exact exponent gamma of one candidate, which is accepted with probability e^-gamma."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -201,7 +201,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return lower bounds on Pr[V <= v] for each v, and the least random number U with which v is certain."""
+    """Return lower bounds on Pr[V <= v] for each v, and the least random number U at which the value v is certain."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
