@@ -46,12 +46,12 @@ def mu_from_rates(fpr: Array, tpr: Array) -> Array:
 
 
 def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` for scores of any distribution, wrong with probability at most `error`."""
+    """Return a lower bound on eps at `delta` for any scores; the bound fails with probability at most `error`."""
     return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 4)
 
 
 def mu_by_rates(first: Array, second: Array, error: float) -> float:
-    """Return a lower bound on mu for scores of any distribution, wrong with probability at most `error`."""
+    """Return a lower bound on mu for scores of any distribution; the bound fails with probability at most `error`."""
     return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
 

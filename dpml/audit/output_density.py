@@ -94,9 +94,8 @@ def minimiser_score(
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
     """Return the largest |log likelihood ratio| that a search finds for two data sets under L2-Laplace noise.
 
-    The result is NaN if there are too many rows, or if the ridge is lost in rounding. Every output gives a lower bound
-    on the eps of the pair at delta = 0. The search tries noise along the difference of the rows, which shifts b the
-    most.
+    The result is NaN for too many rows, or if the ridge is lost in rounding. Every output gives a lower bound on the
+    eps of the pair at delta = 0. The search tries noise along the difference of the rows, which shifts b the most.
     """
     if _different(pair) > _MOST or ridge < _LOST:
         return math.nan

@@ -22,7 +22,7 @@ class NoNumberError(ArithmeticError):
 
 
 class Recorder:
-    """Record what one view sees of the messages in releases of one of two neighbouring data sets.
+    """Record what one view sees of the messages while one of two neighbouring data sets is released.
 
     Args:
         channel: What the view sees of a message.
@@ -90,10 +90,7 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """Return the recorded numbers, one row for each of B runs.
-
-        If T messages have one block each, and the view sees m numbers of a message, a row has T (2 m + 3) numbers.
-        """
+        """Return T (2 m + 3) numbers for each of B runs, if the view sees m numbers of each of T messages of one block."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T

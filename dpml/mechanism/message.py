@@ -153,7 +153,7 @@ class Sum:
 
     @property
     def pure(self) -> bool:
-        """Whether the sum is eps-DP with delta = 0, because it has no Gaussian noise."""
+        """Whether the sum is eps-DP with delta = 0, that is, has no Gaussian noise."""
         return self.law != "gaussian" and not self.constant
 
     @property

@@ -76,7 +76,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring with the fewest neighbours that is safe if a share `colluders` of parties collude and `dropouts` drop out.
+    """Return the ring of least degree that is safe if a share `colluders` of parties collude and `dropouts` drop out.
 
     None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
