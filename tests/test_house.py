@@ -49,13 +49,13 @@ ROOMS = {
     "audit": ("dpml/audit", 2054, 2000),
     "config and running": ("dpml/config dpml/running", 2201, 1950),
     "reporting": ("dpml/reporting", 4816, 4200),
-    "release": ("dpml/release", 1642, 1600),
-    "federated": ("dpml/federated", 1636, 1600),
+    "release": ("dpml/release", 1652, 1600),
+    "federated": ("dpml/federated", 1639, 1600),
     "recipes": ("dpml/recipes", 591, 520),
     "api and cli": ("dpml/api dpml/cli", 3487, 2900),
     "experiments": ("experiments", 2715, 2900),
     "scripts": ("scripts", 1934, 1500),
-    "tests": ("tests", 32579, 28000),
+    "tests": ("tests", 32689, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",

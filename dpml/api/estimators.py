@@ -282,7 +282,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
                 "a model's file needs public ranges, but this model's ranges were fitted to the rows: give bounds (and "
                 "y_bounds)."
             )
-        if not (floating or facts.exact):
+        if not (floating or facts.exact or facts.noiseless):
             raise UserError(
                 f"the noise of this model of algo={self.algo} is floating-point: its last bits can reveal rows. Fit "
                 "a model with exact noise, such as algo='wdgd' with calibration='tight'. Or call save(path, "

@@ -181,7 +181,8 @@ def take_part(
     async def connected() -> str:
         nonlocal until, taken_in
         async with asyncio.timeout(_GREETING):
-            reader, writer = await asyncio.open_connection(*address, ssl=context)
+            # try all addresses of a name, even if the first does not answer
+            reader, writer = await asyncio.open_connection(*address, ssl=context, happy_eyeballs_delay=_PAUSE)
         try:
             writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             async with asyncio.timeout(_GREETING):
@@ -193,7 +194,9 @@ def take_part(
                     received = await _receive(reader, longest)
                     if received[:1] == END:
                         return received[1:].decode("utf-8", "replace")
-                    await _send(writer, answer(received))
+                    answered = answer(received)
+                    await asyncio.sleep(0)  # Ctrl-C during the answer ends the party here, before it sends the answer
+                    await _send(writer, answered)
                 until = time.monotonic() + wait
         finally:
             writer.transport.abort()

@@ -108,7 +108,8 @@ class Model:
 
 
 def _plain(guarantee: Guarantee) -> dict[str, Any]:
-    return asdict(guarantee) | {"eps": guarantee.eps if math.isfinite(guarantee.eps) else None}  # JSON has no infinity
+    infinite = {"eps": None, "mu": None} if math.isinf(guarantee.eps) else {}  # JSON has no infinity
+    return asdict(guarantee) | infinite
 
 
 def _guarantee(content: Mapping[str, Any]) -> Guarantee:

@@ -68,7 +68,7 @@ FREE = r"(Trust|Public|Preprocessing|Not covered|Warning|Counted|Errors): ((?!\b
 
 
 ROOT_2PI = Decimal("2.50662827463100050241576528481104525300698674060993831662992357634")
-DIGITS = Context(prec=100)
+DIGITS = Context(prec=100, Emin=-999_999, Emax=999_999)
 ERROR = Decimal("1e-50")  # far more than the relative error of Mills' ratio and of numbers of 100 digits
 FAR = Decimal(1000)  # for larger x, e^-x is bounded by 0 and e^-1000
 
@@ -82,6 +82,14 @@ def root_above(x: Q) -> Q:
     """Return a number just above the square root of x >= 0."""
     with localcontext(DIGITS):
         return Q(decimal(x).sqrt() * (1 + ERROR))
+
+
+def shortened(x: Q) -> Q:
+    """Return x >= 0, or a number just above x with fewer digits, so that a sum of many messages does not take hours."""
+    if x.denominator < 10**1000:
+        return x
+    with localcontext(DIGITS):
+        return Q(decimal(x) * (1 + ERROR))
 
 
 def mills(z: Decimal) -> Decimal:
@@ -108,7 +116,7 @@ def delta_of(mu: Q, eps: Q) -> Q:
         density = (-min(x, FAR)).exp() / ROOT_2PI
         if z1 >= 0:
             return Q(density * (1 + ERROR) * (first * (1 + ERROR) - second * (1 - ERROR)))
-        return Q(1 - density * (1 - ERROR) * (first + second)) if x < FAR else Q(1)
+        return Q(1 + ERROR - density * (first + second)) if x < FAR else Q(1)  # the product is at most 1
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
@@ -224,6 +232,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
             scale, ridge, slope, curvature = (number(message, key) for key in LAWS[law].split())
             free = slope == 1 and curvature == Q(1, 4) and ridge >= scale
             pure += times * (2 * slope / scale + (0 if free else curvature / ridge))
+        squares, pure = shortened(squares), shortened(pure)
     require(not objectives or (len(objectives) == 1 and not squares and not pure), "an objective is not alone")
     return Total(root_above(squares) if squares else Q(0), pure, objectives[0] if objectives else None)
 

@@ -1,5 +1,6 @@
 """The files of estimators: `dpml predict` predicts the same, and the file says what its guarantee rests on."""
 
+import math
 import os
 
 import numpy as np
@@ -43,6 +44,18 @@ def test_a_regressors_file_is_in_its_own_unit(tmp_path) -> None:
     model.save(tmp_path / "m.json", unsafe=True)
     found = read_model(tmp_path / "m.json").predictions(X.to_numpy())["prediction"]
     np.testing.assert_allclose(found, model.predict(X))
+
+
+@pytest.mark.parametrize("algo", ["ssp", "objpert", "nonpriv"])
+def test_a_model_without_noise_is_saved_and_says_that_nothing_is_proven(tmp_path, algo) -> None:
+    X = rows(200)
+    model = dpml.PrivateClassifier(algo, eps=math.inf, bounds=(-1, 3)).fit(X, X["length"] > 1)
+    model.save(tmp_path / "m.json", unsafe=True)
+    saved = read_model(tmp_path / "m.json")
+    assert all(math.isinf(guarantee.eps) for guarantee in saved.guarantees)
+    assert saved.statement[1].startswith("Guarantee: nothing is proven")
+    assert saved.statement[2] == "Noise: none."
+    assert np.mean(saved.predictions(X.to_numpy())["prediction"].astype(str) == model.predict(X).astype(str)) == 1
 
 
 def test_what_shows_private_rows_is_not_written(tmp_path) -> None:

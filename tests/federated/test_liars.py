@@ -18,6 +18,7 @@ from dpml.protocols import ProtocolError, messages, shamir
 from dpml.protocols.identities import signed
 from dpml.protocols.messages import Kind
 from dpml.protocols.server import Server
+from dpml.protocols.session import Stage
 
 Body = Callable[[bytes], bytes]
 
@@ -99,6 +100,21 @@ def test_one_liar_costs_nothing(tmp_path: Path, lie, liar, capsys) -> None:
     assert not any("\x1b" in text or "\r" in text for text in heard)
     assert made is not None or lie not in ("a wrong share", "all shares wrong")
     assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("stage", list(Stage)[:-1])
+def test_a_party_that_repeats_the_answers_of_another_speaks_for_nobody(tmp_path: Path, stage) -> None:
+    parties = clinics(tmp_path)
+    members, mails = parties.members(), []
+
+    def exchange(mail: Mapping[int, bytes]) -> dict[int, bytes]:
+        answers = {party: members[party].answer(said) for party, said in mail.items()}
+        if len(mails) == stage:
+            answers[3] = answers[0]
+        mails.append(mail)
+        return answers
+
+    assert list(aggregate(parties.plan, exchange).refused) == ["a message in the name of party 0 came from party 3."]
 
 
 @dataclass

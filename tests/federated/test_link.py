@@ -1,12 +1,15 @@
 """The whole of it over connections of this machine: parties that call an aggregator, and strangers that do."""
 
+import asyncio
 import errno
 import hashlib
 import json
 import os
+import signal
 import socket
 import struct
 import time
+from asyncio.selector_events import BaseSelectorEventLoop
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -224,6 +227,40 @@ def test_a_party_does_not_wait_for_ever_for_what_only_takes_calls(tmp_path, monk
         with pytest.raises(UserError, match="does not answer"):
             calls.result(timeout=20)
     assert len(taken) < 30
+
+
+def test_a_party_tries_all_addresses_of_the_aggregator(tmp_path, monkeypatch) -> None:
+    """As where IPv6 is broken: the call of the first address took all the time there was."""
+    parties, really = clinics(tmp_path), BaseSelectorEventLoop.sock_connect
+
+    async def connect(loop, connection: socket.socket, address: tuple[str, int]) -> None:
+        if address[0] == "127.0.0.2":
+            await asyncio.sleep(60)
+        await really(loop, connection, address)
+
+    with listening(parties.plan, HERE, 5.0, None) as (called, port), ThreadPoolExecutor(1) as pool:
+        both = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in ("127.0.0.2", "127.0.0.1")]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: both)
+        monkeypatch.setattr(BaseSelectorEventLoop, "sock_connect", connect)
+        address = ("aggregator.example", port)
+        job = pool.submit(take_part, parties.keys[0], parties.plan, bytes, address, 0.5, None)
+        called.await_all(3.0)
+        called.end("the model")
+        assert job.result(timeout=30) == "the model"
+
+
+def test_a_party_that_is_interrupted_sends_nothing_more(tmp_path) -> None:
+    parties = clinics(tmp_path)
+
+    def interrupted(said: bytes) -> bytes:
+        signal.raise_signal(signal.SIGINT)
+        return b"an answer"
+
+    with listening(parties.plan, HERE, 5.0, None) as (called, port), ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(lambda: called.await_all(0.5) or called.exchange({0: b"said"}))
+        with pytest.raises(KeyboardInterrupt):
+            take_part(parties.keys[0], parties.plan, interrupted, ("127.0.0.1", port), 5.0, None)
+        assert answers.result(timeout=20) == {}
 
 
 @pytest.fixture

@@ -72,6 +72,7 @@ def test_it_goes_on_wherever_it_was_killed(tmp_path, whole, until, heard) -> Non
     assert all(path.stat().st_mode & 0o077 == 0 for path in (kept.folder, *kept.folder.iterdir()))
     made = aggregated(parties, members, kept)
     assert made.text() == whole
+    assert [path.suffix for path in kept.folder.iterdir()] == [".json"] * SUMS
     assert entries(parties) == [1] * 4
 
 

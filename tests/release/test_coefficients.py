@@ -9,6 +9,7 @@ from scipy.special import expit
 from scipy.stats import norm
 
 import dpml
+from dpml import files
 from dpml.errors import UserError
 from dpml.files import seal_object
 from dpml.release.model import read_model
@@ -119,6 +120,28 @@ def test_coefficients_that_the_noise_hides_have_no_numbers(staff, run_command):
     refused = run_command("dpml", "table", "model.json")
     assert refused.code == 2
     assert "the noise hides" in refused.err
+
+
+@pytest.mark.parametrize("bounds", [BOUNDS, ILL], ids=["wage", "ill"])
+def test_the_room_on_the_disk_before_noise_is_drawn_is_enough_for_the_longest_numbers(
+    staff, run_command, tmp_path, monkeypatch, bounds
+):
+    sizes, really = [], files._write
+
+    def spy(file, content, path):
+        if path.name == "model.json":
+            sizes.append(len(content))
+        really(file, content, path)
+
+    monkeypatch.setattr(files, "_write", spy)
+    (tmp_path / "staff.yaml").write_text(bounds)
+    assert released(run_command, "algo=regression", "eps=2").code == 0
+    content = json.loads((tmp_path / "model.json").read_text())
+    for key in ("weights", "moments"):
+        content[key] = json.loads(json.dumps(content[key]), parse_float=lambda _: -1.2345678901234567e-300)
+    write(tmp_path, content)
+    assert len(sizes) == 2
+    assert sizes[0] > (tmp_path / "model.json").stat().st_size
 
 
 def test_the_summary_of_a_regression_without_noise_is_that_of_least_squares():

@@ -63,6 +63,26 @@ def test_delta_is_enclosed_from_above_and_closely() -> None:
             assert 0 <= above <= exact * mpmath.mpf(10) ** -25
 
 
+def test_a_delta_near_1_is_rounded_up() -> None:
+    for mu in range(20, 60):
+        found = verify.delta_of(Fraction(mu), Fraction(0))
+        with mpmath.workdps(400):
+            below_1 = 1 - mpmath.mpf(found.numerator) / found.denominator
+            assert below_1 <= mpmath.erfc(mu / mpmath.sqrt(8))
+
+
+def test_a_certificate_of_many_messages_with_many_digits_is_judged_soon() -> None:
+    """The sum of 3,000 such fractions takes half an hour with all its digits."""
+    generator = random.Random(0)
+    sizes = [Fraction(generator.randrange(10**95, 10**96), 10**97 + 2 * k + 1) for k in range(300)]
+    laplace = [{"law": "laplace", "times": 1, "sensitivity": str(size), "scale": 1} for size in sizes]
+    gaussian = [{"law": "gaussian", "times": 1, "sensitivity": str(size), "deviation": 1} for size in sizes]
+    sums = verify.total([*laplace, *gaussian], (1, 1, Fraction(1)))
+    assert max(sums.pure.denominator, sums.mu.denominator) < 10**2000
+    for found, exact in ((sums.pure, sum(sizes)), (sums.mu**2, sum(size**2 for size in sizes))):
+        assert 0 <= found / exact - 1 < Fraction(1, 10**45)
+
+
 SETTINGS = [(M, C, N, d) for M, C in ((1, 0), (5, 1)) for N, d in ((2000, 7), (10**6, 100))]
 
 
