@@ -87,7 +87,7 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
     """Compare releases of two data sets with the same seed, and return warnings about the use of random numbers.
 
-    How many are drawn may depend on earlier releases but not on rows; the notes ask a person to check this.
+    How many random numbers are drawn may depend on earlier releases but not on rows; the notes ask a person to check.
     """
     first, second = prepared(algorithm, pair)
     runs = [[_with_seed(each, budget, seed) for each in (first, first, second)] for seed in range(_SEEDS)]

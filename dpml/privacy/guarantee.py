@@ -102,7 +102,7 @@ class Guarantee:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """The dictionary of all fields except `curve`, which tables show."""
+        """All fields except `curve`, as the dictionary that tables show."""
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
