@@ -78,7 +78,7 @@ class Accountant:
         return self.spend(guarantee.eps, guarantee.delta, times)
 
     def eps(self, delta: float) -> float:
-        """Return the least eps that is proven for all releases together at `delta` in [0, 1), or inf."""
+        """Return the least eps that is proven for all releases together at `delta` in [0, 1); inf if no eps is."""
         if not 0 <= delta < 1:
             raise UserError(f"delta must lie in [0, 1), got delta={delta}.")
         if delta == 0:
