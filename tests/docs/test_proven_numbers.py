@@ -65,7 +65,7 @@ def proven(**settings: object) -> float:
 
 def test_the_textbooks_noise() -> None:
     in_a_pack = gdp.eps_of(gdp.classical_mu(10, 1e-3), 1e-3)
-    assert f"(noise for ε = 10 gives {written(in_a_pack)})" in page("howto/add_a_paper")
+    assert f"its noise for ε = 10 has the exact ε {written(in_a_pack)}" in page("howto/add_a_paper")
 
 
 def test_several_releases() -> None:
