@@ -209,7 +209,7 @@ def jacobian_eps_of(slope: float, curvature: float) -> float:
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest beta (the least L2-Laplace noise) proven to give `eps` at delta = 0; 0 if no beta is proven."""
+    """Return the largest beta (the least L2-Laplace noise) proven to give `eps` at delta = 0; 0 if none is proven."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)
