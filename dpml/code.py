@@ -30,7 +30,7 @@ _BEGUN = time.time()
 
 
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
-    """Return one checksum of the library versions and the source files of dpml (`parts`) and plug-ins (`names`).
+    """Return one checksum of the library versions, the source files `parts` of dpml, and the plug-ins called `names`.
 
     The checksum begins with `UNKNOWN` if a file was changed after this process began.
 

@@ -67,7 +67,7 @@ def reserved(path: Path) -> Iterator[Callable[[str], None]]:
             write = stack.enter_context(_unfinished(path, Path.replace, end="new"))
         except FileExistsError:
             raise UserError(
-                f"another process is writing {path}, or was killed: choose another name, or delete "
+                f"another process is writing {path}, or was killed while writing: choose another name, or delete "
                 f"{path.with_name(f'.{path.name}-new')}."
             ) from None
         _check_absent(path)  # another process may have created it in the meantime
@@ -83,7 +83,7 @@ def _check_absent(path: Path) -> None:
 def _unfinished(
     path: Path, publish: Callable[[Path, Path], object], private: bool = False, end: str = ""
 ) -> Iterator[Callable[[str | bytes], None]]:
-    """Yield a function that writes a temporary file, and finally call `publish` to rename the file to `path`."""
+    """Yield a function that writes a temporary file; at the end, the function `publish` renames the file to `path`."""
     partial = path.with_name(f".{path.name}-{end or uuid.uuid4().hex}")
     with _naming(path):
         mode = 0o600 if private else 0o666
@@ -98,7 +98,7 @@ def _unfinished(
 
 
 def _write(file: FileIO, content: str | bytes, path: Path) -> None:
-    """Replace the content of an open temporary file of `path`, and wait until the content is on the disk."""
+    """Replace the content of the open temporary file `file`, and wait until the new content is on the disk."""
     rest = memoryview(content.encode() if isinstance(content, str) else content)
     with _naming(path):
         file.seek(0)

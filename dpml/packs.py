@@ -26,7 +26,7 @@ __path__: list[str] = []  # makes this module a package; `_put_in_place` adds it
 
 
 def known() -> dict[str, Path]:
-    """Return a dict from names to folders of the packs of dpml, of the user and of installed distributions."""
+    """Return a dict of all packs' folders by name: packs of dpml, of the user, and of installed distributions."""
     folders = {path.parent.name: path.parent for path in sorted(shipped_folder("experiments").glob(f"*/{CARD}"))}
     for folder in (*map(Path, filter(None, os.environ.get(ENVIRONMENT, "").split(os.pathsep))), *_installed()):
         folders.setdefault(folder.name, folder)

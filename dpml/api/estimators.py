@@ -87,7 +87,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
-        """Return the state to pickle; if `ledger` is None, store the ledger of the surrounding `with` block instead."""
+        """Return the state for pickling, in which the ledger of an open `with` block replaces a `ledger` of None."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -105,7 +105,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         party: ArrayLike | None,
         weights: Sequence[Array],
     ) -> Array:
-        """Release one model, set attributes such as `guarantees_`, and return the model's weights, (d,) or (K d,)."""
+        """Release one model, set attributes such as `guarantees_`, and return the model's weights as one vector."""
         algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
@@ -113,7 +113,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         fitted = self.bounds is None or getattr(self, "y_bounds", ()) is None
         effects = self.algo == Regression.name
         if effects and (weights or not self.fit_intercept):
-            raise UserError(f"algo={self.algo} needs fit_intercept=True, and no weights of rows or classes.")
+            raise UserError(f"algo={self.algo} needs fit_intercept=True, and allows no weights of rows or classes.")
         rows = thinned(into_ball(X, *bounds, self.fit_intercept, effects), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
@@ -190,12 +190,12 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         require_linear_model(algorithm)
         if algorithm.auxiliary:
             raise UserError(
-                f"algo={name} would make a share of the rows public, which no estimator does: choose another algo."
+                f"algo={name} needs a share of public rows, but an estimator keeps all rows private: set another algo."
             )
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """Deal rows to parties by the ids in `party`, or at random in equal numbers if there are no ids."""
+        """Assign each row to its party in `party`; if `party` is None, deal equal numbers of rows at random."""
         adversary = Adversary(convert(plain(self.colluders, "colluders"), float | None, "colluders"))
         if party is None:
             M = convert(plain(self.parties, "parties"), int, "parties")
@@ -208,7 +208,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
-        """Map rows (n, p) into the unit ball and return their scores: (n,), or (n, K) with K > 2 classes."""
+        """Map the rows X (n, p) into the unit ball, and return one score per row, or one score per row and class."""
         check_is_fitted(self)
         low, high = self.bounds_
         unscaled = validate_data(self, X, dtype=np.float64, reset=False)
@@ -292,14 +292,14 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         if facts.author and not declared:
             raise UserError(
                 f"the guarantee of this model is declared by {facts.author}, which is not part of dpml, and dpml has "
-                "not proven it: to write a file that says so, call save(path, declared=True)."
+                "not proven it: to write a file that states this, call save(path, declared=True)."
             )
         if not unsafe and (facts.open or self.entry_ is None):
             why = "this fit is in no ledger"
             if facts.open:
                 why = f"nothing is proven of this model, because {facts.open[0]}"
             raise UserError(
-                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True) to write a file that says so."
+                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True) to write a file that warns of it."
             )
 
     def _keep(self, weights: Array) -> None:
@@ -395,7 +395,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return the scores of rows: (n,) for two classes, where 0 or more means ``classes_[1]``; otherwise (n, K)."""
+        """Return a score per row, where scores >= 0 predict ``classes_[1]``, or K scores per row for K > 2 classes."""
         check_is_fitted(self)
         K = len(self.classes_)
         return self._scores(X, 1 if K == 2 else K)

@@ -117,7 +117,7 @@ def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, floa
 
 
 def rows(path: str | Path) -> "pd.DataFrame":
-    """Return the results in the folder of a run or a sweep, or results of a figure such as results/kang2019/fig1."""
+    """Return the results stored in `path`: a folder of a run or a sweep, or a figure such as results/kang2019/fig1."""
     from dpml.reporting.tables import read_rows  # slow to load
 
     path = Path(path)
@@ -132,7 +132,7 @@ def _load(config: Mapping[str, Any], source: Source) -> Dataset:
 
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
-    """Deal the rows of a data set to parties; return how much the parties differ, the partition rule, and parties."""
+    """Deal a data set's rows to parties; return how much parties differ, the partition rule, and the parties."""
     config, d = compose_one(settings)
     if d is not None:
         raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
@@ -147,7 +147,7 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
 
 
 class PlannedRelease(NamedTuple):
-    """The algorithm, the budget and the public sizes of a release, which are known before data are read."""
+    """The algorithm, the privacy budget and the public sizes (such as M and N) of a planned release."""
 
     algorithm: Algorithm
     budget: Budget
@@ -155,7 +155,7 @@ class PlannedRelease(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> "PlannedRelease":
-        """Build the algorithm, the privacy budget and the public sizes (`Problem`) of a release from settings."""
+        """Build the algorithm, the privacy budget and the public sizes (such as M and N) of a release from settings."""
         config, d = compose_one(settings)
         cell = _cell(config)
         problem = cell.problem if d is None else replace(cell.problem, d=d)
@@ -209,7 +209,7 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release to attack, the number of draws, the seed, and the settings that the audit itself has chosen.
+    """Return the release to attack, the number of draws, the seed, and the settings whose values the audit has chosen.
 
     The data are synthetic. The audit chooses smaller values than usual for N, d and rounds that are not set.
     """

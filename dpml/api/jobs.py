@@ -37,7 +37,7 @@ _RUN = "run"
 
 
 class CellsFailedError(Exception):
-    """Raised if a cell (a single fit) failed because of a bug. The error message names the file with the traceback."""
+    """Raised if a bug makes a cell (a single fit) fail; the error message names the file with the traceback."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Asked:
 
 
 def ask(settings: Settings) -> Asked:
-    """Compose the settings, expand them into cells (single fits), and look up which cells are finished."""
+    """Turn settings into the request of a command: the configuration, and the fits (cells) with their status."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
     overrides = _overrides(settings, crossed=bool(found))
@@ -88,7 +88,7 @@ def ask(settings: Settings) -> Asked:
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return the settings that a command changes, each with one value, or with a list of values that are all computed.
+    """Return a dict of the settings that a command changes, where a list has the values that a sweep tries.
 
     Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
     """
@@ -119,7 +119,7 @@ def _store(expansion: Expansion) -> Store:
 
 
 def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> Plan:
-    """Plan a run or a sweep as an experiment with one block of settings."""
+    """Plan a run or a sweep, which is treated as an experiment with a single block of settings."""
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
@@ -217,7 +217,7 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[Plan]:
-    """Apply the changes of a command to experiments, and plan the experiments."""
+    """Return the plan of every experiment, with the settings that the command changes."""
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
@@ -262,7 +262,7 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files. If a command changes settings, the path is in a separate folder."""
+    """Return the path of an experiment's files, which is in a separate folder if a command changes settings."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
@@ -285,7 +285,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError with the most common reason if no fit that the figure shows can be computed."""
+    """Raise UserError with the most common reason if none of the fits in the figure can be computed."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):

@@ -1,4 +1,4 @@
-"""Map an estimator's rows into the unit ball by public ranges, and sample rows by their weights."""
+"""Map an estimator's rows into the unit ball, and keep rows at random with probabilities given by their weights."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = 
 
 
 def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Array]:
-    """Return the low and high ends (p,) of the ranges `given`, or of the columns of `values` if `given` is None."""
+    """Return the lower and upper bounds of all columns: the user's bounds `given`, or else the extremes of `values`."""
     if given is None:
         return values.min(axis=0), values.max(axis=0)
     width = values.shape[1]
@@ -60,7 +60,7 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
 
 def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
-    """Return [w], where w (n,) has the rows' sample weights, with weights above 1 reduced to 1; return [] for None."""
+    """Return a list with one array, the rows' sample weights cut off at 1, or an empty list if no weights are given."""
     if given is None:
         return []
     weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
@@ -76,7 +76,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return [w], where w (n,) has the weight of each row's class, divided by the largest weight; return [] for None.
+    """Return a list with one array, each row's class weight over the largest weight, or [] if no weights are given.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """

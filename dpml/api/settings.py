@@ -32,11 +32,11 @@ class Settings:
         return {word.key_or_group: word.value() for word in words}
 
     def only(self, kept: Callable[[str], bool]) -> "Settings":
-        """Return the settings whose keys satisfy the function `kept`, without swept keys."""
+        """Return the settings with one value whose keys satisfy the function `kept`."""
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return settings in which words with several values, such as ``M=5,10``, are moved to the field `lists`."""
+        """Move words with several values, such as ``M=5,10``, to the field `lists` of the returned settings."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():
@@ -55,7 +55,7 @@ class Settings:
 
 
 def is_private(word: str) -> bool:
-    """Return whether a setting KEY=VALUE changes no result, but only where files are or how fits are computed."""
+    """Return whether a setting KEY=VALUE affects only the places of files or how fits are computed, but no result."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
@@ -97,7 +97,7 @@ def plain(value: Any, key: str) -> Any:
 
 
 def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
-    """Compose settings with one value each; return the configuration, and the number of features `d` if it is set."""
+    """Return a configuration in which every key has one value, and the number of features `d` (None if not set)."""
     settings = settings.swept()
     keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
     lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}

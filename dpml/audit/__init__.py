@@ -121,7 +121,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 
 def _load_neighbours(algorithm: Any) -> None:
-    """Import the module `audits` of an algorithm's pack, if the pack has one, because it registers worst cases."""
+    """Import the module that registers worst-case data sets for an algorithm in `dpml.packs`, if there is one."""
     pack = type(algorithm).__module__.rpartition(".")[0]
     if pack.startswith("dpml.packs.") and find_spec(f"{pack}.audits"):
         import_module(f"{pack}.audits")

@@ -33,7 +33,7 @@ def rate_interval(hits: NDArray[np.int_], trials: int, error: float) -> tuple[Ar
 
 
 def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
-    """Return the least eps >= 0 that allows false positive rates below `fpr` and true positive rates above `tpr`."""
+    """Return the least eps >= 0 for which (eps, delta)-DP allows the false and true positive rates `fpr` and `tpr`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.log((tpr - delta) / fpr)
         second = np.log((1 - fpr - delta) / (1 - tpr))
@@ -41,17 +41,17 @@ def eps_from_rates(fpr: Array, tpr: Array, delta: float) -> Array:
 
 
 def mu_from_rates(fpr: Array, tpr: Array) -> Array:
-    """Return the least mu >= 0 that allows false positive rates below `fpr` and true positive rates above `tpr`."""
+    """Return the least mu >= 0 for which mu-GDP allows the false and true positive rates `fpr` and `tpr`."""
     return np.maximum(np.nan_to_num(ndtri(tpr) - ndtri(fpr), nan=0.0), 0.0)
 
 
 def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` for scores of any distribution, wrong with probability at most `error`."""
+    """Return a lower bound on eps at `delta` for any scores; the bound fails with probability at most `error`."""
     return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 4)
 
 
 def mu_by_rates(first: Array, second: Array, error: float) -> float:
-    """Return a lower bound on mu for scores of any distribution, wrong with probability at most `error`."""
+    """Return a lower bound on mu for scores of any distribution; the bound fails with probability at most `error`."""
     return _by_rates(mu_from_rates, first, second, error, _MIDDLE, 1 / 5)
 
 
@@ -89,7 +89,7 @@ class Rates(NamedTuple):
 
 
 def trade_off(first: Array, second: Array, error: float) -> Rates:
-    """Measure an attack's error rates at many thresholds; each interval is wrong with probability at most `error`."""
+    """Measure an attack's error rates at many thresholds; a rate's interval fails with probability at most `error`."""
     levels = np.unique(np.round(10.0 ** np.linspace(-4, 0, 33) * len(first))[:-1])
     thresholds = np.unique(np.sort(first)[::-1][levels.astype(int)])
     false, true = _above(first, thresholds), _above(second, thresholds)
@@ -98,9 +98,9 @@ def trade_off(first: Array, second: Array, error: float) -> Rates:
 
 
 def mu_of_scores(first: Array, second: Array, error: float) -> float:
-    """Return a lower bound on the difference between the means of two normal samples (n,), in standard deviations.
+    """Return a lower bound on Cohen's d, the standardised difference between the means, of two normal samples (n,).
 
-    The standard error is that of Cohen's d, ``sqrt(1/n + 1/n' + d^2 / (2n + 2n'))`` (Hedges & Olkin 1985).
+    The standard error of d is ``sqrt(1/n + 1/n' + d^2 / (2n + 2n'))`` (Hedges & Olkin 1985).
     """
     n, m = len(first), len(second)
     apart, spread = second.mean() - first.mean(), math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
@@ -144,7 +144,7 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn a log likelihood ratio of two data sets from samples (n, k), as if coordinates were Laplace distributed."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), as if all entries were Laplace distributed."""
     centres = [np.median(each, axis=0) for each in (first, second)]
     wide = sum(np.mean(np.abs(each - at), axis=0) for each, at in zip((first, second), centres, strict=True)) / 2
     wide = np.where(wide > 0, wide, 1.0)
@@ -157,7 +157,7 @@ def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_normals(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn a log likelihood ratio of two data sets from samples (n, k), as if both were normally distributed."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), which are treated as normally distributed."""
     k = first.shape[1]
     unit = np.where((spread := first.std(axis=0) + second.std(axis=0)) > 0, spread, 1.0)
 

@@ -29,13 +29,13 @@ _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each observer sees of two data sets if all observers except `client` see only the released model."""
+    """Return what the observers other than `client` see of two data sets if they see nothing but the released model."""
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [_released(algorithm, pair, budget, view) for view in views if view != "client"]
 
 
 def _released(algorithm: Any, pair: Pair, budget: Budget, view: View = "release") -> Exposure:
-    """Return the released model as finite numbers, followed by a number that indicates NaN."""
+    """Describe the released model by finite numbers, and by one more number that is 1 if the model contains NaN."""
     shown = model_exposure(prepared(algorithm, pair), budget)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
@@ -65,7 +65,7 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 
 def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
-    """Yield nine pairs of neighbouring data sets, in which a label flips or a row changes to its opposite."""
+    """Yield nine pairs of neighbouring data sets, in which a label flips or a row changes its sign."""
     low, high = (0.0 if loss.task == "multiclass" else -1.0), 1.0
     rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
     directions = rng.standard_normal((N - 1, d))
@@ -85,9 +85,9 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
-    """Release both data sets with the same random numbers, and return warnings about how the algorithm draws them.
+    """Compare releases of two data sets with the same seed, and return warnings about the use of random numbers.
 
-    How many are drawn may depend on earlier releases but not on rows; the notes ask a person to check this.
+    How many random numbers are drawn may depend on earlier releases but not on rows; the notes ask a person to check.
     """
     first, second = prepared(algorithm, pair)
     runs = [[_with_seed(each, budget, seed) for each in (first, first, second)] for seed in range(_SEEDS)]

@@ -1,4 +1,4 @@
-"""Describe what an attacker sees of two neighbouring data sets, as samples of real releases."""
+"""Sample real releases of two neighbouring data sets, as an attacker sees them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,7 @@ RATIO = "likelihood ratio"
 
 
 class Attack(NamedTuple):
-    """An attack, which scores observations (draws, k) by numbers (draws,) that are higher for the second data set.
+    """An attack maps observations (draws, k) to scores (draws,), which are higher for the second of two data sets.
 
     `normal`: whether the scores are normal with one variance under both, if the noise is as specified.
     """
@@ -66,13 +66,13 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return how well an attacker distinguishes the two data sets: `mu` if it is known, else `loss`, else NaN."""
+        """Return the `mu` of the two data sets if it is known, else `loss`, their largest log likelihood ratio."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the attacks on this view, and the mu with which an attacker distinguishes the two data sets.
+        """Return the attacks on what the observer sees, and the mu of the two data sets (NaN if it is not known).
 
-        They are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
+        The attacks are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
         """
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
@@ -141,7 +141,7 @@ class HalfNoise(Generator):
 
 
 class Quiet(HalfNoise):
-    """A random generator whose noise is negligible, but not exactly 0, so that noise vectors have directions.
+    """A random generator with negligible noise; the noise is not exactly 0, so that noise vectors have directions.
 
     Bytes are zeros, which make discrete noise 0, because they are the first digits of a uniform number.
     """

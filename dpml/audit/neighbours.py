@@ -25,7 +25,7 @@ _LENGTHS = np.linspace(0.1, 1, 19).tolist()
 def synthetic_parties(
     task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
 ) -> Parties:
-    """Return parties with rows X (N, d), labels y (N,), `sizes` (M,) rows per party, and public rows (n, d).
+    """Split rows X (N, d) with labels y (N,) into parties with `sizes` (M,) rows, and add public rows (n, d).
 
     One test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
@@ -42,7 +42,7 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """Return two data sets that differ only in the last row; `rest` gives all other rows, or one row for all of them.
+    """Return two data sets that differ only in the last row; `rest` has all other rows, or one row to repeat.
 
     Rows are given by their first entries. For a multiclass task, labels above 0 become class 1, and others class 0.
     """
@@ -64,7 +64,7 @@ def one_replaced(
 
 
 def turned_label(problem: Problem, task: Task = "binary") -> Pair:
-    """Return two data sets that differ in the label of one row of length 1."""
+    """Return two data sets that differ in the label of one row, whose length is 1."""
     return one_replaced(task, problem, [1.0], [1.0])
 
 
@@ -79,12 +79,12 @@ def whole_party(pair: Pair) -> Pair:
 
 
 def with_rows(parties: Parties, X: Array, y: Array) -> Parties:
-    """Return parties with other rows X (N, d) and labels y (N,), but the same sizes."""
+    """Replace all rows by X (N, d) and all labels by y (N,), without changing any party's number of rows."""
     return replace(parties, data=replace(parties.data, X=X, y=y), X=X, y=y)
 
 
 def mirrored_crowd(n: int, across: float, along: float) -> Array:
-    """Return n rows (n, 2) that alternate between (across, along) and (-across, along)."""
+    """Return n rows (n, 2) that alternate between the points (across, along) and (-across, along)."""
     rows = np.tile([[across, along], [-across, along]], (n // 2 + 1, 1))[:n]
     if n % 2:
         rows[-1, 0] = 0.0
@@ -130,7 +130,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return two data sets that differ in the label of one row, whose score at the model `start` (d,) lies between.
+    """Return two data sets that differ in one label; at the model `start` (d,), the row's score is between both labels.
 
     The slopes of the squared loss then have both signs, and are clipped for both labels. All other rows are 0.
     """
@@ -147,7 +147,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets of equal rows with balanced labels; they differ in the labels of the last row or party.
+    """Return two data sets of equal rows with balanced labels that differ in the labels of the last row or party.
 
     A model of these rows stays where both labels are about equally likely, so that both slopes are about 1/2.
     """

@@ -1,4 +1,4 @@
-"""Compute how well an attacker distinguishes two data sets by the minimiser of a perturbed objective.
+"""Compute how well an attacker who sees the minimiser of a perturbed objective distinguishes two data sets.
 
 The release is the minimiser w of ``sum loss + R/2 ||w||^2 + b'w`` for a random b. Given the rows, w determines b, so
 the density of w is that of b times a Jacobian.
@@ -38,7 +38,7 @@ Folded = Sequence[Rows]
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Return two data sets that differ in one row; this row has long and opposite logistic gradients in them.
+    """Return two data sets that differ in one row; the row's two logistic gradients are long and opposite.
 
     A row's gradient is long if w misclassifies the row, and opposite rows cannot both be misclassified. So a crowd
     holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b); for large t a small b suffices. The longest
@@ -92,9 +92,9 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """Return the largest |log likelihood ratio| of two data sets that a search finds for L2-Laplace noise, or NaN.
+    """Return the largest |log likelihood ratio| that a search finds for two data sets under L2-Laplace noise.
 
-    It is NaN if there are too many rows, or if the ridge is lost in rounding. Every output gives a lower bound on the
+    The result is NaN for too many rows, or if the ridge is lost in rounding. Every output gives a lower bound on the
     eps of the pair at delta = 0. The search tries noise along the difference of the rows, which shifts b the most.
     """
     if _different(pair) > _MOST or ridge < _LOST:
@@ -114,7 +114,7 @@ def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return the largest loss of two data sets, their mu, and whether likelihood ratios are nearly normal."""
+    """Return the largest log likelihood ratio of two data sets, their mu, and whether the ratios are nearly normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -122,7 +122,7 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return two measures of how well an attacker distinguishes two data sets under Gaussian noise, or NaN.
+    """Return two measures, mu and mu', of the distance between two data sets under Gaussian noise, or NaN for both.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
     scores differ by mu' standard deviations, which is at most mu for normal scores.
@@ -168,9 +168,9 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Return the rows (n, 2) in coordinates along and across the difference between the two replaced rows.
+    """Rotate the rows (n, 2) of both data sets, so that the data sets differ along the first axis.
 
-    Return None if only the first two features are not enough, or if there are too many rows.
+    Return None if a feature after the first two is not 0, or if there are too many rows.
     """
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None

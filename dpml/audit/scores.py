@@ -1,4 +1,4 @@
-"""Score releases by attacks, and compute lower bounds on eps and mu from the scores."""
+"""Apply attacks to releases, and compute lower bounds on eps and mu from the attacks' scores."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores that all attacks on one view give to releases of the first and of the second data set, (draws,) each.
+    """The scores (draws,) that all attacks on one view give to releases of the first and of the second data set.
 
     `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
@@ -44,7 +44,7 @@ class Scores:
 
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
-        """Attack two data sets as all views see them, and return the scores for each view."""
+        """Run all attacks on what each view sees of two data sets, and return the scores by view."""
         found: dict[View, Scores] = {}
         scored = _scored(exposures, draws, rng) if exposures else []
         for exposure, (attacks, mu) in zip(exposures, scored, strict=True):
@@ -86,7 +86,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Return whether an attack refutes the proven eps or the proven mu, or the exact eps exceeds the proven eps."""
+        """Return whether an attack refutes the proven eps or mu, or whether the exact eps exceeds the proven eps."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2
@@ -95,7 +95,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """Return the share of the proven mu (of the proven eps if delta = 0) that the two data sets reach."""
+        """Return the mu of the two data sets divided by the proven mu (for delta = 0, the ratio of the eps)."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:
@@ -151,7 +151,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield blocks of releases as all views see them; views with the same source see the same releases."""
+    """Yield blocks of observations for all views; views that share a sampling function observe the same releases."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:

@@ -38,7 +38,7 @@ def moved(algorithm: Any, budget: Budget, pairs: Sequence[Pair]) -> float:
 
 
 def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest ratio of measured to proven sensitivity for one pair of data sets, over a few sums."""
+    """Compare a few sums of one pair of data sets, and return the largest ratio of measured to proven sensitivity."""
     if not isinstance(algorithm, Program):
         return math.nan
     carrier = Beside(prepared(algorithm, pair), budget)
@@ -52,7 +52,7 @@ class _EnoughError(Exception):
 
 
 class Beside(Carrier):
-    """Run a release of the first of two data sets, and compare the noiseless sums of both at every step."""
+    """Run a release of the first data set, and compare its noiseless sums with the second data set's at every step."""
 
     def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
         super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)
@@ -74,7 +74,7 @@ class Beside(Carrier):
 
 
 def counted(message: Sum, carrier: Carrier) -> float:
-    """Return the sensitivity of one sum that the proof accounts for, relative to the units of the sum's blocks."""
+    """Return the sensitivity that the proof assumes for one sum, after dividing each block of numbers by `units`."""
     one, discrete = replace(message, times=1, joined=None), carrier.algorithm.noise == "discrete"
     if message.pure:
         return message.noise * eps_of((one,), carrier.problem, discrete)
@@ -82,7 +82,7 @@ def counted(message: Sum, carrier: Carrier) -> float:
 
 
 def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
-    """Return neighbouring data sets whose sums have large rounding errors, with the sizes of `pair`.
+    """Return neighbouring data sets whose sums have large rounding errors; the parties are as large as in `pair`.
 
     Labels are equal, so that sums grow with every row, or balanced, so that large parts of a sum cancel. In every third
     pair, one row in twenty is a copy, and a copy is replaced: code that merges equal rows then sums the neighbour in

@@ -22,7 +22,7 @@ class NoNumberError(ArithmeticError):
 
 
 class Recorder:
-    """Record what one view sees of the messages in releases of one of two neighbouring data sets.
+    """Record what one view sees of the messages while one of two neighbouring data sets is released.
 
     Args:
         channel: What the view sees of a message.
@@ -39,7 +39,7 @@ class Recorder:
         self.columns: list[tuple[Array, ...]] = []
 
     def add(self, residual: Array, shift: Array, parts: Array) -> None:
-        """Record the numbers of one message that distinguish the two data sets best.
+        """Record those numbers in one message by which an attacker distinguishes the two data sets best.
 
         `residual` (B, k) is the message minus that of the first data set, `shift` is the second data set's message
         minus the first's, and `parts` is the noise of every source.
@@ -61,9 +61,9 @@ class Recorder:
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """Return how the noise differs between two successive messages, in one direction: (1, B).
+        """Return the difference between the noise of two successive messages, along one direction: (1, B).
 
-        Noise that both messages share cancels in it, even if both shifts have the same length.
+        Noise that both messages share cancels in the difference, even if both shifts have the same length.
         """
         before, self.before = self.before, (number, shift)
         if before is None or before[1].shape != shift.shape:
@@ -90,7 +90,7 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """Return the recorded numbers of all messages of B runs: (B, T (2 m + 3)) if messages have one block."""
+        """Return T (2 m + 3) numbers for each of B runs, if the view sees m numbers of T messages of one block each."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T

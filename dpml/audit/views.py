@@ -1,4 +1,4 @@
-"""Compute what every view sees of two neighbouring data sets, from the messages of a program."""
+"""Compute what every observer sees of two neighbouring data sets, from an algorithm's messages."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -55,7 +55,7 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
 
 
 def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
-    """Return what an attacker sees of sums with Laplace noise, with the exact log likelihood ratio."""
+    """Return what an attacker sees of sums with Laplace noise, and the exact log likelihood ratio."""
     of, d = message.of, both[0].problem.d
     size = sum(of.state(d)[1])
     about = (np.broadcast_to(both[0].start, (1, size)).astype(float),) if size else ()
@@ -90,7 +90,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what several views see of the messages of the same releases.
+    """Return what several observers see of the messages in the same releases.
 
     Attackers compute sums without noise by `known`; None: as the release does.
     """
@@ -131,7 +131,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return the distance between the exact sums of both data sets in noise_std; NaN if sums depend on earlier sums."""
+    """Return the distance between two data sets' exact sums, divided by noise_std; NaN for adaptive sums."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -165,7 +165,7 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 @exposures.register(ObjectivePerturbation)
 @exposures.register(GaussianObjectivePerturbation)
 def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the released minimiser, with the log likelihood ratio if it is known."""
+    """Return what an attacker sees of the released minimiser, and the log likelihood ratio if it is known."""
     sent: Any = algorithm.messages(budget, pair[0].problem)[0]
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
@@ -209,7 +209,7 @@ def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each view sees of a noisy gradient descent: the last models, or all rounds."""
+    """Return what each view sees of a noisy gradient descent: either the last models or all rounds."""
     if algorithm.step_selection == "validated":
         raise UserError("algo.step_selection=validated has no guarantee to audit: set it to rule or fixed.")
     problem = pair[0].problem
@@ -222,7 +222,7 @@ def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Expo
 
 
 def far_start(d: int) -> Generator:
-    """Return the random generator, among a thousand, that draws the longest initial model."""
+    """Return the random generator, among a thousand, that draws the initial model with the largest norm."""
     return np.random.default_rng(_far_seed(d))
 
 
@@ -233,7 +233,7 @@ def _far_seed(d: int) -> int:
 
 @dataclass(frozen=True)
 class Attacked(Prepared):
-    """A prepared algorithm that sums over distinct rows, because a crowd has thousands of equal rows."""
+    """A prepared algorithm that sums over distinct rows, which is faster because thousands of rows are equal."""
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
         if statistic not in self._terms:

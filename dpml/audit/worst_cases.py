@@ -59,7 +59,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return two neighbouring data sets, with the sizes of `problem`, that come closest to the proven guarantee.
+    """Return two neighbouring data sets with the M, N and d of `problem` that come closest to the proven guarantee.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -79,7 +79,7 @@ def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair
 @worst_case.register(FunctionalMechanism)
 @worst_case.register(SufficientStatistics)
 def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in the last row, as the proof's worst case does; all other rows are zero.
+    """Return two data sets whose last rows are the worst case of the sensitivity proof; all other rows are zero.
 
     With `unit=party`, all rows of the last party are replaced.
     """
@@ -109,7 +109,7 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets with balanced labels that differ in the label of one row, or in all labels of a party."""
+    """Return two data sets with balanced labels; they differ in the label of one row, or in all labels of a party."""
     multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
@@ -156,7 +156,7 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
 
 @worst_case.register
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; all other rows drive a distant initial model even farther away.
+    """Return two data sets that differ in one row; all other rows drive a distant initial model even farther from 0.
 
     Clipped slopes are steepest at score 0 and need no crowd; for the squared loss, a label flips there.
     """
@@ -180,7 +180,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 
 @worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in the labels of party 0; the model of party 0 is as long as possible."""
+    """Return two data sets that differ in the labels of party 0; the model of party 0 has the largest possible norm."""
     M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
@@ -199,7 +199,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; the row swings a party's model to one side or to the other.
+    """Return two data sets that differ in one row; the row decides to which side of an axis a party's model points.
 
     A model and its mirror image fit the party's other rows, a crowd (0, c), equally well; a row (+-a, b) decides. For d
     = 1, a row flips its label.
@@ -210,7 +210,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
-        """Return the party's model's distance from the axis for each point `at` (B, 3) of the search."""
+        """Return how far the party's model lies from the axis of symmetry, for B candidates `at` (B, 3)."""
         X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
         models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
         return np.abs(models[:, 0])
@@ -250,14 +250,14 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return the public rows (n, 2) that shift the model most: equal rows (0, c), and mirrored rows (+-a, b)."""
+    """Return the public rows (n, 2) that shift the model most: copies of (0, c), (a, b) and (-a, b)."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array) -> tuple[Array, Array]:
-        """Return the three distinct public rows, (B, 3, 2), and how often each of them occurs, (B, 3).
+        """Return three distinct public rows for B candidates, (B, 3, 2), and how often each row occurs, (B, 3).
 
         `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
         """
@@ -267,7 +267,7 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
         return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1), counts
 
     def swing(at: Array) -> Array:
-        """Return the model's distance from the axis for each point `at` (B, 3) of the search."""
+        """Return how far the model lies from the axis of symmetry, for B candidates `at` (B, 3)."""
         X, counts = rows(at)
         w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, counts / n, LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
@@ -325,7 +325,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Return the labels (n,) after replacing those that `which` selects by other labels of the task."""
+    """Replace the labels y (n,) at the positions `which` by other labels of the task."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

@@ -10,7 +10,7 @@ from dpml.screen import guarded, printable
 
 
 def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
-    """Run `main`. A user's mistake prints a sentence on stderr and exits with 2, and Ctrl-C exits with 130."""
+    """Run `main`; after a user's mistake, print a sentence on stderr and exit with 2; after Ctrl-C, exit with 130."""
     os.environ["MPLBACKEND"] = "agg"  # a notebook sets its own backend, which is perhaps not installed here
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # nothing is left half-written
     try:

@@ -165,7 +165,7 @@ def run_try(arguments: Namespace) -> None:
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Parse the words NAME KEY=VALUE ... of --reading into options for reading each party's file."""
+    """Return the options that --reading NAME KEY=VALUE ... gives for reading the file of each party."""
     readings: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, *words in options:
         refuse_unknown("file", [name], names, "--reading")
@@ -198,7 +198,7 @@ def _seat(arguments: Namespace, name: str, data: Path, signer: Ed25519PrivateKey
 
 
 def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
-    """Return the public bounds of the columns, and the terms of the release, on which all parties agree."""
+    """Return what all parties agree on: the public bounds of the columns, and the terms of the release."""
     stated = load(arguments.bounds)
     return replace(stated, reading={}), agreed_of(_words(arguments), stated.reading)
 

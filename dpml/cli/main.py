@@ -295,7 +295,7 @@ def _add_federation(commands: Any) -> None:
 
 
 def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
-    """Return a function that adds commands to the parser, or subcommands to the command `group`.
+    """Return a function that adds one command, or one subcommand of the command `group`, to the parser.
 
     `run` names the MODULE.FUNCTION of this package that runs the command. An option is a name in `_OPTIONS`, or a name
     with its own definition.

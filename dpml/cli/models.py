@@ -1,4 +1,4 @@
-"""Run `dpml release`, `show` and `ledger`, which release a model, print it, and list the releases in a ledger."""
+"""Run `dpml release`, `show` and `ledger`, which release a model, print a model, and list a ledger's releases."""
 
 import re
 from argparse import Namespace
@@ -69,7 +69,7 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield how the score changes per unit of a numeric column, and for a category relative to the mean category."""
+    """Yield the change in score per unit of each numeric column, and from the mean category to each category."""
     import numpy as np
 
     from dpml.data.info import Range
@@ -142,7 +142,6 @@ def _line(entry: LedgerEntry) -> list[str]:
 
 
 def _totals(entries: Sequence[LedgerEntry], delta: float) -> list[dict[str, Any]]:
-    """Compute the total eps of all releases for each protected unit and each audience, or None if there is no total."""
     totals = []
     for unit in get_args(Unit):
         if unit == "party" and not any(entry.unit == "party" for entry in entries):

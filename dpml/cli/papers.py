@@ -55,7 +55,7 @@ def run_table(arguments: Namespace) -> None:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
     if arguments.path.suffix == ".json":
         if arguments.y or arguments.where:
-            raise UserError("--y and --where choose results of a run, and a model has no such results: leave them out.")
+            raise UserError("--y and --where choose results of a run, which a model lacks: leave out --y and --where.")
         _write_coefficients(arguments)
         return
     rows = chosen(arguments.path).where(arguments.where)
@@ -64,7 +64,7 @@ def run_table(arguments: Namespace) -> None:
 
 
 def _deliver(written: Callable[[str], str | bytes], output: Path | None) -> None:
-    """Write a table to the file `output` in the format of the file's suffix, or print Markdown if `output` is None."""
+    """Write a table to the file `output`, whose suffix sets the format; without a file, print the table as Markdown."""
     if output is None:
         print(str(written("md")), end="")
     else:
@@ -120,7 +120,7 @@ def run_cite(arguments: Namespace) -> None:
 
 
 def citations() -> dict[str, str]:
-    """Return a dict with the BibTeX entry of dpml, and with the entry of each paper under the name of its folder."""
+    """Return the BibTeX entries of dpml and all papers, in a dict with the keys `dpml` and the papers' folder names."""
     from dpml.reporting.cards import card_of
 
     cards = {name: card_of(name) for name in packs.known()}
@@ -128,7 +128,7 @@ def citations() -> dict[str, str]:
 
 
 def run_verify(arguments: Namespace) -> None:
-    """Recompute stored verdicts and tables from their rows, or a model's guarantees from its certificate.
+    """Recompute verdicts and tables from the stored rows of results, or a model's guarantees from its certificate.
 
     A model's guarantees follow from its certificate. `dpml/release/verify.py` computes them without the rest of dpml,
     and can be copied anywhere. It exits with 1 or 2 if a stated eps does not follow.
@@ -173,10 +173,10 @@ def _verify_as_json(path: Path) -> int:
     try:
         content = verify.read(path)
     except verify.RejectedError as error:
-        raise UserError(f"{path}: not verified: {error}") from None
+        raise UserError(f"{path} was not verified: {error}") from None
     certificate = content.get("certificate", content)
     if certificate is None:
-        raise UserError(f"{path}: not verified: nothing is proven about this model.")
+        raise UserError(f"{path} was not verified, because nothing is proven about this model.")
     found = [
         {"view": view, "eps": float(eps), "proven": None if proven is None else float(proven), "holds": eps == proven}
         for view, eps, proven in verify.verify(certificate)

@@ -1,4 +1,4 @@
-"""Run `dpml guarantee`, `audit`, `check` and `secagg`, which compute or attack guarantees, or time secure sums."""
+"""Run `dpml guarantee`, `audit` and `check`, which compute or attack guarantees, and `dpml secagg`, a speed test."""
 
 import math
 import re
@@ -140,7 +140,7 @@ def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
 
 
 def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
-    """Estimate how many draws an audit needs to judge every guarantee, if the attacked data sets attain the proven eps.
+    """Estimate how many draws an audit needs to judge every guarantee, assuming that the data attain the proven eps.
 
     The missing power is then a sampling error, which falls with the square root of the number of draws. Return None if
     all views have a verdict, or if more draws do not help because the power of the pair itself is known.
@@ -189,7 +189,7 @@ def run_check(arguments: Namespace) -> None:
 
 
 def _annotation(view: Judged, file: str | None, level: str) -> str:
-    """Return a GitHub workflow command that shows a verdict at the line of the claim."""
+    """Return a GitHub workflow command that shows a verdict at the line of a recipe file with the claim."""
     where = ""
     if file is not None:
         lines = Path(file).read_text("utf-8").splitlines()

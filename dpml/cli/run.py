@@ -174,7 +174,7 @@ def _show_tables(results: Results, folder: Path) -> list[str]:
 
 
 def _by_hydra(settings: Settings, multirun: bool) -> None:
-    """Let Hydra print the configuration, or run a sweep with another sweeper or launcher."""
+    """Let Hydra print the configuration, or run a sweep for which the user has chosen a Hydra sweeper or launcher."""
     import hydra
 
     # Hydra does not know the keys of an option's class

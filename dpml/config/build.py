@@ -46,7 +46,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`; if the rule sets no share of auxiliary rows, use the algorithm's share."""
+    """Return the partition `rule`, in which the algorithm's share of auxiliary rows replaces a missing share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
@@ -59,7 +59,7 @@ def check_keys(config: Mapping[str, Any]) -> None:
             raise UserError(f"unknown key {str(key)!r}: {nearest(str(key), KEYS)}")
     for key in (*GROUPS, "adversary", *_TYPES):
         if key not in config:
-            raise UserError(f"the key {key} is missing, but every run needs it: remove ~{key}.")
+            raise UserError(f"the key {key} is missing, because ~{key} deletes the key: leave out ~{key}.")
     for key, hint in _TYPES.items():
         for value in grid(config[key], key) if key in (*LISTED, "draws") else (config[key],):
             convert(value, hint, key)
@@ -99,7 +99,7 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Call `target` with the user's options under `key`, converted to the parameters' types, and arguments `extra`."""
+    """Convert the user's options to the declared types, and call `target` with the options and arguments `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
@@ -118,7 +118,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Add to an option, such as algo=capefm, the default value of every parameter that the option's file omits.
+    """Return an option, such as algo=capefm, with default values for all parameters that the option's file omits.
 
     An option with a ``defaults`` list is returned unchanged. So is one whose class cannot be imported: the error is
     reported when the object is built.
@@ -181,7 +181,7 @@ _RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python ref
 
 
 def grid(value: Any, key: str) -> list[Any]:
-    """Return the values of a key as a list; a key has one value, a range, or a list that is not empty."""
+    """Return the list of a key's values, where `value` is one value, a range LOW..HIGH, or a list."""
     value = spread(value, key)
     values = list(value) if isinstance(value, list | range) else [value]
     if not values:

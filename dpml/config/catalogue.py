@@ -12,7 +12,7 @@ READERS = {"csv"}
 
 
 def sources(config_dir: Path | None = None) -> dict[str, Source]:
-    """Return all data sets by name, including data sets in ``config_dir/dataset``, but not the reader dataset=csv."""
+    """Return all data sets by name: the data sets of dpml, and the user's data sets in ``config_dir/dataset``."""
     return {name: source(name, config_dir) for name in options("dataset", config_dir) if name not in READERS}
 
 

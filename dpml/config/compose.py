@@ -1,4 +1,4 @@
-"""Compose a configuration: let Hydra load the options that are chosen by name, and then set single keys."""
+"""Compose a configuration: let Hydra load options (files such as conf/algo/capefm.yaml), and then set single keys."""
 
 import pickle
 import sys
@@ -46,7 +46,7 @@ def parsed(word: str) -> Override:
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
-    """Return the names of a group's options, such as all algorithms, in dpml, papers' folders and `config_dir`."""
+    """Return the names of all options of a group such as `algo`, from dpml, papers' folders and `config_dir`."""
     if group == PACKAGE:
         return sorted(experiments.names(config_dir), key=natural)
     folders = [folder / group for folder in (shipped_folder("conf"), *_added(config_dir))]
@@ -78,7 +78,7 @@ def check_option(group: str, name: str, config_dir: Path | None = None) -> None:
 
 
 def option(group: str, name: str, config_dir: Path | None = None) -> dict[str, Any]:
-    """Return the content of a file such as conf/algo/capefm.yaml. Use Hydra only for files with a ``defaults`` list."""
+    """Return the content of a file such as conf/algo/capefm.yaml, merged with the files in its ``defaults`` list."""
     node: Any = OmegaConf.load(_file(group, name, config_dir))
     if "defaults" in node:
         node = compose([f"+{group}@_option={name}"], config_dir).whole["_option"]
@@ -192,7 +192,7 @@ def user_errors() -> Iterator[None]:
 
 
 def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
-    """Set the value of a key. Raise UserError if the key is unknown, unless `add` allows a new key."""
+    """Set the value of a key; unless `add` is true, raise UserError if the configuration does not have the key."""
     if not add:
         _holder(config, key)
     group, _, last = key.partition(".")

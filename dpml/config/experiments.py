@@ -42,7 +42,7 @@ def names(config_dir: Path | None = None) -> set[str]:
 
 
 def selected(name: str, config_dir: Path | None = None) -> list[str]:
-    """Return the experiments that a name stands for: one experiment, all of a paper, or all experiments."""
+    """Return the experiments that `name` selects: one experiment, all experiments of a paper, or all experiments."""
     known = files(config_dir)
     if name in known:
         return [name]
@@ -51,7 +51,7 @@ def selected(name: str, config_dir: Path | None = None) -> list[str]:
 
 
 def content(name: str, known: Files) -> dict[str, Any]:
-    """Return the content of an experiment's file, merged over the templates in the list ``defaults``."""
+    """Return the content of an experiment's file, with missing keys taken from the templates listed in ``defaults``."""
     path = known[name]
     own: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     merged: dict[str, Any] = {}

@@ -186,7 +186,7 @@ def model_of(
     versions: Mapping[str, str],
     moments: Moments | NewtonMoments | None = None,
 ) -> Model:
-    """Return the model of a federation's plan from its weights (K, d) and its other results."""
+    """Return the model of a federation from the plan, the weights (K, d) and the other results of the secure sums."""
     return Model(
         task=plan.task,
         loss=plan.algorithm.loss.name,

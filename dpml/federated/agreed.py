@@ -50,7 +50,7 @@ def _key(name: str) -> str:
 
 @dataclass(frozen=True)
 class Agreed:
-    """The terms of a federation, on which all parties agree: algorithm, budget, and the role of every column.
+    """The terms on which all parties of a federation agree: the algorithm, the budget, and how columns are used.
 
     Attributes:
         algo: the name of an algorithm that comes with dpml and uses only secure sums.

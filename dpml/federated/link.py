@@ -232,7 +232,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """Return the aggregator's TLS settings, or None (no TLS) if aggregator and parties are on this machine."""
+    """Return the aggregator's TLS settings, or None if no TLS is needed because all parties are on this machine."""
     if certificate is None or key is None:
         _require_this_machine(address, "--certificate and --certificate-key")
         return None
@@ -245,7 +245,7 @@ def server_tls(address: tuple[str, int], certificate: Path | None, key: Path | N
 
 
 def client_tls(address: tuple[str, int], authority: Path | None) -> ssl.SSLContext | None:
-    """Return a party's TLS settings, or None (no TLS) if the aggregator is on this machine."""
+    """Return a party's TLS settings, or None if no TLS is needed because the aggregator is on this machine."""
     if authority is None:
         _require_this_machine(address, "--ca")
         return None

@@ -1,4 +1,4 @@
-"""Run a party of a federation in a process, the only process that reads the party's rows and signing key.
+"""Run one party of a federation; only this process reads the party's rows and signing key.
 
 Whatever the aggregator sends, the party answers only with protocol messages, and sends one vector to each secure sum.
 """
@@ -96,7 +96,7 @@ class Member:
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Return the party's answer to a new message, without any error message that may contain private data."""
+        """Answer a new message; send an error's text to the aggregator only if the text cannot contain private data."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -137,7 +137,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's noisy errors; raise ValueError if no number of parties explains the noise's `deviation`."""
+        """Return a model's noisy errors; raise ValueError if noise with this `deviation` fits no number of parties."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -145,7 +145,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if no number of parties explains the noise of the sums."""
+        """Return a regression's noisy sums; raise ValueError if the noise of the sums fits no number of parties."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
@@ -165,7 +165,7 @@ class Member:
         return moments
 
     def _numbers_of_parties(self, rows: int) -> Iterator[int]:
-        """Yield each number of parties that is enough for a secure sum and can have `rows` rows in total."""
+        """Yield every possible number of parties in a secure sum that covers `rows` rows in total."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):
@@ -245,7 +245,7 @@ def agreed_rows(
 
 
 def signing_key(path: Path, make: bool = True) -> Ed25519PrivateKey:
-    """Return the signing key in a file; if the file is missing and `make` is true, create it with a new key."""
+    """Return the signing key in a file; if `make` is true, a missing file is created with a new key."""
     try:
         if path.exists() and path.stat().st_mode & 0o077:
             raise UserError(f"{path} can be read by others, but a signing key is secret: type chmod 600 {path}.")

@@ -169,7 +169,7 @@ class FederationPlan:
 
     @property
     def problem(self) -> Problem:
-        """Return the plan's public numbers, with every possible drop-out counted as a colluder."""
+        """Return the plan's public numbers, such as M and N, and count parties that may drop out as colluders."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.terms.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
@@ -289,7 +289,7 @@ def _json(path: Path, what: str) -> dict[str, Any]:
     except (ValueError, RecursionError):  # also if the text is not UTF-8
         content = None
     if not isinstance(content, dict):
-        raise UserError(f"{path} is not a {what}: it is not a JSON object of at most {_LONGEST:,} bytes.")
+        raise UserError(f"{path} is not a {what}: a {what} is a JSON object of at most {_LONGEST:,} bytes.")
     return content
 
 

@@ -95,7 +95,7 @@ class Sums:
 
     @cached_property
     def _messages(self) -> list[tuple[int, Statistic]]:
-        """Return for each secure sum a pair: the index of a message of the algorithm, and the message's statistic."""
+        """Return a pair for each secure sum: the index and the statistic of the message that the sum computes."""
         messages = self.algorithm.messages(self.budget, self.problem)
         return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
@@ -116,7 +116,7 @@ class Sums:
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
-            """Keep the party's message, instead of adding up the messages of all parties."""
+            """Store the message of this party, and skip the sum over all parties' messages."""
             floats = np.empty((len(inputs), 0)) if beside is None else beside
             sent[:] = inputs[party].copy(), floats[party].copy()
             return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
@@ -155,7 +155,7 @@ class Sums:
         return at
 
     def release(self, ask: Ask) -> Release:
-        """Run all secure sums by the function `ask`; return the model's weights (1, 1, K d) and metrics."""
+        """Run all secure sums, each with one call of the function `ask`; return the weights (1, 1, K d) and metrics."""
         arguments = b""
 
         def announce(statistic: Statistic, at: tuple[Array, ...]) -> None:
@@ -184,7 +184,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """Parties with the public numbers `stated`, because the arrays do not contain the rows of all parties."""
+    """Parties of which this process has at most one party's rows; `stated` has the public numbers of all parties."""
 
     stated: Problem = field(kw_only=True)
 

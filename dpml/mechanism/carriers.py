@@ -109,7 +109,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return noisy sum `number` of B runs, (B, k), at the models or other arguments `at` of the statistic."""
+        """Return noisy sum `number` of B runs, (B, k); `at` are the statistic's arguments, such as current models."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)
@@ -135,7 +135,7 @@ class Carrier:
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw noise of scale 1 for a sum, (draws, k), and for an observer the noise of each source."""
+        """Draw noise of scale 1 for a sum, (draws, k); for an observer, also return the noise of each source."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:
@@ -148,7 +148,7 @@ class Carrier:
         return sources[:M].sum(axis=0), sources
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Report a noisy sum and the noise of each source to the observer, divided by the noise_std."""
+        """Divide a noisy sum and the noise of each source by the noise_std, and report them to the observer."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -165,7 +165,7 @@ class Carrier:
         self.observer(noisy / scale, drawn / scale, exact)
 
     def noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Multiply unit noise (draws, k) by the noise scale of each budget, and add it to exact sums: (B, k)."""
+        """Multiply unit noise (draws, k) by each budget's noise scale, and add the product to exact sums: (B, k)."""
         if constant is not None:
             wide = np.array([messages[number].constant for messages in self.messages])
             exact = exact + wide[:, None, None] * constant
@@ -173,7 +173,7 @@ class Carrier:
         return noisy.reshape(-1, noisy.shape[-1])
 
     def shaped(self, number: int, sums: Array) -> Array:
-        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums without arguments to (..., 1, 1, k)."""
+        """Split the axis B of sums (..., B, k) into budgets and draws; for sums (..., k), add two axes of length 1."""
         if not self.statistic(number).state(self.problem.d)[1]:
             return sums[..., None, None, :]
         return sums.reshape(*sums.shape[:-2], len(self.budgets), self.draws, sums.shape[-1])

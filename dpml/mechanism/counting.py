@@ -78,7 +78,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return f"{self.of.proof}, and of the count of errors"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of the algorithm `of`, and the noisy sum of the model's errors (in units of 1/2)."""
+        """Return the noisy sums of the algorithm `of`, and the noisy sum of twice the model's errors."""
         count = ClippedRows(
             Errors(self.regression, problem.classes), 0.5, self.unit, 1, about=(problem.d * problem.classes,)
         )

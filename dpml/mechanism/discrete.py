@@ -1,4 +1,4 @@
-"""Add discrete Gaussian or Laplace noise to sums of integers, with the privacy of continuous noise.
+"""Add discrete Gaussian or Laplace noise, which is as private as continuous noise, to sums of integers.
 
 Each of M parties adds discrete Gaussian noise of variance v to each of its integers. v is the least integer with which
 the sum is as private as with continuous noise, except for `REST` in its mu, against every observer:
@@ -44,7 +44,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return how many steps per unit a grid may have, so that noise of noise_std `width` fits into 64 bits."""
+    """Return how many steps per unit a grid can have if noise with standard deviation `width` must fit into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(

@@ -28,7 +28,7 @@ RING = 2.0**-30
 """The relative increase of mu if continuous noise of at least `RING_STEPS` steps is rounded for a secure sum."""
 RING_STEPS = 1 << 16
 
-_NO_GRID = "algo.noise=discrete is not possible for this sum: set algo.noise=continuous."
+_NO_GRID = "algo.noise=discrete is not available for this algorithm's sums: set algo.noise=continuous."
 
 
 Of = TypeVar("Of")
@@ -51,15 +51,15 @@ class Terms(ABC, Generic[Of]):
 
     def each(self, *at: Any) -> Array:
         """Return the sum of the statistic over the rows of each party: (M, B, k) or (M, k)."""
-        raise UserError("algo.protocol=secagg is not possible for this sum: set algo.protocol=simulate.")
+        raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums of integers in steps of a grid, (P, B, k): one for each party if `secure`, else a single sum."""
+        """Return sums (P, B, k) of integers, in steps of a grid: one sum per party if `secure`, else a single sum."""
         raise UserError(_NO_GRID)
 
 
 class Statistic(ABC):
-    """A function of a row, or of a party's rows, that is summed; the object contains no rows.
+    """A function of a row, or of a party's rows, whose values are summed; the object contains no rows.
 
     Its numbers form blocks; the noise may differ between blocks.
     """
@@ -81,7 +81,7 @@ class Statistic(ABC):
         """Return a public bound on the absolute value of every number that a party contributes to the sum."""
 
     def imprecision(self, problem: Problem) -> float:
-        """Return a public bound on the relative increase of a sum's sensitivity by floating-point rounding.
+        """Return a public bound on the relative increase of a sum's sensitivity because of floating-point rounding.
 
         The default assumes at most N terms, none longer than the sensitivity, that are added in double precision in
         blocks of at most 1024, and the blocks pairwise (`dpml.sums`).
@@ -105,7 +105,7 @@ class Statistic(ABC):
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return how fine the grid of integers is, for the noise_std `widths` of each block of numbers."""
+        """Return the fineness of the grid of integers for blocks of numbers with noise_std `widths`."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -153,7 +153,7 @@ class Sum:
 
     @property
     def pure(self) -> bool:
-        """Whether the sum is eps-DP with delta = 0, because it has no Gaussian noise."""
+        """Whether the sum is eps-DP with delta = 0, that is, has no Gaussian noise."""
         return self.law != "gaussian" and not self.constant
 
     @property
@@ -184,7 +184,7 @@ def discrete_rest(message: Sum, problem: Problem) -> float:
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """Return a bound on the relative increase of mu by floating-point rounding in sums of the given statistics."""
+    """Return a bound on the relative increase of mu that rounding causes in floating-point sums of `statistics`."""
     most = max((of.imprecision(problem) for of in statistics), default=0.0)
     if most > sums.MOST:
         raise UserError(
@@ -207,7 +207,7 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """Return the eps (delta = 0) of all messages with Laplace-type noise, which holds against every observer.
+    """Return the eps (delta = 0) of all messages with Laplace-type noise; this eps holds against every observer.
 
     It is inf for noise of an exponentially distributed length in more than one dimension, whose density is infinite at
     0.

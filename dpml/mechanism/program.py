@@ -94,7 +94,7 @@ class Program(ABC):
     def __init_subclass__(
         cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
     ) -> None:
-        """Create a field for each shared option, such as `variant`, that the keywords of the subclass name."""
+        """Create a field for each shared option, such as `variant`, that the class definition has as a keyword."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
         if Program in cls.__bases__:
@@ -124,7 +124,7 @@ class Program(ABC):
             needed = " or ".join(f"loss={name}" for name in self.allows["loss"])
             raise UserError(f"algo={self.name} needs {needed}, not loss={self.loss.name}.")
         if self.noise == "discrete" and self.calibration != "tight":
-            raise UserError(f"algo={self.name} with algo.noise=discrete has only tight noise: set calibration=tight.")
+            raise UserError(f"algo={self.name} with algo.noise=discrete needs tight noise: set calibration=tight.")
         if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
                 f"algo.variant={self.variant} of algo={self.name} needs published noise: set calibration=published."
@@ -161,7 +161,7 @@ class Program(ABC):
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """Return a text that says what depends on private rows without being accounted for; None: nothing."""
+        """Return a text that names what depends on private rows but is not accounted for; None if there is nothing."""
         return None
 
     def way(self) -> Way:
@@ -184,7 +184,7 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the relative increase of mu by rounding in sums of the statistic `of` (None: of all statistics)."""
+        """Return the relative increase of mu that rounding causes in sums of the statistic `of` (None: all)."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 
@@ -200,7 +200,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proof against every observer: the total mu times a factor for the noise that the observer knows.
+        """Return a proof for each observer: its mu is the total mu times a factor for noise that the observer knows.
 
         The eps of sums without Gaussian noise add up, and are the same for all observers.
         """
@@ -229,7 +229,7 @@ class Program(ABC):
         require_domain(parties, self.loss)
         if self.unit == "party" and parties.problem.M == 1 and "unit" in self.allows:
             raise UserError(
-                f"algo.unit=party of algo={self.name} protects all rows of one party, but with M=1 these are all rows: "
-                "set algo.unit=sample, or a larger M."
+                f"algo.unit=party of algo={self.name} protects the rows of one party, but with M=1 one party has all "
+                "rows: set algo.unit=sample, or a larger M."
             )
         return Prepared(self, parties, self.begin(parties, rng))

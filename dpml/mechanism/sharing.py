@@ -74,7 +74,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Who draws the noise of a released sum: by default M parties in equal shares, who send open messages."""
+    """Who draws the noise of a sum: by default, each of M parties draws an equal share and sends an open message."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -103,7 +103,7 @@ class Sharing(ABC):
         return each[-1:] if view == "client" else np.vstack([np.ones(problem.M), each[:known]])
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the parties' messages, with the covariance of the noise."""
+        """Return what an observer sees of the parties' messages, and the covariance of the noise."""
         sources = self.sources(problem.M)
         total = (np.arange(len(sources)) < problem.M).astype(float)
         return Channel(self.seen(view, problem), total, sources)
@@ -120,7 +120,7 @@ class Sharing(ABC):
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """Return a bound on a party's noise in units of its scale, exceeded once in 10^40 numbers or less often."""
+        """Return a bound on a party's noise, in units of its scale, with at most one exception in 10^40 numbers."""
         return REACH
 
 
@@ -156,7 +156,7 @@ class TrustedCurator(Sharing):
 
 @dataclass(frozen=True)
 class CapeNoise(Sharing):
-    """The noise of CAPE (Imtiaz et al. 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent ``g_k``.
+    """CAPE's noise (Imtiaz et al. 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent noise ``g_k``.
 
     Only the ``g_k``, of variance 1/M each, remain in the sum. `spread` is the standard deviation of the secrets
     ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. There are 2 M noise sources: the noise

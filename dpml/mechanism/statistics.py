@@ -62,7 +62,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Apply `part` to blocks of vectors (B, n, length), and sum the rows between `offsets`: (P, B, length)."""
+        """Apply `part` to the rows' vectors, and sum the results over each range between `offsets`: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
@@ -86,7 +86,7 @@ class RowTerms(Terms["ClippedRows"]):
             with np.errstate(over="ignore"):
                 vectors = vectors.reshape(due) / of.clip
             if not np.isfinite(vectors).all():  # clipping would give NaN; the message must not reveal the row
-                raise UserError("the function of ClippedRows must return finite numbers, also divided by the clip.")
+                raise UserError("the function of ClippedRows must return finite numbers, even after division by clip.")
             yield rows, vectors
 
     def _plain(self, sums: Array) -> Array:
@@ -128,7 +128,7 @@ class ClippedRows(Statistic):
         return sums.imprecision(problem.N, problem.d + self.length, TALL + problem.N / SHORT)
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of fractional bits of a vector that was divided by the clip."""
+        """Return the number of fractional bits to which vectors are rounded after division by the clip."""
         return whole_steps(min(1 << BITS, _LARGEST // problem.N), widths[0]).bit_length() - 1
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:

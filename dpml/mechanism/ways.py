@@ -44,7 +44,7 @@ def in_ring(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, 
 
 
 def _by_cape(carrier: Carrier, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-    """Return a noisy sum by CAPE, and for an observer the noise of the messages and the secrets (scale 1)."""
+    """Return a noisy sum by CAPE; if there is an observer, also return the noise of messages and secrets (scale 1)."""
     from dpml.protocols.cape import cape_sum
 
     of, widths, d, M = carrier.statistic(number), carrier.widths(number), carrier.problem.d, carrier.problem.M
@@ -60,7 +60,7 @@ def _by_cape(carrier: Carrier, number: int, shares: Array, spread: float) -> tup
 
 
 def on_grid(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-    """Return a sum of integers with discrete noise, which is drawn anew for every budget."""
+    """Return a sum of integers with discrete noise; new noise is drawn for every budget."""
     of, draws, problem = carrier.statistic(number), carrier.draws, carrier.problem
     if not carrier.sharing.secure:  # one curator draws the noise
         problem = replace(problem, M=1, sizes=(), colluders=0)
@@ -94,7 +94,7 @@ def _securely(carrier: Carrier, sent: Integers) -> Integers:
 
 
 def _between(carrier: Carrier) -> tuple[Any, Any]:
-    """Return the transport of messages, and the graph of parties that share masks."""
+    """Return the function that carries the parties' messages, and the graph of parties that share masks."""
     from dpml.protocols import choose, in_process  # imported here, because most runs need no cryptography
 
     transport, problem = carrier.mechanism.transport, carrier.problem

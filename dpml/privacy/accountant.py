@@ -27,7 +27,7 @@ _PLAIN = 40.0  # larger eps are added, which is tight because randomised respons
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy that releases have spent on one row, or on one party if all their guarantees protect parties.
+    """The privacy that releases have spent on one row, or on one party if all guarantees protect parties.
 
     For Gaussian releases, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is treated as the worst one: with
     probability delta it reveals everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015, Thm
@@ -58,7 +58,7 @@ class Accountant:
         return replace(self, spent=(*self.spent, (float(eps), float(delta), _counted(times))))
 
     def objective(self, sigma: float, ridge: float, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` more minimisers of an objective with a Gaussian linear term.
+        """Return the accountant after `times` more releases by objective perturbation with Gaussian noise.
 
         The objective is ``sum_i loss_i(w) + ridge/2 ||w||^2 + N(0, sigma^2)'w``.
         """
@@ -69,7 +69,7 @@ class Accountant:
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases with `guarantee`; one of a party also holds for its rows."""
+        """Return the accountant after `times` releases with `guarantee`; a party's guarantee also covers its rows."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:
@@ -78,7 +78,7 @@ class Accountant:
         return self.spend(guarantee.eps, guarantee.delta, times)
 
     def eps(self, delta: float) -> float:
-        """Return the least eps that is proven for all releases together at `delta` in [0, 1), or inf."""
+        """Return the least eps that is proven for all releases together at `delta` in [0, 1); inf if no eps is."""
         if not 0 <= delta < 1:
             raise UserError(f"delta must lie in [0, 1), got delta={delta}.")
         if delta == 0:
@@ -138,12 +138,12 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether privacy loss distributions compose the releases: not if all are Gaussian, or if mu is huge."""
+        """Whether privacy loss distributions compose the releases; False if all releases are Gaussian or mu is huge."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of Gaussian releases and objectives; all get equal shares of `delta`."""
+        """Return the sum of the eps of Gaussian releases and perturbed objectives, with equal shares of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

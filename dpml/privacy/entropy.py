@@ -42,7 +42,7 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1); NumPy's generator draws single precision, which no noise uses."""
+        """Draw uniform numbers in (0, 1); for single precision, which no noise uses, call NumPy's generator."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))
@@ -88,6 +88,6 @@ def _words(size: Any) -> NDArray[np.uint64]:
 
 
 def _uniform(words: NDArray[np.uint64]) -> Array:
-    """Return numbers in (0, 1) from the first 52 bits of each word; the last bits remain free for a sign."""
+    """Return numbers in (0, 1) from the first 52 bits of each 64-bit word; the last bits remain free for a sign."""
     uniform: Array = ((words >> np.uint64(64 - _DIGITS)).astype(float) + 0.5) * 2.0**-_DIGITS
     return uniform

@@ -36,7 +36,7 @@ class Adversary:
         given = self.colluders
         if given is not None and not (0 <= given < 1 or (given >= 1 and float(given).is_integer())):
             raise UserError(
-                f"adversary.colluders must be a whole number of parties, or a share of them below 1, got {given}."
+                f"adversary.colluders must be a whole number of parties, or a share of parties below 1, got {given}."
             )
 
     def count(self, M: int) -> int:
@@ -102,7 +102,7 @@ class Guarantee:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """All fields except `curve`, for tables."""
+        """All fields except `curve`, as the dictionary that tables show."""
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class Problem:
             )
 
     def of_sizes(self, sizes: Index) -> "Problem":
-        """Return the same problem for parties with these numbers of rows (M,)."""
+        """Return a copy of the problem in which the parties have `sizes` (M,) rows."""
         return replace(self, N=int(sizes.sum()), sizes=tuple(map(int, sizes)))
 
     def units(self, unit: str) -> int:
@@ -194,7 +194,7 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee with the largest eps (of equals, the last one), which holds against every observer.
+    """Return the guarantee with the largest eps (the last of equals), because it holds against every observer.
 
     It gets the largest delta of all. It has a `mu` or a `curve` only if all guarantees have one, because a guarantee
     with a smaller eps but without a mu may compose to a larger total.

@@ -154,7 +154,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Return the privacy losses of all `parts` (losses, times) together, most precise near `delta` (or `eps`)."""
+    """Return the privacy losses of all `parts` (losses, times) together, with most precision near `delta` or `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -256,7 +256,7 @@ def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
 
 
 def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
-    """Return an upper bound (n,) on the tilted distribution of the sum of losses, on a grid of n points modulo n."""
+    """Return an upper bound (n,) on the tilted distribution of the sum of losses, on a cyclic grid of n points."""
     relative = 8 * math.log2(n) * _ULP  # relative error of an FFT
     log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

@@ -55,7 +55,7 @@ class SampledGaussian:
 
     @property
     def mu(self) -> float | None:
-        """The mu of all rounds together; None if the rounds are not one Gaussian release, because of sampling."""
+        """The mu of all rounds together; None if, because of sampling, the rounds are not one Gaussian release."""
         if self.sampling != "none" or self.present < 1:
             return None
         return round_up(self.ratio * math.sqrt(self.rounds * self.steps))
@@ -115,7 +115,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return the privacy losses of one sum, for each of the two orders of neighbours if they differ."""
+    """Return the privacy losses of one sum; if the order of neighbours matters, return the losses of both orders."""
     m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]
@@ -133,7 +133,7 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
 
 
 def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
-    """Return ascending eps, and their delta, for two mixtures (weight, a) of N(a, 1) with a monotone ratio."""
+    """Return ascending eps, and the delta at each eps, for two mixtures of N(a, 1) with a monotone likelihood ratio."""
     far = reach + max(abs(a) for _, a in (*first, *second))
     z = np.linspace(-far, far, _POINTS)
     eps = _log_ratio(first, z) - _log_ratio(second, z)

@@ -1,4 +1,4 @@
-"""Sum over sites with as little noise as a curator would add: CAPE (Imtiaz, Mohammadi & Sarwate 2019, Algs. 1, 2).
+"""Compute a sum over sites by CAPE, with as little noise as a curator would add (Imtiaz et al. 2019, Algs. 1, 2).
 
 Site k holds a share ``f_k`` (d,) of the sum. Let tau be the noise_std of the sum. Site k draws ``ehat_k ~ N(0, s^2)``
 and ``g_k ~ N(0, 1/M)``, sends ``m_k = f_k + tau (ehat_k + g_k)`` openly, and puts ``ehat_k`` into a secure sum. The
@@ -38,7 +38,7 @@ class Cape:
 
 
 def codec_of(parties: int, spread: float) -> FixedPoint:
-    """Return the fixed-point encoding in which CAPE's secrets ``ehat_k`` of noise_std `spread` are summed securely."""
+    """Return the fixed-point encoding for the secure sum of CAPE's secrets ``ehat_k``, whose noise_std is `spread`."""
     return FixedPoint.fit(parties, _MOST_STDS * spread)
 
 

@@ -1,4 +1,4 @@
-"""Encode real vectors as integers modulo 2^64, whose sums are exact and whose masks can be uniform."""
+"""Encode real vectors as integers modulo 2^64, because sums of integers are exact and uniform masks can hide them."""
 
 import math
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class FixedPoint:
 
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
-        """Return the most precise encoding for this number of parties and this bound on all numbers."""
+        """Return the most precise encoding for sums over `parties` of numbers of size at most `bound`."""
         # begin slightly above the largest `bits` with bound 2^bits <= 2^63/parties - 2
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:
@@ -48,7 +48,7 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the error of every entry of a decoded sum of all parties, before it is rounded to a float."""
+        """A bound on the error of every entry of a decoded sum of all parties, before the sum is rounded to floats."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:

@@ -14,7 +14,7 @@ _MOST = 1 << 27  # entries of all vectors together, 1 GiB; `measure` holds a few
 
 
 def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
-    """Run secure aggregation of M random vectors (d,), and return bytes, seconds and errors by their names."""
+    """Run secure aggregation of M random vectors (d,), and return a dictionary of bytes, seconds and errors."""
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
             f"the number of parties must be from 2 to {_MOST_PARTIES:,}, the number of entries from 1 to {_MOST:,}/M, "

@@ -32,13 +32,13 @@ def signed(session: Session, signer: Ed25519PrivateKey, kind: Kind, party: int, 
 
 
 def check(session: Session, kind: Kind, party: int, body: bytes, signature: bytes) -> None:
-    """Raise RefusedError unless `party` signed the message with this body."""
+    """Raise RefusedError unless `party` signed a message with this `kind` and `body`."""
     if not _verified(session.identities[party], _content(session.context, kind, party, body), signature):
         raise RefusedError(f"the signature under the message {kind.name} of party {party} is not that party's.")
 
 
 def signers_of(session: Session, survivors: bytes, signatures: bytes) -> frozenset[int]:
-    """Return the parties whose signatures under the list of survivors are in the message SIGNATURES."""
+    """Check the body of the message SIGNATURES, and return the parties that signed the list of survivors."""
     _, entries = messages.unpack_entries(Kind.SIGNATURES, signatures)
     present = messages.unpack_survivors(survivors, session.parties)
     ids = frozenset(party for party, _ in entries)

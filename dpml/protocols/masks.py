@@ -79,17 +79,17 @@ def require_canonical(other: End) -> None:
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
-    """Add the mask that two parties share to `total`, integers modulo 2^64, in place."""
+    """Add the mask that two parties share to the vector `total` of integers modulo 2^64, in place."""
     add_stream(total, pair_mask_key(secret, session, own, other), np.add if own.party < other.party else np.subtract)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
-    """Add the mask that a party derives from its own seed to `total`, integers modulo 2^64, in place."""
+    """Add the mask that a party derives from its own seed to the vector `total` of integers modulo 2^64, in place."""
     add_stream(total, self_mask_key(seed, session, own))
 
 
 def add_stream(total: Ring, key: bytes, combine: np.ufunc = np.add) -> None:
-    """Add a ChaCha20 key stream to `total`, integers modulo 2^64, in place, or subtract it; use a key only once."""
+    """Add a ChaCha20 key stream to the integers `total` modulo 2^64 in place, or subtract it; use a key only once."""
     stream = Cipher(ChaCha20(key, _NONCE), mode=None).encryptor()
     for some in blocks(len(total), most=_BLOCK):
         words = np.frombuffer(stream.update(bytes(8 * (some.stop - some.start))), "<u8")

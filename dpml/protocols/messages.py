@@ -74,7 +74,7 @@ def pack(kind: Kind, session: bytes, party: int, body: bytes, signature: bytes =
 
 
 def unpack(message: bytes, session: bytes) -> Message:
-    """Return the content of a message; raise RefusedError if the message is damaged or of another session."""
+    """Return the content of a message; raise RefusedError if the message is damaged or belongs to another session."""
     if len(message) < _HEAD.size + _CHECKSUM_BYTES:
         raise RefusedError(f"a message of {len(message)} bytes is too short.")
     content = message[:-_CHECKSUM_BYTES]
@@ -115,7 +115,7 @@ _COUNT = struct.Struct("<I")
 
 
 def pack_entries(kind: Kind, entries: Iterable[tuple[Any, ...]], head: bytes = b"") -> bytes:
-    """Return the body of a message: the bytes `head`, then entries of a party's number and bytes."""
+    """Return the body of a message: the bytes `head`, and then each entry's party number and bytes."""
     return head + b"".join(_ENTRIES[kind].pack(*entry) for entry in entries)
 
 
@@ -159,7 +159,7 @@ def unpack_masked(
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
-    """Return the body of SURVIVORS and CONSISTENCY: one bit for each party, the lowest bit for the first party."""
+    """Return the body of the messages SURVIVORS and CONSISTENCY: one bit per party, the lowest for the first party."""
     here = np.zeros(parties, dtype=np.bool_)
     here[list(ids)] = True
     return np.packbits(here, bitorder="little").tobytes()

@@ -24,7 +24,7 @@ Contribution = Callable[[], tuple[Ring, Array]]
 
 
 class Party:
-    """A party as a state machine: `start` returns its first message, and `receive` its answer to a server's message.
+    """A party as a state machine: `start` returns its first message, and `receive` answers a message of the server.
 
     A message that is not due, or has invalid content, is refused, and the party's state does not change.
     """
@@ -161,7 +161,7 @@ class Party:
         return self._seal_end.key + self._mask_end.key
 
     def _seats(self) -> frozenset[int]:
-        """Return the parties that may be this party's neighbours, a public list that the server cannot change."""
+        """Return the public list of this party's possible neighbours, which the server cannot change."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

@@ -63,7 +63,7 @@ class Server:
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Accept a party's message and return the sender, which must be `expected` unless that is None.
+        """Accept a party's message, and return the sender; if `expected` is given, only that party may be the sender.
 
         Raises:
             RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.
@@ -169,7 +169,7 @@ class Server:
         self._vectors[content.party] = vector.copy()
 
     def _leave_out(self) -> None:
-        """Leave out a few parties, so that all other parties can read each other's shares; sum the other vectors."""
+        """Leave out a few parties, so that the others can read each other's shares, and sum the others' vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():
@@ -279,7 +279,7 @@ class Server:
 
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Yield each set of `size` of the numbers 0 to `count` - 1 once; the first sets have mostly small numbers."""
+    """Yield each subset of `size` numbers from 0 to `count` - 1 once; the first subsets have mostly small numbers."""
     for more in range(count - size + 1):
         for out in combinations(range(size + more), more):
             if not more or out[-1] < size + more - 1:  # other subsets were yielded before

@@ -73,7 +73,7 @@ def _powers(x: Field, count: int) -> Field:
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """Return AB modulo the prime 2^31 - 1; sums of 2^11 products of 11-bit parts are exact in floats."""
+    """Return the matrix product AB modulo 2^31 - 1; sums of 2^11 products of 11-bit parts are exact in floats."""
     parts = np.concatenate([B >> shift & 0x7FF for shift in (0, 11, 22)], axis=1).astype(np.float64)
     products = (A[:, some].astype(np.float64) @ parts[some] for some in blocks(len(B), most=1 << 11))
     low, middle, high = np.split(sum(part.astype(np.uint64) % PRIME for part in products) % PRIME, 3, axis=1)

@@ -16,7 +16,7 @@ from dpml.protocols.session import Session, Stage
 
 @dataclass(frozen=True)
 class Traffic:
-    """The bytes of messages that every party sent to the server and received from it, (M,) each."""
+    """The bytes (M,) that every party sent to the server, and the bytes (M,) that it received from the server."""
 
     sent: Index
     received: Index

@@ -78,7 +78,7 @@ def _positive(where: str, said: Any) -> float:
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
-    """Return the recipe; raise UserError if a value differs from the value that the framework implies."""
+    """Return the recipe; raise UserError if it contradicts values (`said`) that the framework's arguments imply."""
     due = typed({"rounds": 1, "delta": recipe.delta, **said})
     for key in said:
         means = getattr(due, key)
@@ -187,7 +187,7 @@ def _of_event(node: Any) -> dict[str, Any]:
 
 
 def _number(node: Any) -> Any:
-    """Return the number in a syntax tree; NumPy prints numbers as ``np.float64(1.5)``."""
+    """Return the number in a syntax tree, also if NumPy printed the number as ``np.float64(1.5)``."""
     return ast.literal_eval(node.args[0] if isinstance(node, ast.Call) else node)
 
 

@@ -52,7 +52,7 @@ class Judged:
 
     @property
     def verdict(self) -> str:
-        """Return the verdict on the claimed eps: `holds`, `false` or `not proven`, or a dash without a claim."""
+        """Return the verdict on the claimed eps: `holds`, `false`, `not proven`, or `-` if nothing is claimed."""
         if self.claimed is None:
             return "-"
         if self.proven <= self.claimed:
@@ -165,14 +165,14 @@ def _pair(recipe: TrainingRecipe, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """Return the share of clients that take part in a round; a fixed number of clients per round is rounded up."""
+    """Return the share of clients that take part in a round, after rounding up a fixed number of clients per round."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return how many of `batches` batches can contain a unit that is in one batch of every epoch."""
+    """Return in how many of `batches` batches a unit can be, if each epoch puts the unit into exactly one batch."""
     return math.ceil(batches / _batches(rate))
 
 
@@ -227,7 +227,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return a certificate for `dpml verify` that covers all views with Gaussian noise but without subsampling."""
+    """Return a `dpml verify` certificate of all views in which the noise is Gaussian and nothing is subsampled."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:

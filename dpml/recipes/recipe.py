@@ -106,7 +106,7 @@ class TrainingRecipe:
 
     @property
     def most_in_round(self) -> int:
-        """Return the average number of clients in a round, rounded up, which no round of a fixed size exceeds."""
+        """Return the average number of clients in a round, rounded up: the maximum if all rounds have a fixed size."""
         return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
 
     @property
@@ -122,7 +122,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """Return the training recipe with these keys and values; a value may be the text of a number."""
+    """Return the training recipe that keys and values describe; a value may be the text of a number."""
     refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:

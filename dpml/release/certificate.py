@@ -50,7 +50,7 @@ def certificate(
 
 
 def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
-    """Replace all guarantees by the weakest guarantee, because the others assume the noise of all parties."""
+    """Give every view the weakest guarantee, because the stronger guarantees assume the noise of all parties."""
     most = worst(guarantees)
     return [replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in guarantees]
 
@@ -78,7 +78,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a message that states the mu or the privacy curve of a guarantee; [] if the guarantee has neither."""
+    """Return the guarantee's mu or privacy curve as a message of the certificate; [] if the guarantee has neither."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:
@@ -95,7 +95,7 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
-    """Return the description of a message, or None if the verifier does not know this kind of message."""
+    """Return the certificate's entry for a message, or None if the verifier does not know this kind of message."""
     if type(message) is PerturbedObjective:
         return _objective(message)
     if type(message) is not Sum or message.law == "radial":  # radial noise proves nothing in more than one dimension

@@ -194,7 +194,7 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """Return the content of an algorithm's configuration file, which is part of dpml or of a pack."""
+    """Return the content of an algorithm's configuration file in dpml or in a pack."""
     files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
     content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
     return dict(content)
@@ -237,7 +237,7 @@ def statement(facts: Facts) -> tuple[str, ...]:
 
 
 def gaps(values: list[str]) -> tuple[str, ...]:
-    """Return a sentence that states which `values` replace missing values; () if `values` is empty."""
+    """Return a sentence about the `values` that replace missing values; return () if `values` is empty."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
     if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
         said = "Preprocessing: what stands for missing values is stated with the columns."

@@ -56,8 +56,8 @@ def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBo
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
-            f"algo=regression needs dataset.steps=[{','.join(STEPS)}] (another scaling than symmetric, or none, is "
-            f"allowed), got [{','.join(steps)}]."
+            f"algo=regression needs dataset.steps=[{','.join(STEPS)}], where symmetric may be left out or replaced "
+            f"by another scaling, got [{','.join(steps)}]."
         )
 
 
@@ -115,7 +115,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return whether the noise hides each of m linear combinations of coefficients: (m, d) -> (m,)."""
+    """Return whether the noise hides the linear combinations of coefficients in the rows of `directions` (m, d)."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 
@@ -129,7 +129,7 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield every coefficient's column, unit and direction (d,), the difference of two preprocessed rows."""
+    """Yield a column, a unit, and the difference (d,) of two preprocessed rows that defines the coefficient."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}

@@ -106,7 +106,7 @@ class LedgerEntry:
 
 @dataclass(frozen=True)
 class Ledger:
-    """A ledger of releases, in a file that the first entry creates.
+    """A ledger of releases in a file; entering the first release creates the file.
 
     In a `with` block, each `fit` of a dpml estimator without its own ledger is entered into this ledger, also in other
     threads, and in processes that receive an estimator to fit. A process has one such ledger at a time.
@@ -126,8 +126,8 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in another block of this process: give each estimator that should "
-                f"use {self.path} its own ledger, with ledger=dpml.Ledger(path)."
+                f"the ledger {_OPEN[0].path} is open in another block of this process: to use {self.path} too, set an "
+                "estimator's ledger=dpml.Ledger(path) instead of opening a second block."
             )
         _OPEN.append(self)
         return self
@@ -190,29 +190,29 @@ class Ledger:
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the total guarantee of all releases in the ledger against an audience; None if it is unknown."""
+        """Return the joint guarantee of all releases in the ledger against an audience, or None if it is unknown."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             raise UserError(
-                f"{self.path} has a cap for a party, but this release or an earlier release protects only single "
-                "samples, or is about other parties: use another ledger if this release is about different people."
+                f"{self.path} has a cap for a party, whose total eps is unknown if a release protects only single "
+                "samples or has other parties: use another ledger if this release is about different people."
             )
         reached = then.eps(cap.delta)
         if math.isinf(reached):
             raise UserError(
-                f"the deltas of all releases in {self.path} and of this release add up to the cap's delta, "
-                f"{cap.delta:g}, or more, so no total eps holds at the cap's delta: choose smaller deltas for "
-                "releases, or a larger delta for the cap."
+                f"the deltas of this release and of all releases in {self.path} add up to at least {cap.delta:g}, the "
+                "delta of the cap, so no total eps holds at this delta: choose smaller deltas for releases, or a "
+                "larger delta for the cap."
             )
         if reached > cap.eps:
             already = now.eps(cap.delta) if now and before else 0.0
             raise UserError(
                 f"this release would raise the total eps of {self.path} from {written(already)} to {written(reached)} "
-                f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or release "
-                "nothing more."
+                f"at delta = {cap.delta:g}, above its cap of {cap.eps:g}: choose a smaller eps, or make no "
+                "more releases."
             )
 
     def _read(self) -> "_Content":
@@ -277,7 +277,7 @@ def _damaged(path: Path, what: str) -> UserError:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the total guarantee of several releases against an audience, for one unit of privacy; None if unknown.
+    """Return the joint guarantee of releases for a protected unit against an audience, or None if it is unknown.
 
     A guarantee for a party also holds for each of its samples, but not the other way round. Guarantees for different
     parties do not add up, because both parties may have rows of the same people.

@@ -143,7 +143,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return the exact number under a JSON key; raise RejectedError unless it is positive, or at least `least`."""
+    """Return the exact number under a JSON key; raise RejectedError if it is less than `least`, or by default <= 0."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
@@ -164,7 +164,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): h of n parties have noise unknown to an observer, with a share f h/n of the variance."""
+    """Return (h, n, f): an observer does not know the noise of h of n parties, a fraction f h/n of the variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -215,7 +215,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against an observer; `heads` is the part of the noise that is unknown."""
+    """Return the joint guarantee of messages; `heads` says how much of the noise the observer does not know."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -257,7 +257,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps, which equals the stated eps if the stated eps is proven."""
+    """Return each view's name, stated eps and proven eps; the two eps are equal if the stated eps is proven."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -273,13 +273,13 @@ def basis_of(certificate: dict[str, Any]) -> str:
 
 
 def written(x: float) -> str:
-    """Round a proven number up to four digits, but do not round up for an excess of less than a millionth."""
+    """Round a proven number up to four digits, or down if the relative change is less than a millionth."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 
 
 def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
-    """Return the first three sentences of a model's statement, about unit of privacy, guarantee and noise."""
+    """Return the first three sentences of a model's statement: the unit of privacy, the guarantee and the noise."""
     noise, delta = certificate["noise"], float(number(certificate, "delta", Q(0)))
     how, drawn = NOISES[basis_of(certificate)]
     who = "One trusted place adds it."
@@ -296,7 +296,7 @@ def statement(certificate: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object; raise RejectedError if a key occurs twice, because its value is then ambiguous."""
+    """Return a JSON object; raise RejectedError if a key occurs twice, because the key's value is then ambiguous."""
     require(len(dict(pairs)) == len(pairs), "a key occurs twice")
     return dict(pairs)
 

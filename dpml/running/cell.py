@@ -90,7 +90,7 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum of data to store with results; the checksum of a user's file is hashed with a secret key."""
+    """Return the checksum of data for storing with results; hash the checksum of a user's file with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
@@ -133,7 +133,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Load data and deal the rows to parties, release the models (unless `release` has them), and score the models.
+    """Load data, deal the rows to parties, release the models unless `release` contains them, and score the models.
 
     BLAS uses one thread, because several threads may add numbers in another order and round differently.
     """
@@ -169,7 +169,7 @@ def _calibrated(
 
 
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
-    """Release models at all budgets, and return why the solver failed at some budgets; raise if all budgets fail."""
+    """Release models at all budgets, and return the reason for each failed budget; raise an error if all failed."""
 
     def released(some: Sequence[Budget]) -> Release:  # any subset of the budgets gets the same noise directions
         return mechanism.release(some, _noise(cell), cell.draws)
@@ -203,7 +203,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Compute the releases of several fits (cells) with equal `step_key` together, which changes the rounding."""
+    """Release the models of several fits (cells) with equal `step_key` together; single fits may round differently."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

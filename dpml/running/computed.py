@@ -48,7 +48,7 @@ class Computed:
 
     @property
     def key(self) -> str:
-        """Return the key of the stored rows: a digest of the function, its arguments, and the columns of all rows."""
+        """Return the key of the stored rows: a digest of the function, its arguments, and the standard columns."""
         return digest([self.target, dict(self.arguments), COLUMNS])
 
     @property
@@ -57,7 +57,7 @@ class Computed:
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> "pd.DataFrame":
-        """Return the rows of the function from `store`, or compute and store the rows first."""
+        """Return the function's rows from `store`; if the store has none, compute and store the rows first."""
         import pandas as pd  # slow to load, and not needed by guarantees
 
         record = self.kept(store)

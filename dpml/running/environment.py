@@ -24,7 +24,7 @@ def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
 
 
 def made_with() -> dict[str, str]:
-    """Return the installed software versions, which are stored with numbers."""
+    """Return the installed versions of dpml, Python and the numerical libraries."""
     return {"dpml": __version__, "python": platform.python_version(), **code.versions()}
 
 
@@ -47,7 +47,7 @@ def matrix_rate() -> float:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """Return the commit of dpml's checkout, and whether its code was changed since; None without a checkout."""
+    """Return the commit of dpml's checkout and whether its code has uncommitted changes, or None without a checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

@@ -1,4 +1,4 @@
-"""Expand lists of settings to fits (cells), one per combination of values; split many draws into several fits."""
+"""Expand lists of settings to fits (cells): one fit for each combination of values, or several fits for many draws."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """A combination of settings with its status, and with its fit (cell) or the `reason` why there is no fit.
+    """A combination of settings, its status, and its fit (cell), or the `reason` why there is no fit.
 
     Points with the same `key` have the same numbers.
     """
@@ -74,7 +74,7 @@ class Expansion:
 
     @cached_property
     def files(self) -> Files:
-        """Return the places of data files, with an absolute path that is valid in every worker."""
+        """Return the places of data files, with an absolute path of the data folder that every worker can use."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
@@ -149,7 +149,7 @@ class Expansion:
         self._once("check", kind, cell.check)
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Return the object that `build` makes, and reuse the object in later calls with equal settings `node`."""
+        """Call `build` once for equal settings `node`, and return the stored result in later calls."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()
@@ -165,5 +165,4 @@ def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tu
 
 
 def _values(value: Any, key: str) -> list[Any]:
-    """Return the distinct values of a key as a list."""
     return list({repr(item): item for item in grid(value, key)}.values())

@@ -49,7 +49,7 @@ def evaluate(
 
 
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
-    """Return the accuracy and the balanced accuracy, (B,) each, of B models on rows X (n, d) with labels y (n,).
+    """Return the accuracy (B,) and the balanced accuracy (B,) of B models on rows X (n, d) with labels y (n,).
 
     Balanced accuracy is the mean, over the classes in y, of the accuracy on the rows of that class. It is 1/K for a
     model that gives all rows one label. Both are NaN for weights with a NaN.

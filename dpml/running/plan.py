@@ -89,7 +89,7 @@ class Plan:
         return {name: " and ".join(sorted(found[name])) for name in sorted(found)}
 
     def seconds(self) -> dict[str, float]:
-        """Return the CPU seconds that each block of an experiment took, summed over its fits."""
+        """Return the CPU seconds that each block of an experiment took, summed over the block's fits."""
         spent: defaultdict[str, float] = defaultdict(float)
         for point in {(point.block, point.key): point for point in self.points}.values():
             spent[point.block] += point.record.seconds if point.record else 0.0
@@ -156,7 +156,7 @@ def look_up(plans: Sequence[Plan], options: Options) -> None:
     names = {point.cell.algorithm.name for plan in plans for point in plan.points if point.cell}
     for name in forced:
         if name not in (*names, "all"):
-            raise UserError(f"run.force={name}: this command runs no such algorithm: {nearest(name, [*names, 'all'])}")
+            raise UserError(f"run.force={name} names no algorithm of this command: {nearest(name, [*names, 'all'])}")
 
 
 def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Sequence[str]) -> None:
@@ -180,7 +180,7 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """Group the combinations of settings in plans by the key of their fit (cell), in the order of computation."""
+    """Return the combinations of settings that share a fit (cell) under the fit's key, in the order of computation."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:
@@ -217,7 +217,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return a CSV table of plans: a line for each combination of settings and each block that a function computes."""
+    """Return plans as a CSV table, with a line for each combination of settings, and a line for each computed block."""
     settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
     lines: list[dict[str, Any]] = []
     for plan in plans:

@@ -28,7 +28,7 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned
 
 
 def own_columns(rows: "pd.DataFrame") -> list[str]:
-    """Return the columns that are not in COLUMNS, such as the setting algo.lam or columns that a function returned."""
+    """Return the table's columns that are not standard (in COLUMNS), such as algo.lam or those of computed blocks."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 

@@ -15,7 +15,7 @@ SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel of a figure: y against x, with a curve per algorithm, for the rows of one block that match `where`.
+    """A panel of a figure: y against x, with a curve per algorithm, for the rows of `block` that `where` selects.
 
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., a setting of the block written as on
     the command line (``partition.u``), or a column of a computed block. x can also be ``inverse_eps``, which is 1/eps,
@@ -59,7 +59,7 @@ Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or a table of a paper, as an experiment file describes it; or a run, which has no panels.
+    """The description of a paper's figure or table in an experiment file, or of a run, which has no figure panels.
 
     `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
     settings. Without a `grid`, the settings form one block, `all`. A panel can omit the name of an only block. Lists
@@ -120,12 +120,12 @@ class Experiment:
 
     @property
     def label(self) -> str:
-        """Return the experiment's name, followed by the changes that a command makes."""
+        """Return the experiment's name, followed by the settings that the command changes."""
         return " ".join([self.name, *self.changes])
 
     @property
     def shown_metrics(self) -> list[str]:
-        """Return the metrics in `metrics`, and the metrics that the panels and the oracle table show."""
+        """Return an experiment's metrics: the list `metrics`, and the metrics in the panels and the oracle table."""
         by_oracle = [self.oracle.metric] if self.oracle else []
         return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 
@@ -145,5 +145,5 @@ def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a block of an experiment, each with lists of settings whose combinations are all computed."""
+    """Return the parts of an experiment's block; all combinations of the values in one part are computed."""
     return [block] if isinstance(block, Mapping) else block

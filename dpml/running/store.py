@@ -59,7 +59,7 @@ class Store:
         """Return the numbers of a stored record as text. Raise UserError if the file of the record is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
-            raise UserError(f"{self._path(key, code)} is damaged: give the same command again to compute it again.")
+            raise UserError(f"{self._path(key, code)} is damaged: give the same command again to recompute it.")
         return numbers
 
     def write(self, key: str, record: Record) -> None:

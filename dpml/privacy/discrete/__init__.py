@@ -1,4 +1,4 @@
-"""Draw exact discrete noise for sums of integers, without floating-point arithmetic from the integers to the release.
+"""Draw exact discrete noise for sums of integers; no step between integers and release uses floating-point arithmetic.
 
 `rounding` turns rows into vectors of integers, and `sampler` draws arrays of noise with an exact distribution. Proofs:
 docs/privacy/discrete_noise.md.

@@ -22,7 +22,7 @@ def integer_radius(clip: float, bits: int) -> int:
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Round vectors (..., k) to integer vectors, in steps of 2^-bits, that are no longer than `clip`.
+    """Round vectors (..., k) to integer vectors in steps of 2^-bits; every result is at most as long as `clip`.
 
     A vector longer than `clip` is first shortened to `clip`, in floating point. Then every entry is rounded to the
     nearest integer. If the result is still too long, it is multiplied by R/n, where R is the radius and n the length
@@ -56,7 +56,7 @@ def _rounded(values: Array, bits: int, clip: float, radius: int) -> Integers:
 
 
 def divide(total: Integers, count: int) -> Integers:
-    """Return ``total / count``, rounded to the nearest integer without other errors; entries must be below 2^61."""
+    """Return the exact ``total / count`` rounded to the nearest integer; entries of `total` must be below 2^61."""
     return (2 * total + count) // (2 * count)
 
 
@@ -75,7 +75,7 @@ _RING = 64  # a secure sum is computed modulo 2^64
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return the constant r^2 of Theorem 1 in docs/privacy/discrete_noise.md."""
+    """Return the correction r^2 of the variance of discrete noise: docs/privacy/discrete_noise.md, Theorem 1."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
 
 

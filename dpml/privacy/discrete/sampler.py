@@ -138,11 +138,11 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """Return the exact gamma of one candidate, which is accepted with probability e^-gamma."""
+        """Return the exact exponent gamma of one candidate, which is accepted with probability e^-gamma."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma in units of 2^-30, and for which entries gamma < 1/2 and its error is below 2^-21."""
+        """Return exponents gamma in units of 2^-30, and a mask of those below 1/2 with an error below 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
@@ -185,7 +185,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return acceptance probabilities e^-gamma in units of 2^-30, and which of them have an error below 2^-20.
+        """Return acceptance probabilities e^-gamma in units of 2^-30, and a mask of those with an error below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.
@@ -201,7 +201,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return the lower bounds of the table, and the least U at which each value of v is certain."""
+    """Return lower bounds on Pr[V <= v] for each v, and the least random number U at which the value v is certain."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -216,7 +216,7 @@ def _word(source: Source) -> int:
 
 
 def _accept(gamma: Fraction, bits: int) -> Bounds:
-    """Return bounds on the acceptance probability e^-gamma and on 1; every uniform random number is below 1."""
+    """Return bounds on the acceptance probability e^-gamma, and on 1, which no uniform random number reaches."""
     lower, upper = exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]
 
@@ -260,7 +260,7 @@ class DiscreteGaussian(BlockSampler):
         return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma in units of 2^-30, and for which entries it is precise enough for `BlockSampler`.
+        """Return exponents gamma in units of 2^-30, and a mask of those that are precise enough for `BlockSampler`.
 
         With t = 2^b, f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma
         loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
@@ -313,7 +313,7 @@ class DiscreteLaplace(BlockSampler):
         return u / self.scale
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return gamma in units of 2^-30, and for which entries it is precise enough for `BlockSampler`.
+        """Return exponents gamma in units of 2^-30, and a mask of those that are precise enough for `BlockSampler`.
 
         With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers
         gamma by 2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.

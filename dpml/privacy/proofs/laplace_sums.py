@@ -27,7 +27,7 @@ _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU c
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """Return the privacy losses of a sum of `parties` eps-DP vectors in R^d, for eps in [1e-7, 100]."""
+    """Return the privacy losses of a sum of `parties` vectors in R^d, where each is eps-DP with eps in [1e-7, 100]."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
@@ -97,7 +97,7 @@ def _nodes(edges: Array, order: int) -> tuple[Array, Array]:
 
 
 def _log_profile(v: float, r: Array) -> Array:
-    """Return ``log(r^v K_v(r)) + r`` without overflow, for v = 1/2, 1, 3/2, ..."""
+    """Return ``log(r^v K_v(r)) + r`` without overflow, for Bessel functions K_v with v = 1/2, 1, 3/2, ..."""
     blocks = np.array_split(r.ravel(), math.ceil(r.size / _BLOCK))
     return np.concatenate([_log_profile_of(v, block) for block in blocks]).reshape(r.shape)
 

@@ -1,4 +1,4 @@
-"""Compute the eps of many noisy sums with new L2-Laplace noise, to which one Gaussian vector may be added.
+"""Compute the eps of many sums, each with newly drawn L2-Laplace noise, and possibly with one common Gaussian vector.
 
 In each of T adaptive rounds, h parties each add a vector with density proportional to exp(-beta ||rho||), beta = eps/2,
 to a sum of sensitivity 2. A vector eta ~ N(0, common^2 I) is drawn once and added in every round. The result is the
@@ -28,7 +28,7 @@ _SLACK = 1e-12  # relative error of a density
 
 @lru_cache(maxsize=1 << 12)
 def proven(rounds: int, eps: float, parties: int, d: int, common: float, delta: float) -> tuple[float, str]:
-    """Return the least eps that is proven at `delta` for all rounds together, and the name of its proof.
+    """Return the least eps that is proven at `delta` for all rounds together, and the name of the proof.
 
     Args:
         rounds: The number of rounds T.

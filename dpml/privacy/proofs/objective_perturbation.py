@@ -83,7 +83,7 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 
 @np.errstate(divide="ignore", over="ignore", invalid="raise")
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
-    """Return the log of a bound on what the curvature of the loss adds to the divergence in `log_removal`.
+    """Return the log of a bound on the part of the divergence in `log_removal` that the loss's curvature causes.
 
     With log d_mu(t) = `plain`, this is ``D(1) - d_mu(t) = int (M - phi(a_s)) ds`` (docs/privacy/rajkumar2012.md,
     Theorem 1). The bound is a sum over intervals of s. In an interval, M is at most its value at the right end with the
@@ -209,7 +209,7 @@ def jacobian_eps_of(slope: float, curvature: float) -> float:
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest beta (the least L2-Laplace noise) that is proven to give `eps` at delta = 0, or 0."""
+    """Return the largest beta (the least L2-Laplace noise) proven to give `eps` at delta = 0; 0 if none is proven."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)
