@@ -66,7 +66,7 @@ def typical_norm(lam: float) -> float:
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the added ridge Delta, and the part of eps for noise. The other part of eps is for the curvature c."""
+    """Return the added ridge Delta, and the part of eps that noise uses. The loss's curvature c uses the other part."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
