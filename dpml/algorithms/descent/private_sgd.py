@@ -88,7 +88,7 @@ class PublishedNoise(Sharing):
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 for each observer: L2-Laplace noise has no Gaussian-DP mu, and `PrivateSGD.proven` has the guarantees."""
+        """Return 1 per observer. L2-Laplace noise has no GDP mu, so `PrivateSGD.proven` computes the guarantees."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def sources(self, M: int) -> Array:
