@@ -69,7 +69,7 @@ class Scores:
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
 
     def mu(self, confidence: float) -> float:
-        """Return the largest lower bound on mu, which is valid if the view is mu-GDP."""
+        """Return the largest of the attacks' lower bounds on the mu of a view that is mu-GDP."""
         error = (1 - confidence) / len(self.attacks)
         return max(
             (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)

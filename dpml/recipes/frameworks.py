@@ -84,7 +84,7 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
         means = getattr(due, key)
         if getattr(recipe, key) != means:
             raise UserError(
-                f"{where} implies {key}={means}: leave out {key}, or describe the training by dpml's own keys only."
+                f"{where} implies {key}={means}, but the recipe has another value: leave out {key}, or use dpml's keys."
             )
     return recipe
 

@@ -83,7 +83,7 @@ class Group:
         return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
-        """Return what a manifest stores about the group, as a list in the order of `GROUP`."""
+        """Return the list of values that a manifest stores about this group of comparisons, as `GROUP` names them."""
         kept = [one.holds for one in self.shown.values()].count(True)
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 

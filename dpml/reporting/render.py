@@ -38,7 +38,7 @@ def page(template: str, **content: Any) -> str:
 
 
 def named(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the display names of algorithms. M is left out if the names differ without M."""
+    """Return a table with the display names of algorithms, without " M=..." if all names still differ."""
     lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
     bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
     head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]

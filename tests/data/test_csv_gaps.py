@@ -77,7 +77,7 @@ def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(files):
         ("fill: 0.4", "fill: 501", "columns.crp: fill must be within"),
         ("fill: ward", "fill: street", "columns.care: fill must be one of"),
         ("fill: 2020-01-11", "fill: 2021-01-11", "columns.seen: fill must be within"),
-        ("indicator", "mean", "columns.crp: the value of the key missing must be indicator"),
+        ("indicator", "mean", "columns.crp: the only value of `missing:` is indicator"),
         ("drop: [id]", "drop: id", "drop: the value must be a list of texts, got 'id'"),
         ("label: died", "label: [died]", "label: ['died'] is no"),
     ],

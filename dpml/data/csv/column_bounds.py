@@ -125,7 +125,7 @@ def load(path: Path) -> ColumnBounds:
 
 
 def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
-    """Return the bounds that the parsed YAML `content` of the bounds file `path` declares."""
+    """Return the bounds that a bounds file declares, given its `path` and its parsed YAML `content`."""
     for key in content:
         if key not in _KEYS:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")
@@ -181,7 +181,7 @@ def _kind(statement: Any) -> ColumnKind:
         statement = {key: value for key, value in statement.items() if key not in more}
         statement = statement["values"] if statement.keys() == {"values"} else statement
     if more.get("missing", "indicator") != "indicator":
-        raise UserError(f"the value of the key missing must be indicator, got {more['missing']!r}.")
+        raise UserError(f"the only value of `missing:` is indicator, got {more['missing']!r}.")
     if statement == "boolean":
         kind = ColumnKind("boolean", ZERO_ONE)
     elif isinstance(statement, dict) and statement.get("unit") == "days":

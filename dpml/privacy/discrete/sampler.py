@@ -122,9 +122,10 @@ _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """Sample integers +-(2^b v + u): v comes from a table, u is b random bits, and e^-gamma is the acceptance rate.
+    """Sample integers +-(2^b v + u), where v comes from a table, u has b random bits, and rejection corrects the law.
 
-    A subclass is a frozen dataclass that defines b, the distribution of v, and gamma.
+    A subclass is a frozen dataclass that defines b, the distribution of v, and the exponent gamma of the acceptance
+    probability e^-gamma of a candidate.
     """
 
     @property
