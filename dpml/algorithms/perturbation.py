@@ -278,7 +278,7 @@ class GaussianObjectivePerturbation(
         if self.published_lam > 0 and self.lam == 0:
             raise UserError("calibration=published needs a ridge: set algo.lam to a positive number.")
         if self.shift > 0:
-            raise UserError(f"algo.shift={self.shift:g} of {self.name} is not in the paper: set calibration=tight.")
+            raise UserError(f"algo={self.name} has no algo.shift={self.shift:g} in the paper: set calibration=tight.")
 
     @property
     def trained(self) -> Loss:

@@ -87,7 +87,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
-        """Return the state for pickling, in which the ledger of an open `with` block replaces a `ledger` of None."""
+        """Return the state for pickling; if `ledger` is None, the state has the ledger of the open `with` block."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -113,7 +113,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         fitted = self.bounds is None or getattr(self, "y_bounds", ()) is None
         effects = self.algo == Regression.name
         if effects and (weights or not self.fit_intercept):
-            raise UserError(f"algo={self.algo} needs fit_intercept=True, and allows no weights of rows or classes.")
+            raise UserError(f"algo={self.algo} needs fit_intercept=True, and no sample_weight or class_weight.")
         rows = thinned(into_ball(X, *bounds, self.fit_intercept, effects), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)

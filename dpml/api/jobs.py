@@ -68,7 +68,7 @@ class Asked:
 
 
 def ask(settings: Settings) -> Asked:
-    """Turn settings into the request of a command: the configuration, and the fits (cells) with their status."""
+    """Turn a command's settings into a request, which has the configuration and the status of all fits (cells)."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
     overrides = _overrides(settings, crossed=bool(found))
@@ -88,7 +88,7 @@ def ask(settings: Settings) -> Asked:
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return a dict of the settings that a command changes, where a list has the values that a sweep tries.
+    """Return a dict of the settings that a command changes; the value of a swept setting is a list.
 
     Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
     """
@@ -177,7 +177,7 @@ def mean_of(results: Results, metric: str) -> float:
         raise UserError(f"objective={metric} is not a metric of this run: choose one of {', '.join(known)}.")
     values = results.rows.loc[results.rows["metric"] == metric, "value"]
     if values.isna().any():
-        raise UserError(f"objective={metric} has no mean: {values.isna().sum()} of {len(values)} values are NaN.")
+        raise UserError(f"objective={metric} has {values.isna().sum()} values that are NaN: choose another metric.")
     return float(values.mean())
 
 
@@ -185,7 +185,6 @@ def mean_of(results: Results, metric: str) -> float:
 
 
 def _names(settings: Settings) -> list[str]:
-    """Return the names of the experiments that a command asks for."""
     name = settings.given.get(PACKAGE)
     _refuse_list(PACKAGE, name)
     names = settings.lists.get(PACKAGE, [] if name is None else [name])
@@ -217,7 +216,7 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[Plan]:
-    """Return the plan of every experiment, with the settings that the command changes."""
+    """Apply the command's settings to experiments, and return a plan for each experiment."""
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
@@ -262,7 +261,7 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files, which is in a separate folder if a command changes settings."""
+    """Return the path of an experiment's files; if a command changes settings, the files have a separate folder."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")

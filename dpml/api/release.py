@@ -42,7 +42,7 @@ _PUBLIC = {
 
 
 def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
-    """Return the request for a release, and the path of its ledger, which by default belongs to the released data.
+    """Return the request for a release, and its ledger's path; by default, each data file has one ledger.
 
     `allowed` has the fields `floating` and `declared` of `Request`, which say what may be published.
     """

@@ -76,7 +76,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return a list with one array, each row's class weight over the largest weight, or [] if no weights are given.
+    """Return a list with one array, each row's class weight divided by the largest weight, or [] without weights.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """
@@ -95,6 +95,6 @@ def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes
 
 
 def owners(party: ArrayLike) -> Index:
-    """Return the number of each row's party, (n,). Parties are numbered in the order of their ids."""
+    """Return the index of the party that has each row, (n,). Parties are numbered in the order of their ids."""
     numbers: Index = np.unique(column_or_1d(party), return_inverse=True)[1]
     return numbers

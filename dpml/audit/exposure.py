@@ -103,7 +103,7 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         weights = prepared[which].release([budget], rng, draws).weights
         if weights is None:
-            raise UserError("an audit needs released models, but this algorithm releases none.")
+            raise UserError("an audit needs released models, but this algorithm releases none: choose another algo.")
         return {"release": weights[0]}
 
     return Exposure("release", source)

@@ -106,7 +106,7 @@ def _prepare(source: Source, files: Files) -> str:
 
 
 def run_check(arguments: Namespace) -> None:
-    """Read every raw file of data sets again, and print whether its content is the expected one."""
+    """Read all raw files again, and print whether each file has the expected content."""
     files, content = _files(arguments), cache(fresh_content)  # several data sets can share a file
     wrong = 0
     for name, source in _named(arguments).items():

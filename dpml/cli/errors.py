@@ -39,7 +39,6 @@ def exit_on_mistakes(program: str, main: Callable[[], None]) -> None:
 
 
 def _follows_ctrl_c(error: BaseException | None) -> bool:
-    """Return whether a library raised an error while it handled Ctrl-C."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
         error = error.__context__
     return error is not None

@@ -165,7 +165,7 @@ def run_try(arguments: Namespace) -> None:
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Return the options that --reading NAME KEY=VALUE ... gives for reading the file of each party."""
+    """Parse --reading NAME KEY=VALUE ..., and return for each party the options with which its file is read."""
     readings: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, *words in options:
         refuse_unknown("file", [name], names, "--reading")

@@ -69,7 +69,7 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield the change in score per unit of each numeric column, and from the mean category to each category."""
+    """Yield each numeric column's effect on the score per unit, and each category's effect minus the mean effect."""
     import numpy as np
 
     from dpml.data.info import Range

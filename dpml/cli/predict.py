@@ -65,7 +65,7 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
 
 
 def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> None:
-    """Print a note if a column has categories that the model does not know, because they may be misspelled."""
+    """Print a note if a column has categories that the model does not know, such as misspelled categories."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         code = column.codes[unknown[0]]

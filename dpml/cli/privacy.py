@@ -110,7 +110,6 @@ def run_audit(arguments: Namespace) -> None:
 
 
 def _finding(finding: "Finding") -> dict[str, object]:
-    """Return the finding of an attack as plain values for JSON."""
     rates = finding.rates and {key: value.tolist() for key, value in finding.rates._asdict().items()}
     return asdict(replace(finding, rates=None)) | {"judgement": finding.judgement, "rates": rates}
 
@@ -189,7 +188,7 @@ def run_check(arguments: Namespace) -> None:
 
 
 def _annotation(view: Judged, file: str | None, level: str) -> str:
-    """Return a GitHub workflow command that shows a verdict at the line of a recipe file with the claim."""
+    """Return a GitHub workflow command that shows a verdict next to the claim in a recipe's file."""
     where = ""
     if file is not None:
         lines = Path(file).read_text("utf-8").splitlines()

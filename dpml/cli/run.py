@@ -150,7 +150,7 @@ def _write_experiments(asked: Asked) -> int:
 
 
 def _show_tables(results: Results, folder: Path) -> list[str]:
-    """Print the tables of a run or a sweep; if settings vary, write a table and a figure, and return their names."""
+    """Print the tables of a run or a sweep; if settings vary, write a table and a figure. Return the files' names."""
     from dpml.cli.console import axes, show
     from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
     from dpml.reporting.statistics import summarise

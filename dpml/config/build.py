@@ -46,7 +46,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`, in which the algorithm's share of auxiliary rows replaces a missing share."""
+    """Return the partition `rule`; if it has no share of auxiliary rows, use the algorithm's share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
@@ -99,7 +99,7 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Convert the user's options to the declared types, and call `target` with the options and arguments `extra`."""
+    """Convert the user's options to the declared types, and call `target` with the options and the dict `extra`."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))

@@ -1,4 +1,4 @@
-"""Read what the keys of an option mean from the docstring of its class."""
+"""Read the meaning of an option's keys from the docstring of the option's class."""
 
 import inspect
 import re

@@ -59,7 +59,7 @@ class Source(Protocol):
         """The metadata of the data set."""
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Return the numbers of training rows (all if N is None) and of features, without reading any data."""
+        """Return the number of training rows (all rows if N is None) and of features, without reading any data."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""

@@ -535,7 +535,7 @@ def distances(counts: Index) -> Array:
 
 
 def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
-    """Return the class 0..K-1 of each label, (N,), and the names of the K classes; split real targets into fifths."""
+    """Return each label's class 0..K-1, (N,), and the K classes' names; real targets are divided into fifths."""
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]

@@ -41,7 +41,7 @@ def norms(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), dense or sparse, and the number of values of every column; 0 if a column is numeric."""
+    """Training rows X (n, p), dense or sparse, and each column's number of values (0 for a numeric column)."""
 
     X: Any
     levels: Levels = ()
@@ -439,7 +439,7 @@ def apply_steps(
     extent: Extent
     if isinstance(columns, Mapping):
         if train.shape[1] != len(columns):
-            raise UserError(f"the bounds describe {len(columns)} columns, but the rows have {train.shape[1]}.")
+            raise UserError(f"{train.shape[1]} columns have {len(columns)} bounds: give bounds for each column.")
         into, extent = into_ranges(columns)
     else:
         extent = TrainingRows(train, columns or (0,) * train.shape[1])
@@ -574,7 +574,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Divide targets by the largest absolute training target, or clip them to a range and divide by its larger end."""
+    """Divide targets by the largest absolute value of training targets, or of a range to which targets are clipped."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}

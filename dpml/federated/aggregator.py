@@ -157,7 +157,7 @@ class _Run:
         return summed
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
-        """Run a secure sum, which continues from the parties' `answers` to an earlier process of the aggregator."""
+        """Run a secure sum; reuse the parties' `answers` to an earlier process of the aggregator."""
         server = Server(self.plan.session(opening))
         mail = dict.fromkeys(range(len(self.plan.seats)), OPEN + opening.content)
         while server.stage is not Stage.DONE:

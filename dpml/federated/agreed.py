@@ -122,7 +122,7 @@ class Agreed:
 
     @cached_property
     def dataset(self) -> CSV:
-        """Return the options for reading a party's file, without the name of a file."""
+        """Return the options for reading a party's file, without the file's name."""
         return CSV(**{name: getattr(self, name) for name in _DATASET})
 
     @cached_property

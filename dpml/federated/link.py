@@ -207,7 +207,7 @@ def take_part(
             return asyncio.run(connected())
         except ssl.SSLCertVerificationError as error:
             raise UserError(
-                f"the aggregator at {address[0]} has an invalid certificate: {error.verify_message.rstrip('.')}."
+                f"--aggregator {address[0]} has an invalid certificate (see --ca): {error.verify_message.rstrip('.')}."
             ) from None
         except _LOST:
             if time.monotonic() > taken_in + _GREETING:  # it may have waited for other parties

@@ -169,7 +169,7 @@ class FederationPlan:
 
     @property
     def problem(self) -> Problem:
-        """Return the plan's public numbers, such as M and N, and count parties that may drop out as colluders."""
+        """Return the plan's public numbers, such as M and N; parties that may drop out are counted as colluders."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.terms.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1

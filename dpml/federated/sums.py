@@ -67,7 +67,7 @@ class Opening(NamedTuple):
 
     @classmethod
     def read(cls, content: bytes) -> "Opening | None":
-        """Return the opening in the bytes of a message, or None if the bytes are too short."""
+        """Parse the bytes of a message that starts a secure sum; return None if the bytes are too short."""
         if len(content) < _OPENING.size:
             return None
         name, digest, number = _OPENING.unpack_from(content)

@@ -127,7 +127,7 @@ class Program(ABC):
             raise UserError(f"algo={self.name} with algo.noise=discrete needs tight noise: set calibration=tight.")
         if self.published_variants and self.variant != "paper" and self.tight:
             raise UserError(
-                f"algo.variant={self.variant} of algo={self.name} needs published noise: set calibration=published."
+                f"algo.variant={self.variant} of algo={self.name} needs the paper's noise: set calibration=published."
             )
 
     @property

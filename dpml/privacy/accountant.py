@@ -78,7 +78,7 @@ class Accountant:
         return self.spend(guarantee.eps, guarantee.delta, times)
 
     def eps(self, delta: float) -> float:
-        """Return the least eps that is proven for all releases together at `delta` in [0, 1); inf if no eps is."""
+        """Return the least eps that is proven for all releases together at `delta` in [0, 1), or inf."""
         if not 0 <= delta < 1:
             raise UserError(f"delta must lie in [0, 1), got delta={delta}.")
         if delta == 0:
@@ -138,12 +138,12 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether privacy loss distributions compose the releases; False if all releases are Gaussian or mu is huge."""
+        """Whether to compose releases by privacy loss distributions: not if all are Gaussian, or if mu is huge."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the sum of the eps of Gaussian releases and perturbed objectives, with equal shares of `delta`."""
+        """Return the total eps of Gaussian releases and perturbed objectives, each at an equal part of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

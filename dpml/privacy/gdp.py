@@ -130,7 +130,7 @@ def classical_mu(eps: float, delta: float) -> float:
 
 
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
-    """Return the mu of a release with noise covariance S (k, k) whose mean shifts by v (k,) between neighbours.
+    """Return the mu of a Gaussian release with covariance S (k, k); between neighbours its mean shifts by v (k,).
 
     It is ``sqrt(v' S^-1 v)``, or inf if v has a part in a direction without noise, which identifies the data set.
     """

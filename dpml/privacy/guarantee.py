@@ -66,7 +66,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta, or raise a UserError if no delta was chosen, because `who` needs one."""
+        """Return delta; raise UserError if no delta was chosen, although the algorithm `who` needs a delta."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -194,7 +194,7 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee with the largest eps (the last of equals), because it holds against every observer.
+    """Return the last of the guarantees with the largest eps; this eps holds against every observer.
 
     It gets the largest delta of all. It has a `mu` or a `curve` only if all guarantees have one, because a guarantee
     with a smaller eps but without a mu may compose to a larger total.

@@ -53,7 +53,7 @@ class Losses:
         return total * (1 + (len(self.at) + 8) * _ULP)  # the largest rounding error of a sum of n numbers
 
     def eps(self, delta: float) -> float:
-        """Return the least eps >= 0 at `delta`; inf if an infinite loss is at least as likely as `delta`."""
+        """Return the least eps >= 0 at `delta`; inf if the probability of an infinite loss is at least `delta`."""
         if self.infinite >= delta:
             return math.inf
         if self.delta(0.0) <= delta:
@@ -111,7 +111,7 @@ def gaussian(mu: float) -> Losses:
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """Return the privacy losses of `times` eps-DP releases; randomised response is the worst (Kairouz et al. 2015)."""
+    """Return the losses of `times` eps-DP releases; randomised response is the worst case (Kairouz et al. 2015)."""
     lies = np.arange(times, -1, -1.0)
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
     ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)

@@ -55,7 +55,7 @@ class SampledGaussian:
 
     @property
     def mu(self) -> float | None:
-        """The mu of all rounds together; None if, because of sampling, the rounds are not one Gaussian release."""
+        """The mu of all rounds together; None if sampling makes the rounds differ from a Gaussian release."""
         if self.sampling != "none" or self.present < 1:
             return None
         return round_up(self.ratio * math.sqrt(self.rounds * self.steps))
@@ -67,7 +67,7 @@ class SampledGaussian:
         return _allocated(self, delta) if self.sampling == "random_allocation" else _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
-        """Return a lower bound on the eps of the final model: the eps of a test on the sum of all rounds.
+        """Return a lower bound on the eps of the final model, computed from tests on the sum of all rounds.
 
         If losses are linear and steps equal, the final model is such a sum. For one round, and without sampling, no
         test is better. None if a client's participation is seen, and for several sums of fixed size.
@@ -170,7 +170,7 @@ def _sometimes(losses: pld.Losses, present: float) -> pld.Losses:
 
 
 def _threshold(seen: SampledGaussian, delta: float) -> float | None:
-    """Return the largest eps that a threshold test on the sum of all rounds proves, or None."""
+    """Return the largest lower bound on eps from threshold tests on the sum of all rounds, or None."""
     from scipy.stats import binom  # slow to load
 
     rounds = seen.rounds * seen.steps

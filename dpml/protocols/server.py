@@ -53,7 +53,7 @@ class Server:
 
     @property
     def beside(self) -> Array:
-        """The numbers that the survivors sent openly with their masked vectors: (survivors, beside)."""
+        """The numbers that the survivors sent openly with their masked vectors, as an array (survivors, beside)."""
         return np.stack([self._beside[party] for party in self.survivors])
 
     @property
@@ -169,7 +169,7 @@ class Server:
         self._vectors[content.party] = vector.copy()
 
     def _leave_out(self) -> None:
-        """Leave out a few parties, so that the others can read each other's shares, and sum the others' vectors."""
+        """Leave out parties until all remaining parties can read each other's shares; sum the remaining vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():

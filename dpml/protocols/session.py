@@ -40,7 +40,7 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """Return the least number of signatures, above (parties + colluders)/2, that only one list of survivors can have.
+    """Return the least number of signatures, above (parties + colluders)/2, that two lists cannot both have.
 
     Honest parties sign one list, but C colluders of a malicious server sign any number. Two lists with q signatures
     would each need q - C different honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6).
@@ -76,7 +76,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree that is safe if a share `colluders` of parties collude and `dropouts` drop out.
+    """Return the ring of least degree that is safe if a share `colluders` colludes and a share `dropouts` drops out.
 
     None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
@@ -102,7 +102,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return a topology that protects against `colluders` parties: a ring if that halves the masks, else all pairs."""
+    """Return a topology that is safe against `colluders` parties: a ring with at most half the masks, or all pairs."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring

@@ -28,7 +28,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sum (length,) modulo 2^64 over n survivors, their openly sent numbers (n, beside), and the traffic."""
+    """The sum of the survivors' vectors modulo 2^64, the survivors' openly sent numbers, and the traffic."""
 
     total: Ring
     survivors: Index

@@ -106,7 +106,7 @@ class TrainingRecipe:
 
     @property
     def most_in_round(self) -> int:
-        """Return the average number of clients in a round, rounded up: the maximum if all rounds have a fixed size."""
+        """Return the average number of clients in a round, rounded up: the maximum of rounds of fixed size."""
         return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
 
     @property

@@ -165,7 +165,7 @@ class Ledger:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or math.isinf(worst(proven).eps):
             raise UserError(
-                "nothing is proven for the worst view of this release, so the ledger cannot record the release."
+                "nothing is proven for the worst view, so the ledger cannot record a release: choose another algo."
             )
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)

@@ -143,7 +143,7 @@ def require(holds: object, why: str) -> None:
 
 
 def number(content: dict[str, Any], key: str, least: Q | None = None) -> Q:
-    """Return the exact number under a JSON key; raise RejectedError if it is less than `least`, or by default <= 0."""
+    """Return the exact number under a JSON key; raise RejectedError unless it is >= `least` (default: positive)."""
     value: Any = content.get(key)
     fraction = isinstance(value, str) and len(value) < 200 and re.fullmatch("[0-9]+(/[0-9]+)?", value)
     require(fraction or (type(value) in (int, float) and math.isfinite(value)), f"{key} is not a number")
@@ -164,7 +164,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): an observer does not know the noise of h of n parties, a fraction f h/n of the variance."""
+    """Return (h, n, f): the noise of h of n parties, a fraction f h/n of the variance, is secret from the observer."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":

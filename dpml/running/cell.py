@@ -203,7 +203,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Release the models of several fits (cells) with equal `step_key` together; single fits may round differently."""
+    """Release models of fits (cells) with equal `step_key` together; results differ by rounding from single fits."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

@@ -180,7 +180,7 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """Return the combinations of settings that share a fit (cell) under the fit's key, in the order of computation."""
+    """Return a dict from each fit's key to the combinations of settings that share the fit, in computation order."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:

@@ -276,7 +276,7 @@ class Coefficients(Statistic):
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
         """Return the number of fractional bits of rows, at most 20, so that noisy sums of N rows fit into 64 bits."""
         if self.classes > _MOST_CLASSES:
-            raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes, not {self.classes:,}.")
+            raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes: set algo.noise=continuous.")
         q = self.quadratic
         units = (*(1.0,) * self.constant, *(q.slope,) * self.linear, q.square, q.square)
         width = max(width / unit for width, unit in zip(widths, units, strict=True))

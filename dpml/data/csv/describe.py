@@ -145,7 +145,7 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
 
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
-    """Return the options that probably read the file correctly, and a sentence for each option that was changed."""
+    """Return options with which the file is probably read correctly, and a sentence for each changed option."""
     file = options.file
     if not file.is_text:
         return options, ()

@@ -110,7 +110,7 @@ def forms_of(texts: Sequence[str]) -> list[str]:
 
 
 def with_commas(texts: Sequence[str]) -> bool:
-    """Return whether all texts with digits are numbers, some of which have a decimal comma."""
+    """Return whether all texts with digits are numbers, and at least one number has a decimal comma."""
     numbers = [text for text in texts if any(letter.isdigit() for letter in text)]
     with_comma = [text for text in numbers if COMMA.fullmatch(text)]
     whole = [text for text in numbers if text.lstrip("+-").isdigit()]
@@ -126,7 +126,7 @@ def with_unit(column: FileColumn) -> str:
 
 
 def gap_words(column: FileColumn) -> list[str]:
-    """Return a number column's words that mean a missing value; [] if the column has words with another meaning."""
+    """Return the words in a column of numbers that mean a missing value; [] if a word has another meaning."""
     likely = all(text.lower() in WORDS_FOR_MISSING for text in column.words)
     return column.words if likely and len(column.words) < len(column.texts) else []
 

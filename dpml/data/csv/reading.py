@@ -171,7 +171,7 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Return the number of every row, (n,), given a number for each distinct text (`values`); NaN where missing."""
+        """Map each row's text to its number in `values` (one for each distinct text), (n,); NaN if missing."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -284,7 +284,7 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
     try:
         import pyarrow.parquet as parquet  # optional
     except ImportError:
-        raise UserError(f"{path} is Parquet: pip install pyarrow to read it, or save it as CSV.") from None
+        raise UserError(f"{path} is Parquet: pip install pyarrow, or save the table as CSV.") from None
     try:
         table = parquet.read_table(path) if rows else parquet.read_schema(path).empty_table()
         # integers stay integers if one is missing, so that the category 1 does not become 1.0 in other rows

@@ -150,7 +150,7 @@ class CSV:
 
     @property
     def holdings(self) -> str | None:
-        """A digest of the file and of every row's party, which must stay private; None if the rows have no parties."""
+        """A digest, to be kept private, of the file and of every row's party; None if the rows have no parties."""
         rows = read_rows(self)
         return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 

@@ -195,7 +195,7 @@ class KDDCup9970k(RandomSplit):
 
 @dataclass(frozen=True)
 class TwitterBuzz(RandomSplit):
-    """Buzz in social media (Twitter): 583,250 rows with eleven features of a topic in each of seven weeks."""
+    """Buzz in social media (Twitter): 583,250 rows with eleven measures of a topic in each of seven weeks."""
 
     info: ClassVar[Info] = _INFOS["twitter_buzz"]
     steps: tuple[str, ...] = ("max_abs", "max_norm")

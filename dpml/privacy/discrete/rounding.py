@@ -75,7 +75,7 @@ _RING = 64  # a secure sum is computed modulo 2^64
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return the correction r^2 of the variance of discrete noise: docs/privacy/discrete_noise.md, Theorem 1."""
+    """Return r^2, by which Theorem 1 in docs/privacy/discrete_noise.md reduces the variance of discrete noise."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
 
 

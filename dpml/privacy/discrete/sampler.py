@@ -122,7 +122,7 @@ _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """Sample integers +-(2^b v + u), where v comes from a table, u has b random bits, and rejection corrects the law.
+    """Sample integers +-(2^b v + u), where v comes from a table, u has b random bits, and some draws are rejected.
 
     A subclass is a frozen dataclass that defines b, the distribution of v, and the exponent gamma of the acceptance
     probability e^-gamma of a candidate.
@@ -143,7 +143,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return exponents gamma in units of 2^-30, and a mask of those below 1/2 with an error below 2^-21."""
+        """Return exponents gamma in units of 2^-30, and a mask of exponents below 1/2 with errors below 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
@@ -186,7 +186,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return acceptance probabilities e^-gamma in units of 2^-30, and a mask of those with an error below 2^-20.
+        """Return acceptance probabilities e^-gamma in units of 2^-30, and a mask of values with errors below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.
@@ -202,7 +202,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return lower bounds on Pr[V <= v] for each v, and the least random number U at which the value v is certain."""
+    """Return for each v a lower bound on Pr[V <= v], and the least random number U that surely gives V >= v."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -217,7 +217,7 @@ def _word(source: Source) -> int:
 
 
 def _accept(gamma: Fraction, bits: int) -> Bounds:
-    """Return bounds on the acceptance probability e^-gamma, and on 1, which no uniform random number reaches."""
+    """Return lower and upper bounds on the cumulative probabilities e^-gamma (acceptance) and 1."""
     lower, upper = exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]
 

@@ -76,7 +76,7 @@ def _log_add(a: float, b: float) -> float:
 
 
 def _root_of_sum(tops: Array, bottoms: Array) -> float:
-    """Return sqrt(sum e^(top - bottom)) without overflow; inf if a bottom is -inf and its top is not."""
+    """Return sqrt(sum of e^(tops - bottoms)) without overflow; a term is 0 if its top is -inf."""
     silent = tops == -math.inf
     logs = np.where(silent, -math.inf, tops - np.where(silent, 0.0, bottoms))
     highest = float(logs.max(initial=-math.inf))

@@ -27,17 +27,17 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return the least eps at which the curvature of the loss costs no privacy: ``2/ridge - 2/sigma^2``, rounded up."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up: from this eps on, the bound on delta ignores the curvature."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return the least eps at which the loss's curvature costs no privacy when a row is removed or added."""
+    """Return the eps from which the bound on delta for a removed row ignores the loss's curvature."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
-    """Return the least ridge (possibly 0) at which the curvature of the loss costs no privacy at `eps`."""
+    """Return the least ridge (possibly 0) for which the bound on delta at `eps` ignores the loss's curvature."""
     precision = 1 / sigma / sigma
     # slightly above the ridge at which `paid` equals eps, to cover rounding errors
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
@@ -209,7 +209,7 @@ def jacobian_eps_of(slope: float, curvature: float) -> float:
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest beta (the least L2-Laplace noise) proven to give `eps` at delta = 0; 0 if none is proven."""
+    """Return the largest beta (least L2-Laplace noise) that is proven to give `eps` at delta = 0; 0 without a proof."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)
