@@ -94,7 +94,7 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Repeat the rows that have no value of x at every x of the other rows."""
+    """Repeat rows without a value of x, once for every value of x in the other rows."""
     missing = rows[x].isna()
     if missing.all() or not missing.any():
         return rows

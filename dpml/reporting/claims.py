@@ -155,7 +155,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return evidence with the same rows under another interpretation, whose fields are changed as in `changes`."""
+        """Return evidence with the same rows under an interpretation that has the changed fields `changes`."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other

@@ -12,7 +12,7 @@ from dpml.reporting.tables import file_of, latex, markdown, texts
 
 
 def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
-    """Return the table of coefficients with all digits. The estimate of a coefficient that noise hides is NaN.
+    """Return the table of coefficients with all digits. If noise hides a coefficient, its estimate is NaN.
 
     If the estimates are log odds, there are also the columns odds_ratio, odds_low and odds_high.
     """

@@ -83,7 +83,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric. For a share, `room` is the gap between the constant and the non-private model."""
+    """Return the scale of a metric. For a share, `room` is the non-private model's gap to the constant baseline."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)

@@ -116,7 +116,7 @@ def _whole(z: Integers, q: Array, bits: int) -> Integers:
 
 @dataclass(frozen=True)
 class NewtonSums(Statistic):
-    """The sums of the rows' gradients, Hessians, and squared slopes times xx' (the sandwich's meat), at a model."""
+    """The sums over rows x, at a model, of gradients, Hessians, and squared slopes times xx' (the sandwich's meat)."""
 
     terms = NewtonTerms
 
