@@ -67,6 +67,11 @@ class Files:
         return Path(name).expanduser() if name else None
 
     @property
+    def root(self) -> Path:
+        """The folder with the files of a user's own data set: `chosen`, or else the cache."""
+        return self.chosen or cache.root()
+
+    @property
     def target(self) -> Path:
         """The folder in which new files are stored."""
         return Path(self.into).expanduser() if self.into else cache.root()
@@ -74,7 +79,7 @@ class Files:
     @property
     def roots(self) -> tuple[Path, ...]:
         """The folders that are searched for raw files, in order."""
-        return tuple(dict.fromkeys((self.chosen or cache.root(), self.target, cache.root())))
+        return tuple(dict.fromkeys((self.root, self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
         """Return the path of a raw file of a data set; download the file first if it is missing."""
