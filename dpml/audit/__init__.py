@@ -121,7 +121,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 
 def _load_neighbours(algorithm: Any) -> None:
-    """Import the module that registers worst-case data sets for an algorithm in `dpml.packs`, if there is one."""
+    """Import an algorithm's module in `dpml.packs` that registers worst-case data sets, if the module exists."""
     pack = type(algorithm).__module__.rpartition(".")[0]
     if pack.startswith("dpml.packs.") and find_spec(f"{pack}.audits"):
         import_module(f"{pack}.audits")
@@ -140,7 +140,7 @@ def _finding(proven: Guarantee, verdict: Verdict, power: float = math.nan, **sho
 
 
 def _judged(proven: Guarantee, scores: Scores | None, claimed: Guarantee | None) -> Finding:
-    """Return the finding for one view of a release; `scores` is None if the view sees nothing that can be attacked."""
+    """Return the audit's result for one view; `scores` is None if the view sees nothing that can be attacked."""
     if scores is None:
         return _finding(proven, "no violation seen", power=0.0)
     verdict: Verdict = "no violation seen"

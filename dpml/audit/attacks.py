@@ -111,7 +111,7 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` > 0 for n >= 100 normal scores, wrong with probability at most `error`."""
+    """Return a lower bound on eps at `delta` > 0 for n >= 100 normal scores; it fails with probability <= `error`."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 
@@ -144,7 +144,7 @@ def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:
 
 
 def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
-    """Learn a log likelihood ratio of two data sets from samples (n, k), as if all entries were Laplace distributed."""
+    """Learn a log likelihood ratio of two data sets from samples (n, k), as if all numbers were Laplace distributed."""
     centres = [np.median(each, axis=0) for each in (first, second)]
     wide = sum(np.mean(np.abs(each - at), axis=0) for each, at in zip((first, second), centres, strict=True)) / 2
     wide = np.where(wide > 0, wide, 1.0)

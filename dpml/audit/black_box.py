@@ -29,7 +29,7 @@ _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what the observers other than `client` see of two data sets if they see nothing but the released model."""
+    """Return what each observer except `client` sees of two data sets if only the released model is visible."""
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [_released(algorithm, pair, budget, view) for view in views if view != "client"]
 

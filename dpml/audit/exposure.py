@@ -66,11 +66,11 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the `mu` of the two data sets if it is known, else `loss`, their largest log likelihood ratio."""
+        """Return the distance `mu` of the two data sets if known, or else `loss`, the largest log likelihood ratio."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the attacks on what the observer sees, and the mu of the two data sets (NaN if it is not known).
+        """Return the attacks on what the observer sees, and the distance mu of the two data sets (NaN if unknown).
 
         The attacks are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
         """

@@ -92,7 +92,7 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def polar(log_norm: Array, angle: Array) -> Array:
-    """Return the points in the plane with these angles and these logarithms of the radius: (..., 2)."""
+    """Convert the logarithm of a norm and an angle to a point in the plane, (..., 2)."""
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
@@ -130,7 +130,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return two data sets that differ in one label; at the model `start` (d,), the row's score is between both labels.
+    """Return two data sets that differ in one row's label; at the model `start`, the row's score is between the labels.
 
     The slopes of the squared loss then have both signs, and are clipped for both labels. All other rows are 0.
     """
@@ -147,7 +147,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets of equal rows with balanced labels that differ in the labels of the last row or party.
+    """Return two data sets of equal rows with balanced labels; they differ in the label(s) of the last row or party.
 
     A model of these rows stays where both labels are about equally likely, so that both slopes are about 1/2.
     """

@@ -48,11 +48,11 @@ def ratio(algorithm: Any, pair: Pair, budget: Budget) -> float:
 
 
 class _EnoughError(Exception):
-    """Raised to stop a run after enough rounds have been compared."""
+    """Raised to stop a release after enough sums have been compared."""
 
 
 class Beside(Carrier):
-    """Run a release of the first data set, and compare its noiseless sums with the second data set's at every step."""
+    """Release the first data set, and compare each noiseless sum with the noiseless sum of the second data set."""
 
     def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
         super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)

@@ -61,7 +61,7 @@ class Recorder:
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """Return the difference between the noise of two successive messages, along one direction: (1, B).
+        """Return the difference between the noise of two successive messages, along the change of the shift: (1, B).
 
         Noise that both messages share cancels in the difference, even if both shifts have the same length.
         """
@@ -90,7 +90,7 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """Return T (2 m + 3) numbers for each of B runs, if the view sees m numbers of T messages of one block each."""
+        """Return T (2 m + 3) numbers for each release if the view sees m numbers of each of T messages of one block."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
@@ -126,7 +126,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return two attacks: the likelihood ratio of a run, and a likelihood ratio whose scores are exactly normal.
+        """Return two attacks: the log likelihood ratio of all messages, and a modified ratio that is exactly normal.
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then

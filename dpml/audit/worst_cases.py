@@ -125,7 +125,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 
 
 def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
-    """Return the component of the model along `ahead` (d,) at every sum of a run without noise: (T,)."""
+    """Return the component along `ahead` (d,) of the model at each of T sums of a release without noise: (T,)."""
     models: list[Array] = []
     heard = replace(mechanism, announce=lambda of, at: models.append(at[0][0, -len(ahead) :]))
     heard.release([budget], Quiet(PCG64(0)), 1)
@@ -210,7 +210,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
-        """Return how far the party's model lies from the axis of symmetry, for B candidates `at` (B, 3)."""
+        """Return the distance of the party's model from the axis of symmetry, for B parameter vectors `at` of rows."""
         X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
         models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
         return np.abs(models[:, 0])
@@ -250,14 +250,14 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return the public rows (n, 2) that shift the model most: copies of (0, c), (a, b) and (-a, b)."""
+    """Return auxiliary rows (n, 2), equal to (0, c), (a, b) or (-a, b), on which a party's vote shifts `soft` most."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array) -> tuple[Array, Array]:
-        """Return three distinct public rows for B candidates, (B, 3, 2), and how often each row occurs, (B, 3).
+        """Return three distinct public rows (B, 3, 2) for B parameter vectors, and each row's number of copies (B, 3).
 
         `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
         """
@@ -267,7 +267,7 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
         return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1), counts
 
     def swing(at: Array) -> Array:
-        """Return how far the model lies from the axis of symmetry, for B candidates `at` (B, 3)."""
+        """Return the distance of the model from the axis of symmetry, for B parameter vectors `at` of public rows."""
         X, counts = rows(at)
         w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, counts / n, LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)

@@ -109,7 +109,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return noisy sum `number` of B runs, (B, k); `at` are the statistic's arguments, such as current models."""
+        """Return B values (B, k) of noisy sum `number`; `at` has the statistic's arguments, such as current models."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)

@@ -105,7 +105,7 @@ class Statistic(ABC):
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the fineness of the grid of integers for blocks of numbers with noise_std `widths`."""
+        """Return the number that determines the grid's step sizes for blocks of numbers with noise_std `widths`."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -119,7 +119,7 @@ class Statistic(ABC):
     # Parties on different machines.
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        """Return the type and the lengths of the arguments `at` of a sum, which the parties receive before the sum."""
+        """Return the type and the lengths of the arguments `at` that the parties receive before they compute a sum."""
         return "<f8", ()
 
     def valid(self, *at: Any) -> bool:

@@ -200,7 +200,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return a proof for each observer: its mu is the total mu times a factor for noise that the observer knows.
+        """Return a proof for each observer; the mu is the total mu times a factor for noise that the observer knows.
 
         The eps of sums without Gaussian noise add up, and are the same for all observers.
         """

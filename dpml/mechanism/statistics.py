@@ -62,7 +62,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Apply `part` to the rows' vectors, and sum the results over each range between `offsets`: (P, B, length)."""
+        """Apply `part` to rows' vectors, and sum the results of rows between successive `offsets`: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1

@@ -44,7 +44,7 @@ def in_ring(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, 
 
 
 def _by_cape(carrier: Carrier, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-    """Return a noisy sum by CAPE; if there is an observer, also return the noise of messages and secrets (scale 1)."""
+    """Return a noisy sum by CAPE and, for an observer, the noise in the parties' messages and secrets, at scale 1."""
     from dpml.protocols.cape import cape_sum
 
     of, widths, d, M = carrier.statistic(number), carrier.widths(number), carrier.problem.d, carrier.problem.M

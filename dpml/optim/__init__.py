@@ -17,7 +17,7 @@ class NotConvergedError(UserError):
 def alike(
     offsets: Index, most: Callable[[int], int] = lambda size: sys.maxsize
 ) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
-    """Yield batches of groups with similar numbers of rows. Group k has the rows ``offsets[k]:offsets[k + 1]``.
+    """Yield batches of groups of rows with similar sizes. Group k has the rows ``offsets[k]:offsets[k + 1]``.
 
     A batch has the numbers of b groups, the places of their rows (b, n), and which places are not padding (b, n). The
     sizes in a batch differ by at most a quarter. At most ``most(n)`` groups with n rows or more are together.

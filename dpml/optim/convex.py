@@ -47,7 +47,7 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     counts: Array | None = None,
     tolerance: float = TOLERANCE,
 ) -> Array:
-    """Return for B tilts the minimisers (B, d) of ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w``.
+    """Return the minimisers (B, d) of B objectives ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w``.
 
     The loss is logistic, with or without a shift; `lam` is one number or (B,). Row i stands for ``counts[i]`` rows.
     Newton's method stops when the norm of the gradient is at most `tolerance`, or at most 1e-13 times the norm of the

@@ -39,7 +39,7 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows with labels in blocks, for gradients at many models. Each run may have its own matrix that maps the rows.
+    """Rows and labels in blocks, stored to compute gradients at many models. Each model may have its own map of rows.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
@@ -82,7 +82,7 @@ class Rows:
     def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
-        """Return rows x that every run b maps to ``P_b x / |P_b x|`` by its own matrix P_b in `maps` (runs, d, d).
+        """Return rows x that the b-th descent maps to ``P_b x / |P_b x|`` by its own matrix P_b in `maps` (runs, d, d).
 
         `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P_b x|, because its
         gradient is ``2 L (L z'w - y) z``.
@@ -99,7 +99,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return a copy of the rows that clips the slopes of every run to the run's entry in `clip` (runs,)."""
+        """Return a copy of the rows that clips slopes to [-clip_b, clip_b] in the b-th descent, for `clip` (runs,)."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:

@@ -34,7 +34,7 @@ their factors, (g, c, n)."""
 
 
 class Merged(NamedTuple):
-    """One large group of rows, or several small groups of rows that are stacked.
+    """One large group of rows, or a stack of several small groups of rows; each group has its own models.
 
     A gradient is the sum of the blocks minus `constant` (g, d, 1), which does not depend on the model.
     """
@@ -70,7 +70,7 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
     lam: float,
     rounds: int,
 ) -> None:
-    """Run all rounds of noisy gradient descent in place: D S runs for each of G groups of rows, w (G, d, D S).
+    """Run D S noisy gradient descents on each of G groups of rows, and change the models w (G, d, D S) in place.
 
     A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. The runs are D noise draws for each of S
     step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).

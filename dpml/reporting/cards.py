@@ -56,13 +56,13 @@ def card_of(pack: str) -> Card | None:
 
 
 def claims_of(pack: str) -> Mapping[str, Claim]:
-    """Return the claims of a pack by id; no claims if no pack has this name."""
+    """Return a mapping from claim ids to the claims of a pack; it is empty if no pack has this name."""
     card = card_of(pack)
     return card.claims if card else {}
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment PACK/FIGURE by id. Claims about the audit can come from any pack."""
+    """Return the claims about an experiment PACK/FIGURE, by claim id. Claims about the audit can come from any pack."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}
@@ -106,7 +106,7 @@ class _Reader:
         self.modules: set[str] = set()
 
     def claims(self, entries: Any, given: Mapping[str, Any]) -> Iterator[Claim]:
-        """Yield the claims of a list. The keys of a group of claims apply to all claims in the group."""
+        """Yield the claims of a list. YAML keys next to a nested list of claims apply to all nested claims."""
         for entry in entries:
             for names in entry.get("for", [{}]):
                 own = filled({**given, **entry}, names)
@@ -120,14 +120,14 @@ class _Reader:
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
     ) -> Claim:
-        """Return the claim that an entry of a card describes. The entry's keys are this method's parameters."""
+        """Return a claim, given the values of the claim's YAML keys on a card."""
         where = f"claim {id!r} of {self.path}"
         known = tuple(self._readings(readings if isinstance(readings, list | tuple) else [readings], where))
         experiment = AUDIT if figure == AUDIT else f"{self.pack}/{figure}"
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield an interpretation of a claim for every combination of one choice from each set of choices in `asked`.
+        """Yield an interpretation of a claim for every combination of choices, one from each set of choices in `asked`.
 
         A set of choices is a mapping, or the name of a mapping on the card.
         """
@@ -141,7 +141,7 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that an entry of a card describes. Combine a list of tests to one test."""
+        """Return the test that a claim on a card describes. Combine a list of tests into one test."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]

@@ -94,7 +94,7 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Repeat the rows that have no value of x at every x of the other rows."""
+    """Repeat rows without a value of x, once for every value of x in the other rows."""
     missing = rows[x].isna()
     if missing.all() or not missing.any():
         return rows
@@ -104,7 +104,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return rows of the proven or conditional eps, and rows of the claimed eps with the algorithm ``claimed``."""
+    """Return rows with the proven or conditional eps, and rows with the claimed eps for the algorithm ``claimed``."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)

@@ -63,7 +63,7 @@ def _as_text(value: str) -> str:
 
 
 def chosen(path: Path) -> Chosen:
-    """Return the summary of the rows in the folder of a run, a sweep or one figure, or of ``results/PAPER/FIGURE``."""
+    """Return the summary of the rows of a run, a sweep or a figure, given its folder or ``results/PAPER/FIGURE``."""
     folder = path if path.is_dir() else path.parent
     figures = {} if (folder / "rows.csv").is_file() else _figures(folder)
     if not figures:
@@ -83,6 +83,6 @@ def chosen(path: Path) -> Chosen:
 
 
 def _figures(folder: Path) -> dict[str, Path]:
-    """Return the path of every figure's manifest in a folder, by the name of the figure."""
+    """Return a mapping from the names of the figures in a folder to the paths of the figures' manifests."""
     paths = sorted(folder.glob("*.json"))
     return {str(figure["name"]): path for path in paths for figure in Manifest(path).read().get("figures") or ()}

@@ -52,7 +52,7 @@ def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | N
 
 
 def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return a table with a line per value of the column `index`, and a column per name.
+    """Return a table with a line for each value in the column `index`, and a column for each of the `names`.
 
     Raise NotComputedError unless every cell of the table has one value.
     """
@@ -83,7 +83,7 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
 
 
 def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Group]:
-    """Check that all computed values differ by at most 1 % from the stated ones; with `least`, larger values pass.
+    """Check that computed values differ by at most 1 % from stated values; if `least` is true, larger values also pass.
 
     In the column `reading`, computed rows have the name of the interpretation, and stated rows have ``stated``.
     """

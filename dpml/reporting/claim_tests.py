@@ -1,4 +1,4 @@
-"""Test claims about runs. A test compares pairs of runs (a, b): is a better than b, as good as b, or equal to b?
+"""Test claims by comparing two sets of runs, a and b: is a better than b, as good as b, or equal to b?
 
 `criteria` defines these words. A test groups its pairs by block and algorithms. In every group, all, most or some pairs
 must be as the claim says. If the claim says better, no pair may be worse. The last tests compare runs with a law (an
@@ -29,7 +29,7 @@ def compared(
     limit: float | str | None = None,
     steps: Sequence[Pair] = (),
 ) -> list[Group]:
-    """Compare pairs of runs, and group the comparisons by the experiment's block and by the two compared algorithms.
+    """Compare two sets of runs in each pair, and group the comparisons by block and by the two compared algorithms.
 
     Args:
         pairs: the pairs of runs.
@@ -53,7 +53,7 @@ def compared(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the values of x of a table of runs in ascending order. Shares such as 1/1/8 go from equal to unequal."""
+    """Return the x values of a table of runs in ascending order; parties' shares (1/1/8) go from equal to unequal."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):
@@ -311,7 +311,7 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     algorithms: Names,
     tests: Test,
 ) -> list[Group]:
-    """Apply the test `on_sets` to one block's data sets, on rows of every variant that have the settings `where`.
+    """Apply the test `on_sets` to the data sets of one block, with rows of all variants and with the settings `where`.
 
     Args:
         block: a block with several data sets.

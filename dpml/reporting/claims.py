@@ -64,7 +64,7 @@ GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of one algorithm with another in one block. A group has one comparison for every x."""
+    """The comparisons of two algorithms in one block of an experiment, with one comparison for every x."""
 
     block: str  # followed by the settings of a part of it; or the metric of exact numbers
     algorithm: str  # the claim is about it
@@ -75,7 +75,7 @@ class Group:
 
     @property
     def holds(self) -> bool | None:
-        """Return whether the claim holds in the group; None if more seeds are needed to decide."""
+        """Return whether the claim holds in this group of comparisons; None if more seeds are needed to decide."""
         found = list(self.shown.values())
         if not found:
             return None
@@ -83,7 +83,7 @@ class Group:
         return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
-        """Return the list of values that a manifest stores about this group of comparisons, as `GROUP` names them."""
+        """Return the values that a manifest stores about this group of comparisons, in the order of `GROUP`."""
         kept = [one.holds for one in self.shown.values()].count(True)
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
@@ -96,7 +96,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in all groups of comparisons that count; None if deciding needs more seeds."""
+    """Return whether a claim holds in every included group of comparisons; None if deciding needs more seeds."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -120,12 +120,12 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Read a verdict from its entry in a manifest. A missing text becomes empty."""
+        """Return a verdict from the mapping that a manifest stores. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of an interpretation (an entry of `readings`) as dicts whose keys are in `GROUP`."""
+        """Return the groups of comparisons of one interpretation in `readings`, as dicts with the keys `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
 
 
@@ -137,7 +137,7 @@ _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 
 
 class Runs(dict[tuple[str, str], pd.DataFrame]):
-    """Tables of runs, with (block, algorithm) as key. Looking up a missing table raises NotComputedError."""
+    """Tables of runs by (block, algorithm). Looking up a missing table raises NotComputedError."""
 
     def __missing__(self, key: tuple[str, str]) -> pd.DataFrame:
         raise NotComputedError([f"{key[1]} in {key[0]}"])
@@ -155,13 +155,13 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return evidence with the same rows under another interpretation, whose fields are changed as in `changes`."""
+        """Return evidence with the same rows under an interpretation that has the changed fields `changes`."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
 
     def kept(self, key: Hashable, made: Callable[[], K]) -> K:
-        """Return the result of the function `made`, which is called once for each `key`, and whose result is cached."""
+        """Call the function `made` once for each value of `key`, and return the cached result."""
         if key not in self._kept:
             self._kept[key] = made()
         return self._kept[key]
@@ -174,7 +174,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the name of the column with the x values of a block. If the x axis shows 1/eps, the name is eps."""
+        """Return the name of the column with the x values of a block. If the x axis shows 1/eps, the column is eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 

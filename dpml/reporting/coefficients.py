@@ -12,7 +12,7 @@ from dpml.reporting.tables import file_of, latex, markdown, texts
 
 
 def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
-    """Return the table of coefficients with all digits. The estimate of a coefficient that noise hides is NaN.
+    """Return the table of coefficients with all digits. If noise hides a coefficient, its estimate is NaN.
 
     If the estimates are log odds, there are also the columns odds_ratio, odds_low and odds_high.
     """
@@ -34,7 +34,7 @@ def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -
 
 
 def _shown(line: Coefficient, odds: bool) -> dict[str, str]:
-    """Return the cells of a coefficient's line, with as many decimals as two digits of half the interval need."""
+    """Return the cells of a coefficient's table line, with as many decimals as two digits of half the interval need."""
     names, what = {"column": line.column, "unit": line.unit}, "odds ratio" if odds else "estimate"
     if line.note:
         return {**names, what: "", "interval": line.note, "p": ""}

@@ -83,7 +83,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric. For a share, `room` is the distance from the constant to the non-private model."""
+    """Return the scale of a metric. For a share, `room` is the non-private model's gap to the constant baseline."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
@@ -91,7 +91,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The runs of `algorithm` (`ours`) and of `against` (`theirs`) at the same x, with the index (seed, draw)."""
+    """The runs of two algorithms at one x: `ours` of `algorithm` and `theirs` of `against`, indexed by (seed, draw)."""
 
     block: str
     algorithm: str

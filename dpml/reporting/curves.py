@@ -42,7 +42,7 @@ def same_axis(x: str) -> tuple[str, ...]:
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split the rows of a panel by algorithm, by the keys in `always`, and by every other setting that differs.
+    """Split the rows of a panel by algorithm, by the settings in `always`, and by every other setting that differs.
 
     A setting that changes along with `x` (N, if there are 100 rows for each of M parties) does not split a curve.
     """

@@ -1,4 +1,4 @@
-"""Read and write manifests. A manifest has checksums of output files, a digest of their inputs, and the commit.
+"""Read and write manifests. A manifest has checksums of output files, a digest of the files' inputs and the Git commit.
 
 It also contains a checksum of itself, because pages show its verdicts and guarantees. The manifest of a run, a sweep or
 a merged table is called manifest.json; the manifest of an experiment is named after its figure.
@@ -31,7 +31,7 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 
 
 def stamp(plan: Plan, published: "pd.DataFrame") -> str:
-    """Return a digest of everything that determines an experiment's outputs: cells, settings, card and code."""
+    """Return a digest of all that determines an experiment's outputs: fits, settings, the paper's card and code."""
     experiment = plan.experiment
     cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
     computed = [[block.key, block.code] for block in experiment.computed]
@@ -75,7 +75,7 @@ class Manifest:
             self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with the checksums of `files` and of the manifest. A list without lists takes one line."""
+        """Write `content` with the checksums of `files` and of the manifest. A list of scalars takes one line."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
@@ -118,7 +118,7 @@ def checksums(paths: Iterable[Path]) -> dict[str, str | None]:
 
 
 def manifests(results: Path) -> list[dict[str, Any]]:
-    """Return the manifests of all experiments in a results folder, by name, with figure fig2 before fig10."""
+    """Return the manifests of all experiments in a results folder, sorted by name, with figure fig2 before fig10."""
     known = []
     for path in sorted(results.glob("*/*.json")):
         content = Manifest(path).read()

@@ -240,7 +240,7 @@ def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the start page and the pages of papers, by their paths in a results folder, from the manifests `known`."""
+    """Return the start page and the papers' pages by path in a results folder, made from the manifests `known`."""
     papers = _papers([*known, *not_computed(known)])
     ranked: dict[str, list[Mapping[str, Any]]] = {}
     for about in known:

@@ -106,7 +106,7 @@ class Chart:
         return [points[~points["peer"]].assign(kind="published"), points.loc[best].assign(kind="peer", algo=PEER)]
 
     def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-        """Draw the curves, the bands and the published points in `lines`. First set the scale of the y axis."""
+        """Draw the curves, the bands and the published points in `lines`. The y axis must have its scale already."""
         shown = lines[lines["kind"].isin(("curve", "thin", "floor"))]
         curves = [line for _, line in shown.groupby("curve", sort=False)]
         same = _coinciding(axes, shown)

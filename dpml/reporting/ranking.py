@@ -148,7 +148,7 @@ def titled(ranking: Mapping[str, Any]) -> str:
 
 
 def _by_eps(cells: Iterable[tuple[str, float, str]], head: str = "", title: str = "") -> Texts:
-    """Return a table with a line per name and a column per eps, from triples (name, eps, text)."""
+    """Arrange triples (name, eps, text) as a table of texts, with a table line per name and a column per eps."""
     table = pd.DataFrame(cells, columns=[head, "eps", "cell"])
     wide = table.pivot(index=head, columns="eps", values="cell").reindex(table[head].unique())
     return texts(wide.rename(columns="ε = {:g}".format).reset_index(), title)

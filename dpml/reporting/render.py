@@ -77,7 +77,7 @@ def script() -> str:
 
 
 def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
-    """Return HTML in which only the tags of templates are tags, and all other tags are shown as text."""
+    """Return HTML that keeps the tags of templates, and shows all other tags as text."""
     parts = re.split(r"(<[^<>]*>)", tokens[place].content)
     return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
 

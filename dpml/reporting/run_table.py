@@ -1,4 +1,4 @@
-"""Make the table of a run or a sweep: a line per setting, with its metrics, the claimed eps and the proven eps."""
+"""Make the table of a run or a sweep: metrics, claimed eps and proven eps for every combination of settings."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _STATISTICS = ("mean", "interval", "count", "missing")
 
 @dataclass(frozen=True)
 class RunTable:
-    """The table of a run or a sweep, with a line per setting.
+    """The table of a run or a sweep, with a line per combination of settings.
 
     Attributes:
         summary: the summary of the rows.
@@ -63,7 +63,7 @@ class RunTable:
         return texts(pd.DataFrame(columns))
 
     def written(self, kind: str) -> str | bytes:
-        """Return the table as a file in one of the `FORMATS`. CSV and Parquet files have all digits."""
+        """Return the content of a file with the table in one of the `FORMATS`. CSV and Parquet have all digits."""
         if kind in ("csv", "parquet"):
             return file_of(self.lines, kind)
         if kind == "tex":
@@ -84,7 +84,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return column names for a metric's mean and other statistics, which differ from setting names in `keys`."""
+    """Return column names for a metric's mean and other statistics that differ from the names of settings in `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 

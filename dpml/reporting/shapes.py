@@ -87,7 +87,7 @@ def write(model: Model, folder: Path) -> list[Path]:
 
 
 def _lines(model: Model) -> tuple[str, ...]:
-    """Return the names of the columns of effects: the names of classes or, for a regression, of the label."""
+    """Return what the features contribute to: the names of classes or, for a regression, the name of the label."""
     if model.task == "regression":
         label = printable(model.label)
         return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)

@@ -79,7 +79,7 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
 
 
 def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
-    """Return, with intervals, how much each algorithm's mean exceeds the mean of `reference` at equal settings.
+    """Return, with intervals, how much each algorithm's mean exceeds algorithm `reference`'s mean at equal settings.
 
     Algorithms that share seeds are compared in pairs: one difference per seed (`paired` = seeds). With one seed, the
     interval is Welch's over the draws, because two algorithms do not share the noise (`paired` = no).
@@ -163,7 +163,7 @@ def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
 
 
 def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
-    """Number the combinations of values of `keys` in the order of appearance, and return the number of each row."""
+    """Number the combinations of values in the columns `keys` by first appearance, and return each row's number."""
     varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not vary: skip them for speed
     if not varying:
         return pd.Series(0, index=rows.index)
@@ -171,7 +171,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split a group (rows of equal `number`) by guarantee if rows of the same seed have different guarantees.
+    """Split rows of equal `number` by guarantee if some of these rows with the same seed have different guarantees.
 
     Otherwise guarantees differ only between seeds, and the weakest guarantee belongs to the mean over seeds.
     """
@@ -187,7 +187,7 @@ _NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", 
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Return rows without duplicate runs. Two runs are duplicates if they have the same seed, draw and `number`."""
+    """Return rows without duplicate runs. Duplicates have the same seed, draw and settings (`number`)."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():
@@ -205,7 +205,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """Return the mean over the draws of every seed that has a value."""
+    """Return, for every seed that has a value, the mean over the seed's noise draws."""
     seeds, means = means_of_seeds(runs)
     return pd.Series(means, pd.Index(seeds, name="seed"))
 

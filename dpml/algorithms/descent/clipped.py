@@ -72,7 +72,7 @@ def take_rounds(
     clips: Single | None = None,
     *more: Single,
 ) -> tuple[Single, Single]:
-    """Run all rounds of noisy gradient descent for B runs, which start at the models `start` (B, d).
+    """Run all rounds of B noisy gradient descents from the initial models `start` (B, d).
 
     Return the averages of the last models, (B, d), and the clips of the last round, (B,).
 

@@ -37,7 +37,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round slopes (n, B, K) of B runs in place to integer vectors (K,), which have norms of at most Q_b <= 2^18."""
+    """Round slopes (n, B, K) in place to integers; the K slopes of a row at model b have norm at most Q_b <= 2^18."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -113,7 +113,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return np.ldexp(total, BITS + 1).astype(np.int64).reshape(-1, *w.shape)
 
     def _about(self, at: tuple[Any, ...]) -> tuple[Single, Array, Array | None]:
-        """Check the arguments of a sum, and return models (B, K d), clips (B,), and maps (B, d, d) or None."""
+        """Check and return a sum's arguments: models (B, K d), clips (B,), and whitening matrices (B, d, d) or None."""
         of = self.statistic
         about, maps = (at[:-1], at[-1]) if of.mapped else (at, None)
         w, clip = about if of.clip is None else (about[0], np.full(len(about[0]), of.clip))
@@ -142,7 +142,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return found if maps is None else [rows.cut(clip) for rows in found]
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """Apply the method `engine` of `PartyGradients` to all runs, and concatenate the results of the runs.
+        """Apply the method `engine` of `PartyGradients` to the models of all runs, and concatenate the results.
 
         With the squared loss, mapped rows keep their lengths, because the gradients of parties are clipped. Double
         precision keeps these gradients finite for every map.
@@ -258,7 +258,7 @@ class LabelSums(Statistic):
 
     @property
     def sensitivity(self) -> float:
-        """The L2 sensitivity to a replaced row, 2 for a sum of labels, or sqrt 2 for the counts of classes."""
+        """The L2 sensitivity to a replaced row: 2 for sums of labels -1 and +1, and sqrt 2 for counts of classes."""
         return 2.0 if self.classes == 1 else 2.0**0.5
 
     def lengths(self, d: int) -> tuple[int, ...]:

@@ -21,7 +21,7 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of one release, which uses the S step sizes with the indices `numbers` (budgets, S)."""
+    """The gradient descents of one release, with S step sizes per budget, whose indices are `numbers` (budgets, S)."""
 
     carrier: Carrier
     numbers: NDArray[np.intp]
@@ -98,7 +98,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws standard Gaussian noise, (rounds, groups, d, draws), for a number of rounds."""
+    """Return a function that draws standard Gaussian noise for `groups` of rows: (rounds, groups, d, draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

@@ -53,7 +53,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows with an appended one, their labels, and the number of copies of each row (None: one)."""
+        """The distinct rows with an appended one, the labels, and each row's number of copies (None: one each)."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 
@@ -146,12 +146,12 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return min(self.batch or N, N)
 
     def sensitivity(self) -> float:
-        """Return the L2 sensitivity of a round's sum to a replaced row."""
+        """Return the L2 sensitivity of one round's sum of gradients to a replaced row."""
         # the authors clip each of four blocks of a gradient to norm 1
         return 2 * (math.sqrt(4) if self.variant == "authors" else self.clip)
 
     def scale(self, budget: Budget, problem: Problem, rows: int) -> float:
-        """Return the standard deviation of the noise in the sum of a round with `rows` rows."""
+        """Return the noise_std of a sum of gradients over a minibatch of `rows` rows."""
         if math.isinf(budget.eps):
             return 0.0
         if self.tight:
@@ -163,7 +163,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the sums over full minibatches, and the sums over the last, smaller minibatch of every epoch."""
+        """Describe the noisy sums over full minibatches, and over the last, smaller minibatch of every epoch."""
         if not self.private:
             return ()
         of = NetworkGradients(self.loss, self.hidden, None if self.variant == "authors" else self.clip)
@@ -206,7 +206,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Release(None, {key: carrier.by_budget(np.broadcast_to(v, runs)).copy() for key, v in metrics.items()})
 
     def train(self, carrier: Carrier) -> tuple[Models, Array]:
-        """Return the trained networks, and every network's training loss, averaged over ten of the rounds, (B,)."""
+        """Return the B trained networks, and the mean of each network's training loss over ten rounds, (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
         w = np.repeat(carrier.start.weights, runs, axis=0)
@@ -252,7 +252,7 @@ def with_ones(X: Array) -> Array:
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """Return the object that sums gradients. Without noise, the variant `paper` does not clip gradients."""
+    """Return the object that sums gradients, which are not clipped in the variant `paper` without noise."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)

@@ -98,7 +98,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the mu of the last model if all sensitivities are 1, and all noise_stds are 1 except the `last`."""
+    """Return the last model's mu for sensitivity 1, and noise_std `last` in the last round and 1 in other rounds."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -252,7 +252,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times noise_std, the noise that a mean gradient over n rows needs for the step size `step`."""
+        """Return n times the noise_std that a mean gradient over n rows needs for the step size `step`."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -321,7 +321,7 @@ class NoisyDescent(
 
     @property
     def in_step(self) -> bool:
-        """Whether several releases may run together.
+        """Whether the gradient descents of several releases may be computed at the same time.
 
         Releases that run together add rows in another order than the proofs for `tight` noise assume.
         """
@@ -367,7 +367,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield each step size's index in `numbers` (budgets, S), with a `Carrier` of the budgets with this size."""
+        """Yield each step size's index in `numbers` (budgets, S), and a `Carrier` of budgets with this step size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -378,7 +378,7 @@ class NoisyDescent(
             yield int(number), own
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return the last models of B runs: (B, d) if all rows share a model, or (B, M d) if M clients train alone."""
+        """Return B descents' last models: (B, d) if all rows share a model, or (B, M d) if M clients train alone."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))

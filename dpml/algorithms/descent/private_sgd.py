@@ -149,7 +149,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Describe the noisy sums of all rounds. The paper's noise has the scale of one party's noise."""
+        """Describe the noisy sums of all rounds. In the paper's version, a `Sum` has one party's noise scale."""
         constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0

@@ -81,7 +81,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X, which is small by default if noise would hide X'X at the usual share."""
+        """Return the share of mu^2 for X'X; the default share is small if noise would hide X'X at the usual share."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -169,7 +169,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clip of every round and run, (T, B). `reach` (B,) is mu times the number n of rows or parties."""
+        """Return clips for T rounds of B descents, (T, B). `reach` (B,) is mu times the number n of rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -192,7 +192,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return a bound (B,) on the mean squared norm of whitened rows, if whitening multiplies eigenvalues by `seen`.
+    """Return a bound (B,) on whitened rows' mean squared norm, if whitening multiplies eigenvalues of X'X by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

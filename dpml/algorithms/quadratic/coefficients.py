@@ -180,7 +180,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.array(parts)
 
     def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
-        """Return the weighted sums of the coefficients of some rows in one vector, (k,)."""
+        """Return the weighted sums of the given rows' coefficients in one vector, (k,)."""
         q = self.statistic.quadratic
         slopes, constants = q.linear(y), q.constant(y)
         total = PairwiseSum()

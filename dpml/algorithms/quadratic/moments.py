@@ -75,7 +75,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The projection on eigenvectors with raised eigenvalues, weighted by the added share of each eigenvalue."""
+        """The matrix (d, d) that multiplies each eigenvector by the share of its eigenvalue that raising has added."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -141,7 +141,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return the noise_std of a message on the diagonal of X'X and on X'y, multiplied by the factor `widening`."""
+    """Return the noise_stds of the diagonal of X'X and of X'y in a message, multiplied by the factor `widening`."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 

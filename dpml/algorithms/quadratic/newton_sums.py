@@ -106,7 +106,7 @@ def _packed(X: Array, s: Array, most: float) -> Array:
 
 
 def _whole(z: Integers, q: Array, bits: int) -> Integers:
-    """Return exact sums of integer gradients, Hessians and squared slopes, by blocks of rows with sums below 2^53."""
+    """Return exact sums of integer gradients, Hessians and squared slopes, added up in blocks with sums below 2^53."""
     d = z.shape[1]
     total = np.zeros(d + d * (d + 1), np.int64)
     for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):
@@ -116,7 +116,7 @@ def _whole(z: Integers, q: Array, bits: int) -> Integers:
 
 @dataclass(frozen=True)
 class NewtonSums(Statistic):
-    """The sums of the rows' gradients, Hessians, and squared slopes times xx' (the sandwich's meat), at a model."""
+    """The sums over rows x, at a model, of gradients, Hessians, and squared slopes times xx' (the sandwich's meat)."""
 
     terms = NewtonTerms
 

@@ -1,4 +1,4 @@
-"""Linear models from noisy X'X and X'y (`ssp`), or with additional rounds of gradient descent (`ssp_descent`).
+"""Linear models from noisy X'X and X'y (`ssp`), optionally with rounds of gradient descent (`ssp_descent`).
 
 The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) are
 replaced by centred codes. With `unit=party` every party sends the mean of its rows' coefficients. The sensitivities are
