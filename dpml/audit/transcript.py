@@ -90,7 +90,7 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """Return T (2 m + 3) numbers for each release if the view sees m numbers of each of T messages of one block."""
+        """Return all collected numbers as one array with a row for each release."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T

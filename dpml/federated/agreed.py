@@ -166,7 +166,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Return the terms of a federation from KEY=VALUE words, and from the options (`reading`) in a bounds file."""
+    """Return the terms of a federation, which words KEY=VALUE and a bounds file's reading options state."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

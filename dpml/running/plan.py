@@ -127,7 +127,7 @@ class Plan:
 
 
 def _reason(point: Point) -> str:
-    """Return why a fit (cell) has no numbers, without the path of this machine's data folder."""
+    """Return the reason why a fit (cell) has no numbers; the text omits the path of this machine's data folder."""
     reason = point.reason
     for root in point.cell.files.roots if point.cell else ():
         reason = reason.replace(str(root), "data_dir")

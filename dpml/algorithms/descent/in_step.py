@@ -58,7 +58,7 @@ def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Run several algorithms with their papers' noise together on the same rows, and return their releases."""
+    """Run algorithms with their papers' noise on the same rows at the same time, and return their releases."""
     return released(carriers, _together)
 
 

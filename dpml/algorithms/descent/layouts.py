@@ -194,7 +194,7 @@ class Clients:
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return every observer's Gaussian-DP mu of one round for a row of the smallest client, the worst case."""
+        """Return every observer's Gaussian-DP mu of one round for a row of the smallest client, which has the largest mu."""
         client = self.of_client(problem)
         summed, colluders = (
             sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
@@ -225,7 +225,7 @@ class Clients:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the arguments of the `Sum` that describes one round for the smallest client, the worst case."""
+        """Return the arguments of a `Sum` for one round of the smallest client, whose rows have the largest mu."""
         if self.synchronous:
             return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
         noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])

@@ -81,7 +81,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X; the default share is small if noise would hide X'X at the usual share."""
+        """Return the share of mu^2 for X'X: `budget_share`, or a rule's share, which is smaller if noise hides X'X."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
