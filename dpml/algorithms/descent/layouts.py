@@ -194,7 +194,7 @@ class Clients:
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return every observer's Gaussian-DP mu of one round for the smallest client, whose rows have the largest mu."""
+        """Return every observer's Gaussian-DP mu of one round for the smallest client, whose rows lose the most."""
         client = self.of_client(problem)
         summed, colluders = (
             sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
