@@ -246,7 +246,7 @@ UNCUT = COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
 @pytest.mark.parametrize(
     ("steps", "there", "columns", "told"),
     [
-        (["one_hot"], 4, COLUMNS, "5 columns, but the rows have 4"),
+        (["one_hot"], 4, COLUMNS, "4 columns have 5 bounds"),
         (["min_max", "one_hot"], 5, COLUMNS, "have one_hot"),
         (["one_hot", "spline"], 5, UNCUT, "no column has edges"),
         (["one_hot", "symmetric", "bin"], 5, COLUMNS, "have bin"),
