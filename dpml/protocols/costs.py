@@ -32,16 +32,28 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     seconds = time.process_time() - start
     assert np.array_equal(outcome.total, inputs[outcome.survivors].sum(axis=0))
     error = np.abs(codec.decode(outcome.total) - values[outcome.survivors].sum(axis=0)).max()
+    bound = float_difference(codec, len(outcome.survivors))
     topology, traffic = session.topology, outcome.traffic
     return {
         "neighbours, threshold": f"{topology.degree}, {topology.threshold}",
         "in the sum": f"{len(outcome.survivors)} of {M}",
         "sum in the ring": "exact",
-        "largest error": f"{error:.2g} (at most {codec.error:.2g} from fixed-point numbers, the rest from floats)",
+        "largest error": f"{error:.2g} (bound {bound:.2g}: {codec.error:.2g} for fixed point, the rest for floats)",
         "CPU seconds, all parties": f"{seconds:.2f}",
         "bytes of a site": f"{site_bytes(traffic):,.0f}",
         "bytes of the aggregator": f"{traffic.server:,}",
     }
+
+
+def float_difference(codec: FixedPoint, count: int) -> float:
+    """Return a bound on the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
+
+    Decoding is off by at most ``error (1 + u) + u |S|`` for the exact sum S and u = 2^-53, and additions of floats by
+    Higham's bound (Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 4.4).
+    """
+    u = 2.0**-53
+    additions = (count - 1) * u
+    return codec.error * (1 + u) + count * codec.bound * (u + additions / (1 - additions))
 
 
 def site_bytes(traffic: Traffic) -> float:

@@ -114,10 +114,12 @@ def test_what_is_kept_is_the_sums_and_nothing_that_parties_sent(tmp_path) -> Non
     parties, spy = clinics(tmp_path, *WORDS), []
     kept = Kept(tmp_path / "model.json.sums", parties.plan)
     aggregated(parties, parties.members(), kept, spy=spy)
+    assert kept.folder.stat().st_mode & 0o077 == 0
     sent = [answer for _, answers in spy for answer in answers.values()]
     openings = {said[1:17] for mail, _ in spy for said in mail.values() if said[:1] == OPEN}
     assert len(openings) == SUMS
     for path in kept.folder.iterdir():
+        assert path.stat().st_mode & 0o077 == 0
         content = json.loads(path.read_text())
         assert set(content) == {"of", "parties", "total", "beside", "checksum"}
         numbers = np.array(content["total"], "<u8").tobytes() + np.array(content["beside"], "<f8").tobytes()

@@ -1,11 +1,14 @@
 """Table 1: the measured bytes are those of a formula. And the errors that `dpml secagg` shows."""
 
 import re
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from dpml.packs.imtiaz2019.costs import communication, exponents
-from dpml.protocols.costs import measure
+from dpml.protocols import FixedPoint
+from dpml.protocols.costs import float_difference, measure
 
 FEW = {"everybody": [4, 8, 16], "ring": [], "d": [10, 1000, 100_000]}
 
@@ -45,6 +48,25 @@ def test_slopes_and_the_stated_form() -> None:
 def test_the_error_that_is_shown_is_within_its_bound(M: int, d: int, drop: float) -> None:
     shown = measure(M, d, drop)
     assert shown["in the sum"] == f"{M - round(drop * M)} of {M}"
-    error, bound = map(float, re.match(r"(\S+) \(at most (\S+) ", shown["largest error"]).groups())
-    assert 0 <= error <= bound + M * 1e-14
+    error, bound = map(float, re.match(r"(\S+) \(bound (\S+):", shown["largest error"]).groups())
+    assert 0 <= error <= bound
     assert bound < 1e-9
+
+
+@pytest.mark.parametrize("count", [1, 2, 1000, 10_000])
+def test_a_decoded_sum_and_one_of_floats_differ_by_no_more_than_the_bound(count: int) -> None:
+    """Numbers of one sign and full size, whose sum in floats, one after the other, rounds at every step."""
+    values = np.random.default_rng(count).uniform(0.9, 1.0, (count, 3))
+    codec = FixedPoint.fit(count, 1.0)
+    decoded = codec.decode(codec.encode(values, np.random.default_rng(1)).sum(axis=0))
+    bound = float_difference(codec, count)
+    for column, total in zip(values.T, decoded, strict=True):
+        exact = sum(map(Fraction, column))
+        one_by_one = 0.0
+        for value in column:
+            one_by_one += value
+        rounding = Fraction(one_by_one) - exact
+        assert abs(Fraction(total) - exact - rounding) <= bound
+        # neither of the two can be left out of the bound: it is that of their sum
+        assert abs(rounding) <= bound - codec.error
+        assert abs(Fraction(total) - exact) <= codec.error + Fraction(count, 2**53)
