@@ -116,9 +116,6 @@ def room(name: str) -> str:
     return name.partition(".")[2].partition(".")[0]
 
 
-# ---- imports
-
-
 def test_imports_go_one_way() -> None:
     """The package itself, the public API, stands above everything and is imported by nothing inside."""
     wrong = [
@@ -144,9 +141,6 @@ def test_mathematics_knows_no_screen_no_files_and_no_plots() -> None:
     assert {name for name, library in users if library == "matplotlib"} <= {"reporting"}
 
 
-# ---- sizes
-
-
 def weight(folders: str) -> int:
     """Count the lines of all Python files below some folders."""
     files = (path for place in folders.split() for path in ROOT.glob(place if "*" in place else f"{place}/**/*.py"))
@@ -164,15 +158,9 @@ def test_all_of_the_package_is_in_a_room() -> None:
     assert sum(map(weight, rooms)) == weight("dpml")
 
 
-# ---- classes
-
-
 def test_no_two_classes_have_one_name() -> None:
     names = Counter(node.name for path in modules().values() for node in nodes(path) if isinstance(node, ast.ClassDef))
     assert not {name: number for name, number in names.items() if number > 1}
-
-
-# ---- noise
 
 
 def draws(node: ast.AST) -> set[str]:
@@ -194,9 +182,6 @@ def test_privacy_noise_is_drawn_in_one_module() -> None:
         if isinstance(node, ast.FunctionDef) and draws(node)
     }
     assert drawing == INITIAL_MODELS
-
-
-# ---- the map in CONTRIBUTING.md
 
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

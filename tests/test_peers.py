@@ -44,9 +44,6 @@ def test_what_it_costs_to_count_a_replaced_row_as_two_steps_is_as_said():
         assert 0.795 < mst < 0.825
 
 
-# ---- MST
-
-
 class Domain:
     """As mbi's: names and numbers of values."""
 

@@ -55,9 +55,6 @@ def test_the_bounds_term_by_term() -> None:
         assert imprecision(N, d, model=1e3) == pytest.approx(imprecision(N, d) + merged, rel=1e-12)
 
 
-# ---- what really runs
-
-
 def step_of(rows: Rows, w: np.ndarray) -> np.ndarray:
     """The sum of all gradients, as a round of the descent has it."""
     gradient = rows.gradient(w[None])

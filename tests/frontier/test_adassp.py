@@ -35,9 +35,6 @@ def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:
     return guarantee.mu * algorithm.scale(BUDGET, problem) / (1 + algorithm.imprecision(problem))
 
 
-# ---- the sensitivity
-
-
 def moved(algorithm: AdaptiveStatistics, pair, others: np.ndarray) -> float:
     """How far lambda_min, X'y and X'X move together, in units of the noise as the algorithm's text says it is."""
     (x, y), (z, u) = pair
@@ -78,18 +75,12 @@ def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm,
     assert expected == pytest.approx(2.0 if d == 1 else math.sqrt(16 / 3), rel=1e-12)
 
 
-# ---- the guarantees
-
-
 def test_the_published_noise_by_hand() -> None:
     """3 sqrt(log(6e5)) at (1, 1e-5); eps/3 and delta/3 are added up where Gaussian noise composes better than that."""
     assert PUBLISHED.scale(BUDGET, Problem(1, 9, 4)) == pytest.approx(3 * math.sqrt(math.log(6e5)), rel=1e-12)
     claimed, guarantee = PUBLISHED.guarantees(BUDGET, Problem(1, 9, 4))
     assert (claimed.basis, claimed.eps, claimed.delta) == ("published", 1.0, 1e-5)
     assert guarantee.mu == pytest.approx(math.sqrt(16 / 3) / (3 * math.sqrt(math.log(6e5))), rel=1e-12)
-
-
-# ---- the noise and the model
 
 
 def noisy_statistics(prepared, budgets, rng, draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -17,9 +17,6 @@ from dpml.privacy import Budget, Problem
 BUDGET = Budget(1.0, 1e-5)
 
 
-# ---- what a row can move
-
-
 @pytest.mark.parametrize("R", [0.01, 0.3, 3.0, 100.0])
 @pytest.mark.parametrize("d", [1, 2, 4])
 def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
@@ -83,9 +80,6 @@ def test_curvatures_are_at_most_a_quarter(curvature) -> None:
     assert found[0, 0] == 0.25
 
 
-# ---- the accounting
-
-
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_the_budget_is_split(rounds, share) -> None:
@@ -94,9 +88,6 @@ def test_the_budget_is_split(rounds, share) -> None:
     farther = 1 + solving(algorithm.floor(BUDGET, problem), problem)
     squares = [(1 / gradient.noise) ** 2, (farther / direction.noise) ** 2]
     assert squares[0] / sum(squares) == pytest.approx(share)
-
-
-# ---- the noise and the models
 
 
 def test_the_noise_of_every_round_is_the_noise_counted() -> None:

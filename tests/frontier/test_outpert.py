@@ -152,9 +152,6 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
         Fit(algorithm.loss, algorithm.radius).minimise(parties.folded, np.array([1e-3, 0.5]))
 
 
-# ---- what a solver leaves
-
-
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, Logistic(2.0)], ids=lambda loss: loss.name)
 def test_a_measured_gradient_is_as_wrong_as_is_counted_at_most(loss) -> None:
     """Against 60 digits, at long and at short models; the error that is found is a tenth of what is counted."""

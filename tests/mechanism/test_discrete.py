@@ -54,9 +54,6 @@ def statistics_integers(loss, parties, bits: int = BITS, unit: str = "sample"):
     return Coefficients(loss, unit=unit).on(parties).integers(np.array([bits]), False)[0, 0]
 
 
-# ---- through the real protocol
-
-
 @pytest.mark.slow_cases("ssp_descent-party-2-logistic", "ssp_descent-sample-5-logistic")
 @each_loss
 @pytest.mark.parametrize(("unit", "M"), [("sample", 5), ("party", 2)])
@@ -75,9 +72,6 @@ def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss
     assert np.isfinite(real).all()
     assert len(np.unique(real[0])) == real[0].size
     np.testing.assert_array_equal(real, simulated)
-
-
-# ---- how much noise, and how far integers move
 
 
 @pytest.mark.parametrize(("M", "colluders"), [(1, 0), (4, 1), (32, 10), (1000, 333)])
@@ -167,9 +161,6 @@ def test_a_row_that_is_replaced_moves_the_integers_by_its_own_and_no_other(loss,
     np.testing.assert_array_equal(clipped_integers(loss, parties, "sample", 0.1, Q, w), sums[0])
 
 
-# ---- room
-
-
 PROBLEMS = [
     Problem(1, 2, 1), Problem(2, 2, 1), Problem(1, 30_162, 104), Problem(32, 30_162, 104), Problem(1000, 1000, 3),
     Problem(5, 4_898_431, 122), Problem(100_000, 1 << 24, 500, colluders=33_333), Problem(1, 10**4, 1000),
@@ -202,9 +193,6 @@ def test_noise_that_has_no_room_in_64_bits_is_refused_before_any_guarantee_is_gi
     for algorithm in (*(kind(LOGISTIC, noise="discrete") for kind in ALGORITHMS), dpfm(LOGISTIC, noise="discrete")):
         with pytest.raises(UserError, match="64 bits"):
             algorithm.guarantees(Budget(1e-28, 1e-15), Problem(4, 40, 3))
-
-
-# ---- the statistics
 
 
 @each_loss

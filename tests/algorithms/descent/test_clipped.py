@@ -17,9 +17,6 @@ from dpml.privacy import Budget, Problem
 BUDGET = Budget(1.0, 1e-5)
 
 
-# ---- the engine
-
-
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 @pytest.mark.parametrize("rule", [Equal(), Fractions(fractions=(0.5, 0.02, 0.3, 0.1, 0.05, 0.03)), PerParty(n=1)])
 def test_party_gradients_are_those_of_every_party_alone(loss, rule) -> None:
@@ -53,9 +50,6 @@ def test_many_parties_of_many_sizes() -> None:
     np.testing.assert_allclose(1e9 * total[0], means.sum(axis=0), rtol=1e-9)
 
 
-# ---- what is proven
-
-
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_the_rounds_against_another_accountant(unit) -> None:
     """Each sum is a Gaussian release of sensitivity 2 in noise z, each count one of sensitivity 1 in noise b."""
@@ -67,9 +61,6 @@ def test_the_rounds_against_another_accountant(unit) -> None:
     if schedule.adaptive:
         accountant.compose(SelfComposedDpEvent(GaussianDpEvent(schedule.count_noise), schedule.rounds))
     assert accountant.get_epsilon(1e-5) == pytest.approx(1.0, abs=2e-3)
-
-
-# ---- the release
 
 
 def plainly(algorithm, parties, schedule, noises):

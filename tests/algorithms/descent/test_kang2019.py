@@ -223,8 +223,6 @@ def test_party_sizes_are_those_of_the_partition():
         np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
 
 
-# ---- on slopes that are clipped
-
 TIGHT = {"calibration": "tight"}
 CLIPPED = {
     "wang": (wang, {}),
@@ -233,9 +231,6 @@ CLIPPED = {
     "sums": (wddp, {}),
     "once": (wddp, {"variant": "once"}),
 }
-
-
-# ---- what a row moves
 
 
 @pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)])
@@ -260,9 +255,6 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
     n = 5 if kind == "wang" else 4
     assert algorithm.lipschitz == clip
     assert 0.98 * 2 * clip / n <= most <= 2 * clip / n * (1 + 1e-9)
-
-
-# ---- what is run
 
 
 @pytest.mark.parametrize("kind", CLIPPED)
@@ -302,9 +294,6 @@ def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip)
             ends.append(w)
         expected = np.average(ends, axis=0, weights=sizes) if kind == "local" else ends[0]
         np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
-
-
-# ---- the method of Jayaraman et al. as eq. (2) of Kang et al. 2019 writes it
 
 
 def local_rounds(**options):

@@ -25,9 +25,6 @@ def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
     return release_of(algorithm, parties, budgets, draws, seed=seed)
 
 
-# ---- by rule
-
-
 @pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
@@ -80,9 +77,6 @@ def test_steps_on_clipped_slopes():
             assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
 
 
-# ---- by validation
-
-
 @pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
     """Every step alone, on the first four fifths of every client; then all rows with the best, noise drawn on."""
@@ -114,9 +108,6 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
         rng.bit_generator.state = states[0].bit_generator.state
         alone = mechanism.release([budget], rng, 3).weights[0]
         np.testing.assert_allclose(found.weights[e], alone, rtol=1e-4, atol=1e-5)
-
-
-# ---- by an oracle
 
 
 def test_the_oracle_takes_the_best_step_of_every_draw():
@@ -152,9 +143,6 @@ def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, step_selecti
         assert "not counted" in by_basis["proven"].source
         alone = max(g.eps for a in fixed for g in a.guarantees(BUDGET, SMALL) if (g.view, g.basis) == (view, "proven"))
         assert by_basis["conditional"].eps == pytest.approx(alone, rel=1e-12)
-
-
-# ---- releases in step, on rows that change their places
 
 
 @pytest.mark.parametrize(

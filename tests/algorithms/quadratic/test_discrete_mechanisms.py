@@ -30,9 +30,6 @@ def models(algorithm, parties: Parties) -> np.ndarray:
     return release_of(algorithm, parties, budgets, 4, seed=3).weights
 
 
-# ---- whose release it is
-
-
 def same_release(one, its_parties: Parties, other, others_parties: Parties) -> None:
     np.testing.assert_array_equal(models(one, its_parties), models(other, others_parties))
     mine, its = (
@@ -74,9 +71,6 @@ def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> N
     assert law([0, 0, 3]) == law([1, 3, 3]) == law([2, 0, 1])
     assert set(law([0, 0, 3]).values()) == {ring}  # 16 of them, all that have the sum
     assert law([0, 0, 3]) != law([0, 0, 2])
-
-
-# ---- what is proven
 
 
 @each_loss
@@ -139,9 +133,6 @@ def test_products_of_integers_are_those_of_pythons(bits: int) -> None:
     rows[-1, 0] -= 1  # the last digit counts
     both = np.column_stack([rows, labels]).astype(object)
     assert np.array_equal(whole_products(rows, labels, bits), both.T @ both)
-
-
-# ---- exact Laplace noise
 
 
 @each_loss

@@ -143,9 +143,6 @@ def test_pure_mechanism_draws_laplace_of_the_counted_scale(calibration) -> None:
         assert scales.linear == scales.constant == 2 * (D + 1) ** 2 / 0.5
 
 
-# ---- without noise, and as the authors ran it
-
-
 @pytest.mark.parametrize("recipe", ["linear", "logistic"])
 @pytest.mark.parametrize("algorithm", [fm, capefm, conv, local, LaplaceFunctionalMechanism])
 def test_without_noise_every_mechanism_minimises_the_same_polynomial(algorithm, recipe) -> None:

@@ -41,9 +41,6 @@ def statistics_noise(algorithm: SufficientStatistics, problem: Problem) -> tuple
     return square / q.square, linear / q.linear_bound
 
 
-# ---- the sensitivity
-
-
 def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     """Pairs of parties of many rows, in units of the noise of M times the sum; parties of equal rows reach it."""
     algorithm, problem = SufficientStatistics(SQUARED, unit="party"), Problem(5, 500, 2)
@@ -63,9 +60,6 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
             moved = np.sum((square - other) ** 2) / on_square**2 + np.sum((linear - toward) ** 2) / on_linear**2
             farthest = max(farthest, math.sqrt(moved))
     assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
-
-
-# ---- the model
 
 
 @each_unit
@@ -96,9 +90,6 @@ def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     assert np.allclose(
         release_of(SufficientStatistics(loss, unit="party"), given, [NONE], 1, seed=0).weights, expected, atol=1e-10
     )
-
-
-# ---- several classes
 
 
 def of_classes(K: int = 4, sizes: tuple[int, ...] = (20, 50, 130), d: int = 3) -> Parties:
@@ -181,9 +172,6 @@ def test_two_classes_an_unknown_number_and_too_many() -> None:
         assert 0.999 * BUDGET.eps < guarantee.eps <= BUDGET.eps
     with pytest.raises(UserError):
         SufficientStatistics(SOFTMAX, noise="discrete").guarantees(BUDGET, Problem(1, 10, 2, classes=2_000))
-
-
-# ---- and rounds on preconditioned gradients
 
 
 def test_the_stages_against_another_accountant() -> None:
