@@ -14,8 +14,7 @@ from dpml.data.partition import Equal, Fractions, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES, mean_loss
-from dpml.privacy import Budget, Problem, gdp
-from dpml.sums import single_imprecision
+from dpml.privacy import Budget, Problem
 
 BUDGET = Budget(0.25, 1e-3)
 SMALL = Problem(5, 25, 2)
@@ -28,10 +27,7 @@ def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
 @pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
-    """Gradients made zero, lam = 0: the released models are normal about the start, of mean squared length 64.
-
-    Where slopes are clipped at .3 it is farther by as much as their bend is away from 0, log(7/3).
-    """
+    """Gradients made zero; where slopes are clipped at .3, it is farther by as much as their bend is from 0."""
     parties = dealt(d=40)
     parties.X[:] = 0.0
     mechanism = kind(LOGISTIC, calibration=calibration, rounds=60).prepare(parties, np.random.default_rng(0))
@@ -69,12 +65,6 @@ def test_steps_on_clipped_slopes():
     ):
         algorithm = wang(**({"loss": LOGISTIC} | tight | options))
         assert list(algorithm.tried(free, SMALL)) == pytest.approx([most])
-    for loss, clip, far in ((LOGISTIC, 0.3, 8 * (1 + math.log(7 / 3))), (squared, 0.1, 3.0), (squared, 0.3, 3.0)):
-        for rounds in (100, 1000):
-            step = wang(loss, calibration="tight", clip=clip, rounds=rounds).tried(BUDGET, SMALL)[0]
-            moved = 2 * clip * (1 + single_imprecision(SMALL.N, SMALL.d))
-            noise = moved * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
-            assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
 
 
 @pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
