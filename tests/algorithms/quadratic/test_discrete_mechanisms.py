@@ -58,10 +58,7 @@ def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
 
 
 def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> None:
-    """What makes a secure sum of CAPE, counted in a ring of 4 for 3 sites: all (4^3)^2 pairs of its two secrets.
-
-    Site k sends ``f_k + u_k - u_(k+1)``, u uniform; of every f with one sum the law of all messages is the same.
-    """
+    """Counted in a ring of 4 for 3 sites. Site k sends ``f_k + u_k - u_(k+1)``, u uniform: what hides CAPE's noise."""
     ring, u = 4, np.stack(np.meshgrid(*[np.arange(4)] * 3), axis=-1).reshape(-1, 3)
 
     def law(f) -> dict[tuple[int, ...], int]:
@@ -77,10 +74,7 @@ def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> N
 @each_algorithm
 @pytest.mark.parametrize("M", [5, 1])
 def test_what_is_proven_is_what_the_noise_as_drawn_gives_any_neighbours(kind, loss, M, monkeypatch) -> None:
-    """From the integers that are summed and the variances of the noise that they get, by the theorem's formula.
-
-    Of random neighbours none is farther apart than is proven in any view, and the worst that are known are as far.
-    """
+    """From the integers that are summed and the variances of the noise that they get, by the theorem's formula."""
     drawn = []
     total = discrete_noise.total
     monkeypatch.setattr(
@@ -146,16 +140,12 @@ def test_of_exact_laplace_noise_what_is_proven_is_what_was_asked_for(loss) -> No
 
 
 @each_loss
-def test_exact_laplace_noise_of_width_zero_gives_the_continuous_release(loss) -> None:
+def test_exact_laplace_noise_is_none_of_floating_point_and_may_have_width_zero(loss) -> None:
     one, other = (
         release_of(dpfm(loss, noise=noise), some_parties(loss), [Budget(math.inf)]).weights
         for noise in ("discrete", "continuous")
     )
     np.testing.assert_allclose(one, other, atol=2e-4)
-
-
-@each_loss
-def test_no_floating_point_noise_is_drawn(loss) -> None:
     mechanism = dpfm(loss, noise="discrete").prepare(some_parties(loss), np.random.default_rng(0))
     only_bytes = SimpleNamespace(bytes=np.random.default_rng(0).bytes)
     assert np.isfinite(mechanism.release([BUDGET], only_bytes, 2).weights).all()

@@ -62,20 +62,6 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
 
 
-@each_unit
-def test_parties_send_their_statistics(unit: str) -> None:
-    """There are d + d (d + 1)/2 numbers of each party; their sum is that of all rows."""
-    given = some_parties(LOGISTIC)
-    (message,) = SufficientStatistics(LOGISTIC, unit=unit).messages(BUDGET, given.problem)
-    terms = message.of.on(given)
-    i, j = [0, 1, 2, 0, 0, 1], [0, 1, 2, 1, 2, 2]
-    for k, found in enumerate(terms.each()):
-        X, y = given.X[given.of(k)], given.y[given.of(k)]
-        of_party = np.concatenate([-y @ X / 2, (X.T @ X)[i, j] / 8])
-        assert np.allclose(found, of_party / (1 if unit == "sample" else len(y)), atol=1e-13)
-    assert np.allclose(terms.total(), terms.each().sum(axis=0), atol=1e-12)
-
-
 @each_loss
 def test_without_noise_it_is_least_squares(loss: Loss) -> None:
     """Logistic: twice as long. However many parties there are, and with all of their means if parties are the unit."""
