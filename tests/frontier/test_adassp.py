@@ -5,11 +5,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from examples import SQUARED, ball, dealt, release_of
-from scipy import stats
+from examples import SQUARED, release_of, some_parties
 from scipy.optimize import minimize
 
-from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier
 from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.adassp import AdaptiveStatistics
@@ -18,13 +16,6 @@ from dpml.privacy import Budget, Problem
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
 PUBLISHED, TIGHT = AdaptiveStatistics(SQUARED), AdaptiveStatistics(SQUARED, calibration="tight")
 each = pytest.mark.parametrize("algorithm", [PUBLISHED, TIGHT], ids=["published", "tight"])
-
-
-def parties(n: int = 300, d: int = 3, M: int = 1) -> Parties:
-    rng = np.random.default_rng(0)
-    X = ball(rng, n, d)
-    y = np.clip(X @ np.arange(1.0, d + 1) / 3 + 0.1 * rng.standard_normal(n), -1, 1)
-    return dealt("regression", X, y, M, rng)
 
 
 def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:
@@ -96,27 +87,9 @@ def noisy_statistics(prepared, budgets, rng, draws: int) -> tuple[np.ndarray, np
 
 
 @each
-def test_the_noise_as_drawn_is_the_noise_counted(algorithm) -> None:
-    """Chi-squared with a false-alarm rate of 1e-6 each, and all pairs of 10 numbers; seeded, 20,000 draws."""
-    given, draws = parties(), 20_000
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    scale = algorithm.scale(BUDGET, given.problem)
-    least, linear, square = (part[0] for part in noisy_statistics(prepared, [BUDGET], np.random.default_rng(1), draws))
-    exact = given.X.T @ given.X
-    i, j = np.triu_indices(3)
-    widths = np.where(i == j, 1.0, 1 / math.sqrt(2) if algorithm is TIGHT else 1.0)
-    noises = np.column_stack(
-        [least - np.linalg.eigvalsh(exact)[0], linear - given.y @ given.X, (square - exact)[:, i, j] / widths]
-    )
-    for column in noises.T:
-        assert 5e-7 < stats.chi2.cdf(np.sum((column / scale) ** 2), draws) < 1 - 5e-7
-    assert np.abs(np.corrcoef(noises.T) - np.eye(10)).max() < 5.5 / math.sqrt(draws)
-
-
-@each
 def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None:
     """Algorithm 2, lines 2 to 5, written down again, with the noise's deviation off the diagonal in line 3."""
-    given, lam = parties(2000), 0.01
+    given, lam = some_parties(SQUARED, M=1, N=2000), 0.01
     algorithm = AdaptiveStatistics(SQUARED, calibration=algorithm.calibration, lam=lam)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-6), Budget(20.0, 1e-5)]
@@ -145,7 +118,7 @@ def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None
 @pytest.mark.parametrize("lam", [0.0, 0.4])
 def test_without_noise_it_is_ridge_regression(M: int, lam: float) -> None:
     """All rows are pooled at one place, whosever they are."""
-    given = parties(M=M)
+    given = some_parties(SQUARED, M, N=300)
     w = release_of(AdaptiveStatistics(SQUARED, lam=lam), given, [NONE], 2, seed=0).weights[0]
     gradient = 2 * (w @ given.X.T - given.y) @ given.X / 300 + lam * w
     assert w.shape == (2, 3)

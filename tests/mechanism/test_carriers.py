@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, capefm, conv, fm, local, some_parties
+from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, some_parties
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -13,7 +13,7 @@ from dpml.algorithms.descent.private_sgd import PrivateSGD
 from dpml.algorithms.descent.whitened import WhitenedDescent
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.mechanism.carriers import Carrier
-from dpml.optim.losses import LOSSES
+from dpml.packs.frontier.adassp import AdaptiveStatistics
 from dpml.privacy import Budget
 from dpml.protocols import Stage, in_process
 
@@ -21,22 +21,24 @@ BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 PROGRAMS = {
     "ssp": SufficientStatistics(LOGISTIC),
     "ssp of parties": SufficientStatistics(LOGISTIC, unit="party"),
-    "ssp of targets": SufficientStatistics(LOSSES["squared"], lam=0.3),
+    "ssp of targets": SufficientStatistics(SQUARED, lam=0.3),
     "dpgd": ClippedDescent(LOGISTIC, rounds=4),
     "dpgd of parties": ClippedDescent(LOGISTIC, unit="party", clip=0.2, rounds=4),
     "dpgd of parties, adaptive": ClippedDescent(LOGISTIC, unit="party", rounds=4),
     "ssp_descent": PreconditionedDescent(LOGISTIC, rounds=3),
     "ssp_descent of parties": PreconditionedDescent(LOGISTIC, unit="party", rounds=3),
     "wdgd": WhitenedDescent(LOGISTIC, rounds=3),
-    "wdgd of targets": WhitenedDescent(LOSSES["squared"], rounds=3),
+    "wdgd of targets": WhitenedDescent(SQUARED, rounds=3),
     "wdgd of parties": WhitenedDescent(LOGISTIC, unit="party", rounds=3),
     "psgd": PrivateSGD(LOGISTIC, "tight", rounds=5),
     "fm": fm(LOGISTIC, "tight"),
     "capefm": capefm(LOGISTIC, "tight"),
-    "capefm published": capefm(LOSSES["squared"]),
+    "capefm published": capefm(SQUARED),
     "fm published": fm(LOGISTIC),
-    "conv": conv(LOSSES["squared"]),
+    "conv": conv(SQUARED),
     "local": local(LOGISTIC, "tight"),
+    "adassp": AdaptiveStatistics(SQUARED, "tight"),
+    "adassp published": AdaptiveStatistics(SQUARED),
 }
 CARRIERS = {
     "simulated": {},
@@ -48,7 +50,12 @@ IMPOSSIBLE = {
     *(("psgd", carrier) for carrier in ("discrete", "discrete secagg")),
     *(("fm", carrier) for carrier in ("secagg", "discrete secagg")),
     *(("capefm published", carrier) for carrier in ("discrete", "discrete secagg")),
-    *((name, carrier) for name in ("fm published", "conv", "local") for carrier in CARRIERS if carrier != "simulated"),
+    *(
+        (name, carrier)
+        for name in ("fm published", "conv", "local", "adassp", "adassp published")
+        for carrier in CARRIERS
+        if carrier != "simulated"
+    ),
 }
 PAIRS = [(name, carrier) for name in PROGRAMS for carrier in CARRIERS if (name, carrier) not in IMPOSSIBLE]
 each = pytest.mark.parametrize(("name", "carrier"), PAIRS, ids=[f"{name}-{carrier}" for name, carrier in PAIRS])
@@ -72,11 +79,7 @@ def test_without_noise_every_carrier_releases_the_same_model(name: str, carrier:
 
 @each
 def test_every_sum_has_noise_of_the_declared_standard_deviation(name: str, carrier: str) -> None:
-    """Of all messages, for two budgets, at models of any length: chi-squared in every block of numbers.
-
-    Both sides together raise a false alarm in 1e-6 of all blocks, and so does a pair of numbers that would have to be
-    correlated by five and a half standard errors; seeded.
-    """
+    """Of all messages, at models of any length: chi-squared in every block. False alarms: 1e-6 of blocks; seeded."""
     mechanism, budgets = carried(name, carrier), [BUDGET, Budget(0.1, 1e-5)]
     draws = 20_000 if carrier == "simulated" else 500
     draws = 200 if name.startswith("wdgd") else draws  # which maps all rows for each
