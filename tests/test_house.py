@@ -86,10 +86,7 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 @cache
 def imported(name: str) -> set[str]:
-    """All that a module imports anywhere in it, inside functions and under TYPE_CHECKING too, as dotted names.
-
-    ``from dpml.data import cache`` is the module dpml.data.cache if there is one, else something in dpml.data.
-    """
+    """All that a module imports anywhere in it, inside functions and under TYPE_CHECKING too, as dotted names."""
     path, names = modules()[name], set()
     by_name = "import_module" in path.read_text(encoding="utf-8")
     for node in nodes(path):

@@ -30,11 +30,7 @@ def zcdp_of(eps, delta):
 
 
 def test_what_it_costs_to_count_a_replaced_row_as_two_steps_is_as_said():
-    """Noise that is counted for replaced rows, over that at eps/2 and delta/(1 + exp(eps/2)) for a row more or fewer.
-
-    A row that is replaced moves gradients by twice the clip, marginals by root 2, and scores of pairs of columns by 2,
-    where one row more moves all by 1; MST spends a third of its rho on scores.
-    """
+    """A replaced row moves gradients by 2 clips, marginals by root 2, MST's scores by 2; one more moves all by 1."""
     said = " ".join((ROOT / "docs" / "frontier.md").read_text("utf-8").split())
     assert all(numbers in said for numbers in ("0.80 to 0.82", "0.91 to 1", "0.97 to 1"))
     for eps in rows.EPS:

@@ -77,10 +77,7 @@ def test_published_sensitivities_are_the_papers() -> None:
 @pytest.mark.parametrize("kind", [Vote, Soft, Average])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_noise_drawn_gives_the_eps_proven(kind, K, calibration) -> None:
-    """Its length is Gamma(D, scale) with the scale that makes sensitivity / scale the proven eps.
-
-    Kolmogorov-Smirnov on 4000 lengths: false alarm 1e-4 each, 12 in all.
-    """
+    """Its length is Gamma(D, scale). Kolmogorov-Smirnov on 4000 lengths: false alarm 1e-4 each, 12 in all."""
     parties = labelled_parties(K, 9)
     algorithm = kind(loss_of(K), calibration, lam=0.1)
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
@@ -316,10 +313,7 @@ def test_protect_auxiliary_covers_a_replaced_row_and_a_partys_votes(kind, K, lam
 
 
 def test_the_papers_factor_for_an_auxiliary_row_is_too_small_for_softmax() -> None:
-    """A row turns to its opposite and keeps its class, and a party turns its votes on all others: both move w one way.
-
-    Minimisers by Newton's method.
-    """
+    """A row turns to its opposite, a party turns its votes on all others: minimisers by Newton's method."""
     K, lam, n, M = 6, 10.0, 20, 1000
 
     def minimiser(first: float, shares: np.ndarray) -> np.ndarray:
@@ -342,10 +336,7 @@ def test_the_papers_factor_for_an_auxiliary_row_is_too_small_for_softmax() -> No
 
 
 def test_theorem_4_covers_the_noise_of_soft() -> None:
-    """Its noise term bounds the regularised risk's rise (Lemma 6, doubled) in all but a share delta_p of releases.
-
-    2000 releases, allowed share 0.05; the bound is loose, so that a false alarm is next to impossible.
-    """
+    """By Lemma 6, doubled. 2000 releases, allowed share 0.05; a false alarm is next to impossible."""
     parties = labelled_parties(1, 50)
     lam, eps, d = 0.1, 1.0, 4
     algorithm = Soft(LOGISTIC, lam=lam)

@@ -236,10 +236,7 @@ def test_the_slack_does_not_overflow_or_cancel(eps: float, lam: float) -> None:
 @pytest.mark.parametrize("eps", [1e-30, 1e-8, 1.0, 1e6, math.inf])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, calibration: str) -> None:
-    """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself.
-
-    Noise and ridge of `gop` know nothing of a shift.
-    """
+    """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself."""
     parties = binary_parties()
     gaussian = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
     pure = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)

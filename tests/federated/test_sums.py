@@ -72,10 +72,7 @@ def test_a_party_that_falls_silent_is_done_without(tmp_path, stage, name) -> Non
 
 
 def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) -> None:
-    """Colluders' noise is known and that of drop-outs missing: M - C - D parties' has the variance of all that is due.
-
-    480 numbers; a sample variance is off by more than 30 % with probability below 1e-5 (chi-squared).
-    """
+    """480 numbers: a sample variance is off by more than 30 % with probability below 1e-5 (chi-squared)."""
     M, C, D, n, d = 7, 1, 2, 50, 4
     algorithm, budget = SufficientStatistics(LOSSES["logistic"]), Budget(1.0, 1e-5)
     whole = sums_of(algorithm, budget, Problem(M, M * n, d, colluders=C + D))

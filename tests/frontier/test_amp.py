@@ -117,10 +117,7 @@ def densities(sigma: float, ridge: float, force: float, shift: float) -> tuple[n
 
 @pytest.mark.parametrize(("sigma", "ridge", "mu", "delta"), SETTINGS)
 def test_a_model_and_what_the_solver_made_of_it(sigma: float, ridge: float, mu: float, delta: float) -> None:
-    """The definition of delta, summed over both releases: the solver errs by g/R upwards with one row, else downwards.
-
-    Counted is what both show together, while the minimiser itself is not released.
-    """
+    """The definition of delta, summed: the solver errs by g/R upwards with one row, else downwards."""
     eps, closest = proof.eps_of(sigma, ridge, mu, delta), 0.0
     y = np.linspace(-8, 8 + mu, 161)
     up, down = (np.exp(-((y - at) ** 2) / 2) for at in (mu, 0.0))

@@ -1,8 +1,4 @@
-"""Tiny releases of every algorithm, protocol, noise and unit, and what they were when they were written down.
-
-``python -m tests.golden.settings [ALGO ...]`` compares bit for bit, and says which differ by how much; with ``--write``
-it writes down what they are now. Bits depend on the machine's BLAS: a test allows for that.
-"""
+"""Tiny releases of every algorithm, protocol, noise and unit: compare them with the stored ones, or `--write` them."""
 
 import json
 import sys

@@ -35,11 +35,7 @@ def test_the_mu_of_a_view_is_that_of_what_it_sees(sharing: Sharing, M: int) -> N
 @pytest.mark.parametrize("M", [2, 5, 40])
 @pytest.mark.parametrize("spread", [1.0, MASK])
 def test_what_is_seen_of_cape_is_what_the_docs_say(M: int, spread: float) -> None:
-    """The closed form against every number that colluders see, as it is sent: messages, the mean, their own numbers.
-
-    Honest sites' messages ``e_k + g_k``, the sum of the ehat of all, and the colluders' ehat and g, of independent
-    ehat_k ~ N(0, s^2) and g_k ~ N(0, 1/M); the last message holds the data. Orthonormalised by QR, with no covariance.
-    """
+    """The closed form against every number that colluders see, as it is sent; orthonormalised, with no covariance."""
     for colluders in {0, 1, M - 1}:
         problem = Problem(M, 10 * M, 2, colluders=colluders)
         ehat, g = np.split(np.eye(2 * M), 2)
