@@ -1,4 +1,4 @@
-"""What parties alone on their machines send, and the model of the sum."""
+"""What parties alone on their machines send, what they refuse, and the model of the sum."""
 
 from dataclasses import replace
 from functools import cache
@@ -9,17 +9,22 @@ from examples_federated import COMMON, clinics, entries, run
 
 from dpml.algorithms.quadratic.sufficient_statistics import SufficientStatistics
 from dpml.data.partition import Parties
+from dpml.errors import UserError
 from dpml.federated.agreed import agreed_of
-from dpml.federated.party import Member
+from dpml.federated.party import Member, signing_key
 from dpml.federated.sums import MESSAGE, OPEN, REFUSED, Opening, sums_of
 from dpml.optim.gradients import LEAST_CLIP
 from dpml.optim.losses import LOSSES, for_task
 from dpml.privacy import Adversary, Budget, Problem
-from dpml.protocols import FixedPoint, ProtocolError, Stage
+from dpml.protocols import FixedPoint, ProtocolError, Stage, messages
 from dpml.protocols.messages import RefusedError
 from dpml.protocols.server import Server
 from dpml.protocols.transports import Outcome
-from dpml.release.ledger import Ledger
+from dpml.release.ledger import Cap, Ledger
+
+DESCENT = ("algo=ssp_descent", "algo.rounds=2")  # three secure sums
+FREE = Budget(np.inf, 1e-5)
+D = 6
 
 
 @pytest.mark.parametrize(
@@ -61,14 +66,25 @@ def test_nobody_needs_memory_for_the_rows_of_others(tmp_path, unit) -> None:
     assert np.isfinite(model).all()
 
 
-@pytest.mark.parametrize("stage", [Stage.KEYS, Stage.SHARES, Stage.MASKED, Stage.CONSISTENCY, Stage.UNMASK])
-@pytest.mark.parametrize("name", ["ssp", "capefm"])
-def test_a_party_that_falls_silent_is_done_without(tmp_path, stage, name) -> None:
-    parties = clinics(tmp_path, f"algo={name}")
-    made = run(parties.members(), parties.plan, {2: stage})
-    in_it = [0, 1, 2, 3] if stage > Stage.MASKED else [0, 1, 3]
-    assert made.survivors.tolist() == in_it
+@pytest.mark.parametrize("stage", list(Stage)[: Stage.DONE])
+@pytest.mark.parametrize(("words", "first"), [(("algo=ssp",), 0), (("algo=capefm",), 0), (DESCENT, 1)])
+def test_a_party_that_falls_silent_is_done_without_and_charged_for_a_vector_that_left(
+    tmp_path, stage, words, first
+) -> None:
+    parties = clinics(tmp_path, *words)
+    made = run(parties.members(), parties.plan, {2: stage}, first)
+    left = stage > Stage.MASKED or first > 0
+    assert made.survivors.tolist() == ([0, 1, 2, 3] if left else [0, 1, 3])
     assert np.isfinite(made.model.weights).all()
+    assert entries(parties) == [1, 1, int(left), 1]
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_too_few_parties_end_a_release_and_are_charged_for_what_is_out(tmp_path, first) -> None:
+    parties = clinics(tmp_path, *DESCENT)
+    with pytest.raises(ProtocolError):
+        run(parties.members(), parties.plan, {2: Stage.KEYS, 3: Stage.KEYS}, first)
+    assert entries(parties) == [first] * 4
 
 
 def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) -> None:
@@ -86,29 +102,8 @@ def test_the_noise_of_those_who_may_be_left_is_that_of_one_curator(monkeypatch) 
     assert variance == pytest.approx(curator.block_widths()[0] ** 2, rel=0.3)
 
 
-DESCENT = ("algo=ssp_descent", "algo.rounds=2")  # three secure sums
-FREE = Budget(np.inf, 1e-5)
-D = 6
-
-
-def opened(plan, number: int, told: bytes, name: bytes = bytes(16)) -> Opening:
+def opened(plan, number: int = 0, told: bytes = b"", name: bytes = bytes(16)) -> Opening:
     return Opening(name, plan.digest, number, told)
-
-
-@pytest.mark.parametrize("stage", [Stage.MASKED, Stage.UNMASK])
-def test_a_party_that_falls_silent_between_two_sums_is_done_without(tmp_path, stage) -> None:
-    parties = clinics(tmp_path, *DESCENT)
-    made = run(parties.members(), parties.plan, {2: stage}, first=1)
-    assert made.survivors.tolist() == [0, 1, 2, 3]  # its rows are in the first sum
-    assert np.isfinite(made.model.weights).all()
-    assert entries(parties) == [1, 1, 1, 1]
-
-
-def test_too_few_in_a_later_sum_end_the_release(tmp_path) -> None:
-    parties = clinics(tmp_path, *DESCENT)
-    with pytest.raises(ProtocolError):
-        run(parties.members(), parties.plan, {2: Stage.KEYS, 3: Stage.KEYS}, first=1)
-    assert entries(parties) == [1, 1, 1, 1]  # their statistics are out
 
 
 @pytest.mark.parametrize(
@@ -180,7 +175,7 @@ def test_what_a_party_missed_is_over_for_it(tmp_path) -> None:
     parties = clinics(tmp_path, *DESCENT)
     member = parties.members()[0]
     member._contribution(opened(parties.plan, 1, np.zeros(D, "<f4").tobytes()))
-    assert b"already" in member.answer(OPEN + opened(parties.plan, 0, b"").content)
+    assert b"already" in member.answer(OPEN + opened(parties.plan).content)
     said = np.zeros(D, "<f4").tobytes()
     assert member.answer(OPEN + opened(parties.plan, 2, said).content)[:1] == MESSAGE
 
@@ -269,3 +264,88 @@ def test_the_longest_maps_are_answered_whatever_a_partys_rows(noise) -> None:
     for X in (np.zeros((20, d)), np.full((20, d), 0.4)):
         ring, _ = sums.ready(X, np.ones(20), 0)(np.random.default_rng(0))(1, longest.tobytes())
         assert ring.shape == (d + 1,)
+
+
+def test_a_ledger_recognises_the_parties_of_a_federation_by_their_keys(tmp_path) -> None:
+    plan = clinics(tmp_path, "algo=ssp", "algo.unit=party").plan
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.enter("", plan.facts.held, parties=plan.keys)
+    ledger.enter("", plan.facts.held, parties=replace(plan, seats=plan.seats[::-1]).keys)
+    assert ledger.spent("party", "worst") is not None
+    other = replace(plan.seats[0], key=signing_key(tmp_path / "key").public_key().public_bytes_raw())
+    ledger.enter("", plan.facts.held, parties=replace(plan, seats=(other, *plan.seats[1:])).keys)
+    assert ledger.spent("party", "worst") is None
+
+
+def test_a_party_takes_part_in_its_own_plan_only(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    (tmp_path / "other").mkdir()
+    weaker = clinics(tmp_path / "other", "algo=ssp", "algo.lam=0.5")
+    assert parties.members()[0].answer(OPEN + opened(weaker.plan).content)[:1] == REFUSED
+
+
+def test_what_is_wrong_with_the_rows_stays_with_the_party(tmp_path, capsys) -> None:
+    parties = clinics(tmp_path)
+    members = parties.members()
+    parties.files[2].write_text("age,bmi,job,health\n" + "Eve is 41,20,mine,ill\n" * 100)
+    heard: list[bytes] = []
+    answer = members[2].answer
+    members[2].answer = lambda said: heard.append(answer(said)) or heard[-1]  # type: ignore[method-assign]
+    made = run(members, parties.plan)
+    assert made.survivors.tolist() == [0, 1, 3]
+    assert heard[-1][:1] == REFUSED
+    assert not any(b"Eve" in told for told in heard)
+    assert "Eve" in capsys.readouterr().err
+
+
+def test_what_a_party_cannot_do_is_found_before_others_wait(tmp_path) -> None:
+    """Rows that are not those of the plan, a ledger that cannot be written, and a cap without room."""
+    parties = clinics(tmp_path)
+    own, other = parties.files[:2]
+    for file, ledger, cap in (
+        (other, tmp_path / "ledger", None), (own, tmp_path, None), (own, tmp_path / "nowhere" / "ledger", None),
+        (own, tmp_path / "ledger", Cap(0.5, 1e-5)),
+    ):  # fmt: skip
+        with pytest.raises(UserError):
+            Member(parties.plan, parties.keys[0], file, ledger, cap=cap)
+    assert not (tmp_path / "ledger").exists()
+
+
+def test_a_signing_key_is_for_its_owner_alone(tmp_path) -> None:
+    path = tmp_path / "own.key"
+    made = signing_key(path)
+    assert path.stat().st_mode & 0o077 == 0
+    assert signing_key(path).private_bytes_raw() == made.private_bytes_raw()
+    path.chmod(0o644)
+    with pytest.raises(UserError, match="can be read by others"):
+        signing_key(path)
+
+
+def test_an_opening_that_is_used_again_begins_a_session_with_other_keys(tmp_path) -> None:
+    """Keys and signatures after the first message are bound to the new keys, and an old run is of no use."""
+    parties = clinics(tmp_path)
+    first, again = (OPEN + opened(parties.plan, name=bytes(15) + name).content for name in (b"1", b"2"))
+    member = parties.members()[0]
+    answers = [each.answer(said) for each, said in ((member, first), (member, again), (member, first))]
+    answers.append(parties.members()[0].answer(first))  # of a party that is started again
+    assert [answer[:1] for answer in answers] == [MESSAGE] * 4
+    assert len({messages.unpack_keys(answer[23:-72]) for answer in answers}) == 4
+
+
+def test_a_model_that_cannot_be_costs_nothing(tmp_path) -> None:
+    parties = clinics(tmp_path, "algo=dpgd", "algo.rounds=2")
+    members = parties.members()
+    length = 4 * parties.plan.problem.d
+    for told in (b"", b"\xff" * length, b"\x00" * (length - 1), np.full(length // 4, np.inf, "<f4").tobytes()):
+        for member in members:
+            assert member.answer(OPEN + opened(parties.plan, told=told).content)[:1] == REFUSED
+    assert entries(parties) == [0] * 4
+
+
+def test_a_cap_of_a_party_ends_its_part_before_anything_is_sent(tmp_path) -> None:
+    parties = clinics(tmp_path)
+    members = parties.members()
+    members[1]._cap = Cap(0.5, 1e-5)
+    made = run(members, parties.plan)
+    assert made.survivors.tolist() == [0, 2, 3]
+    assert Ledger(parties.files[1].with_suffix(".ledger")).entries() == []
