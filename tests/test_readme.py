@@ -61,15 +61,6 @@ def test_one_version() -> None:
     assert newest[1] == "Unreleased" or (newest[1], newest[2]) == (dpml.__version__, str(citation["date-released"]))
 
 
-def test_two_commands_lead_from_a_clone_to_a_result_and_to_the_tests() -> None:
-    """.ci/run runs them as they are printed, and so does the image."""
-    first, second = README.split("```bash\n")[1].split("```")[0].strip().splitlines()
-    assert " && pip install -e . && dpml-run " in first
-    image = (ROOT / "Dockerfile").read_text("utf-8")
-    assert f"RUN {first}\n" in image
-    assert second in image
-
-
 def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
     """Only a clone has it: a name on an index could be anybody's."""
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "dpml").rglob("*.py")]

@@ -191,24 +191,18 @@ def difference(was: Any, now: Any) -> float:
 
 
 def main() -> int:
-    """Compare, or write."""
+    """Compare bit for bit, or write."""
     only = [word for word in sys.argv[1:] if not word.startswith("--")]
-    now = json.loads(json.dumps(current(only)))
+    was, now = json.loads(FILE.read_text()), json.loads(json.dumps(current(only)))
     if "--write" in sys.argv:
-        now = json.loads(FILE.read_text()) | now if only else now
+        now = was | now if only else now
         FILE.write_text(json.dumps(now, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
-        print(f"{len(now)} releases written; refused: {[name for name in now if 'refused' in now[name]]}")
         return 0
-    was = json.loads(FILE.read_text())
-    changed = 0
-    for name in now if only else dict.fromkeys([*was, *now]):
-        if was.get(name) != now.get(name):
-            changed += 1
-            parts = [key for key in was.get(name, {}) if was[name].get(key) != now.get(name, {}).get(key)]
-            worst = {key: difference(was[name][key], now.get(name, {}).get(key)) for key in parts}
-            print(f"{name}: {worst or 'only on one side'} {now.get(name, {}).get('refused', '')}")
-    print(f"{len(now)} releases, {changed} differ")
-    return changed > 0
+    changed = [name for name in (now if only else was | now) if was.get(name) != now.get(name)]
+    for name in changed:
+        print(f"{name}: a relative difference of {difference(was.get(name), now.get(name))}")
+    print(f"{len(now)} releases, {len(changed)} differ")
+    return len(changed) > 0
 
 
 if __name__ == "__main__":

@@ -113,15 +113,20 @@ def test_no_more_blocks_are_added_up_at_once_than_the_rounding_bound_counts(monk
 
 
 @each_loss
+@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize("unit", ["sample", "party"])
 @pytest.mark.parametrize("clip", [None, 0.3])
-def test_parts_of_parties_and_integers_add_up(name: str, unit: str, clip: float | None) -> None:
+def test_parts_of_parties_and_integers_add_up(name: str, unit: str, clip: float | None, mapped: bool) -> None:
+    if (clip, unit, mapped) == (None, "sample", False):
+        return  # rows of dpgd have one clip
     parties, K = parties_of(name), CLASSES[name]
-    of = ClippedGradients(LOSSES[name], unit, clip, K, mapped=True)
+    of = ClippedGradients(LOSSES[name], unit, clip, K, mapped)
     d, rng = parties.problem.d, RNG(4)
-    at = [rng.standard_normal((2, K * d)).astype(np.float32), rng.standard_normal((2, d * d)).astype(np.float32)]
+    at = [rng.standard_normal((2, K * d)).astype(np.float32)]
     if clip is None:
-        at.insert(1, np.array([0.3, 0.05], np.float32))
+        at.append(np.array([0.3, 0.05], np.float32))
+    if mapped:
+        at.append(rng.standard_normal((2, d * d)).astype(np.float32))
     terms = of.on(parties)
     total = terms.total(*at)
     np.testing.assert_allclose(terms.each(*at).sum(axis=0), total, atol=1e-4)
@@ -130,15 +135,19 @@ def test_parts_of_parties_and_integers_add_up(name: str, unit: str, clip: float 
     np.testing.assert_array_equal(whole.sum(axis=0), terms.integers(resolution, False, *at)[0])
     steps = np.repeat(of.steps(int(resolution[0]), parties.problem), of.lengths(d))
     np.testing.assert_allclose(whole.sum(axis=0) * steps, total, atol=2e-3)
+    if clip is None and unit == "party":  # a party counts one or none
+        assert set(np.unique(whole[..., -1])) <= {0, 1 << BITS}
 
 
 @each_loss
 @pytest.mark.parametrize("unit", ["sample", "party"])
-def test_no_replaced_unit_moves_integers_by_more_than_two_clips(name: str, unit: str) -> None:
+@pytest.mark.parametrize("mapped", [False, True])
+def test_no_replaced_unit_moves_integers_by_more_than_two_clips(name: str, unit: str, mapped: bool) -> None:
     """In whole numbers, with no tolerance: 300 rows, or parties, against 300 others at the same models."""
     K, d, rng = CLASSES[name], 3, RNG(5)
-    of = ClippedGradients(LOSSES[name], unit, 0.2, K, mapped=True)
+    of = ClippedGradients(LOSSES[name], unit, 0.2, K, mapped)
     at = [10 * rng.standard_normal((1, K * d)).astype(np.float32), rng.standard_normal((1, d * d)).astype(np.float32)]
+    at = at[: 1 + mapped]
     Q = 1 if unit == "party" else 1 << 12
     sent = []
     for seed in range(2):
