@@ -21,8 +21,10 @@ def binary_problem(n: int = 200, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("d", "strengths"), [(6, (1e-3, 1.0)), (60, (1e-6, 10.0))])
-def test_newton_solves_every_tilted_problem_in_the_stack(d: int, strengths: tuple[float, float]) -> None:
-    """However different they are, and one of them without a tilt."""
+@pytest.mark.parametrize("block", [convex._BLOCK, 700])
+def test_newton_solves_every_tilted_problem_in_the_stack(monkeypatch, d, strengths, block) -> None:
+    """However different they are, in one block or in several, and one of them without a tilt."""
+    monkeypatch.setattr(convex, "_BLOCK", block)
     X, y = binary_problem(d=d)
     tilt = np.random.default_rng(7).standard_normal((30, d)) * np.geomspace(1e-3, 1, 30)[:, None]
     tilt[11] = 0
@@ -54,17 +56,13 @@ def test_conjugate_gradients_against_direct_solutions() -> None:
     assert not convex.conjugate_gradients(times, inverse, np.zeros((B, d)), enough).any()
 
 
-@pytest.mark.parametrize(("name", "lam"), [("logistic", 1e-3), ("softmax", 1e-2)])
-def test_the_optimum_is_scikit_learns(name: str, lam: float) -> None:
-    X, y = labelled(LOSSES[name], 300, 4)
-    theirs = LogisticRegression(C=1 / (lam * 300), fit_intercept=False, tol=1e-10, max_iter=10_000).fit(X, y)
-    assert np.allclose(convex.optimum(LOSSES[name], X, y, lam), theirs.coef_.ravel(), atol=1e-4)
-
-
-def test_newton_refuses_a_problem_without_a_minimiser() -> None:
+def test_what_cannot_be_solved_is_refused() -> None:
     X, y = binary_problem()
     with pytest.raises(optim.NotConvergedError):
         convex.minimise_convex(LOGISTIC, X, y, 0.0, np.full((1, 6), 5.0))
+    X, targets, _ = problems(np.random.default_rng(3), 2, 5, 3, 1)
+    with pytest.raises(UserError):
+        fit(1e3 * X, targets, 1e-4, tolerance=1e-18)
 
 
 def labelled(loss: Loss, n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -151,18 +149,6 @@ def test_the_mean_hessian_is_the_derivative_of_the_mean_gradient(loss: Loss, n: 
         assert np.allclose(found[:, j], difference, atol=1e-8)
 
 
-def test_problems_in_blocks_are_as_all_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    n, d, B = 50, 8, 7
-    X, y = labelled(LOGISTIC, n, d)
-    tilt = np.random.default_rng(4).standard_normal((B, d)) * 1e-2
-    lam = np.geomspace(0.1, 10, B)
-    together = convex.minimise_convex(LOGISTIC, X, y, lam, tilt)
-    monkeypatch.setattr(convex, "_BLOCK", 3 * n)
-    assert np.allclose(convex.minimise_convex(LOGISTIC, X, y, lam, tilt), together, atol=1e-8)
-    gradient = mean_gradient(LOGISTIC, X, y, together) + lam[:, None] * together + tilt
-    assert np.linalg.norm(gradient, axis=1).max() <= 1e-9
-
-
 def problems(rng, B: int, n: int, d: int, K: int):
     X = rng.standard_normal((B, n, d))
     X *= (rng.random((B, n)) ** (1 / 3) / np.linalg.norm(X, axis=2))[:, :, None]
@@ -184,18 +170,10 @@ def gradient(w, X, targets, r, lam):
 @pytest.mark.parametrize("lam", [1e-5, 1e-2, 3.0])
 def test_the_gradient_vanishes_at_every_minimum(K, n, d, lam) -> None:
     X, targets, r = problems(np.random.default_rng(K * n), 30, n, d, K)
+    X[0, 0], X[1] = 0, X[1, :1]  # an empty row, and repeated rows
+    targets[:3] = hard_targets(np.ones((1, n)), K)  # one label only
     for w, *problem in zip(fit(X, targets, lam, r), X, targets, r, strict=True):
         assert np.linalg.norm(gradient(w, *problem, lam)) <= 1.1e-9
-
-
-def test_repeated_rows_empty_rows_and_one_label_only() -> None:
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.standard_normal((1, 3, 9)) / 4, 2, axis=1)
-    X[:, 0] = 0
-    for K in (1, 3):
-        targets = hard_targets(np.ones((1, 6)), K)
-        w = fit(X, targets, 1e-4)
-        assert np.linalg.norm(gradient(w[0], X[0], targets[0], np.full(6, 1 / 6), 1e-4)) <= 1.1e-9
 
 
 @pytest.mark.parametrize("K", [1, 4])
@@ -235,12 +213,6 @@ def test_parties_of_any_size_get_scikit_learns_coefficients(classes) -> None:
         theirs = LogisticRegression(C=1 / (1e-4 * n), fit_intercept=False, tol=1e-10, max_iter=10_000)
         theirs = theirs.fit(X[own], y[own]).coef_.ravel()
         assert np.abs(found[k] - theirs).max() <= 1e-4 * np.abs(theirs).max()
-
-
-def test_what_cannot_be_solved_is_refused() -> None:
-    X, targets, _ = problems(np.random.default_rng(3), 2, 5, 3, 1)
-    with pytest.raises(UserError):
-        fit(1e3 * X, targets, 1e-4, tolerance=1e-18)
 
 
 @pytest.mark.parametrize("lam", [1e-6, 1e-3, 0.3, 10.0])
