@@ -66,14 +66,6 @@ def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm,
     assert expected == pytest.approx(2.0 if d == 1 else math.sqrt(16 / 3), rel=1e-12)
 
 
-def test_the_published_noise_by_hand() -> None:
-    """3 sqrt(log(6e5)) at (1, 1e-5); eps/3 and delta/3 are added up where Gaussian noise composes better than that."""
-    assert PUBLISHED.scale(BUDGET, Problem(1, 9, 4)) == pytest.approx(3 * math.sqrt(math.log(6e5)), rel=1e-12)
-    claimed, guarantee = PUBLISHED.guarantees(BUDGET, Problem(1, 9, 4))
-    assert (claimed.basis, claimed.eps, claimed.delta) == ("published", 1.0, 1e-5)
-    assert guarantee.mu == pytest.approx(math.sqrt(16 / 3) / (3 * math.sqrt(math.log(6e5))), rel=1e-12)
-
-
 def noisy_statistics(prepared, budgets, rng, draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What is released: lambda_min, X'y and X'X, as Wang has them, of every budget and draw."""
     carrier, d = Carrier(prepared, budgets, rng, draws, None), prepared.problem.d

@@ -26,7 +26,7 @@ from dpml.data import Files
 from dpml.data.partition import Equal, Parties, partition
 from dpml.data.sets.authors import CrimeAuthors
 from dpml.optim.quadratic import minimise_floored, minimise_quadratic
-from dpml.privacy import Budget, Problem
+from dpml.privacy import Budget
 
 D = 3
 
@@ -62,19 +62,6 @@ def test_ridge_and_floor_are_in_units_of_the_largest_eigenvalue_of_the_noise(alg
 
         best = min(largest * np.linspace(0.99, 1.11, 13), key=off)
         assert off(best) < 0.02 < off(1.3 * best)
-
-
-@pytest.mark.parametrize(
-    ("d", "squared", "logistic"), [(1, 8, 3.25), (3, 32, 11.25), (10, 242, 55), (100, 20402, 2800)]
-)
-def test_published_scale_of_the_pure_mechanism(d: int, squared: float, logistic: float) -> None:
-    """Zhang et al. 2012, as in Imtiaz et al. 2019, Secs. 4.1 and H: 2 (d + 1)^2 and d^2/4 + 3 d, counted by hand."""
-    for loss, delta, constant in ((SQUARED, squared, 1), (LOGISTIC, logistic, 0)):
-        scales = LaplaceFunctionalMechanism(loss).scales(Budget(0.5), Problem(4, 1000, d))
-        assert (scales.constant, scales.linear, scales.square) == (2 * delta * constant, 2 * delta, 2 * delta)
-        # the authors put it into the formula of Gaussian noise
-        authors = LaplaceFunctionalMechanism(loss, variant="authors").scales(Budget(0.5, 1e-3), Problem(4, 1000, d))
-        assert authors.square == authors.linear == pytest.approx(2 * delta * 3.7764795, rel=1e-7)
 
 
 @pytest.mark.parametrize("calibration", ["published", "tight"])

@@ -7,16 +7,7 @@ import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import (
-    LOGISTIC,
-    SOFTMAX,
-    SQUARED,
-    ball,
-    clipped_slope,
-    noisy_coefficients,
-    release_of,
-    some_parties,
-)
+from examples import LOGISTIC, SOFTMAX, SQUARED, ball, clipped_slope, noisy_coefficients, release_of, some_parties
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
