@@ -41,8 +41,6 @@ def test_what_it_costs_to_count_a_replaced_row_as_two_steps_is_as_said():
 
 
 class Domain:
-    """As mbi's: names and numbers of values."""
-
     def __init__(self, attrs, shape):
         self.attrs, self.shape = tuple(attrs), dict(zip(attrs, shape, strict=True))
 

@@ -201,7 +201,6 @@ def test_the_noise_of_sums_is_the_papers_and_the_proof_is_about_sums(K) -> None:
 
 @pytest.mark.parametrize("lam", [1e-3, 0.05])
 def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
-    """A party of one row that changes its label; over the lengths of that row."""
     algorithm, furthest = LocalAggregation(LOGISTIC, calibration="tight", lam=lam), 0.0
     for length in np.geomspace(1e-2, 1, 60):
         weights = []
@@ -223,7 +222,6 @@ def test_la_can_move_as_far_as_its_tight_sensitivity(lam: float) -> None:
 @pytest.mark.parametrize("K", [1, 3, 6])
 @pytest.mark.parametrize("kind", [Vote, Soft])
 def test_one_partys_votes_move_the_model_no_further_than_proven(kind, K, lam) -> None:
-    """All its votes change in the worst way, on random and on built auxiliary rows; some pair comes close."""
     rng = np.random.default_rng(5)
     algorithm = kind(loss_of(K), lam=lam)
     largest = {}
@@ -388,7 +386,6 @@ def test_ties_go_to_plus_one_and_to_the_lowest_class() -> None:
 
 
 def test_mixed_scikit_learn_classifiers_vote() -> None:
-    """A tree, a logistic regression and naive Bayes in turn, by path, node and object; two parties have one label."""
     regression = {"_target_": "sklearn.linear_model.LogisticRegression", "C": 10.0}
     kinds = ["sklearn.tree.DecisionTreeClassifier", regression, GaussianNB()]
     for K in (1, 3):

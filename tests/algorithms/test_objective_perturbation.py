@@ -205,7 +205,6 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
 @pytest.mark.parametrize("N", [2, 30_162, 10**7])
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_gaussian_noise_at_every_size(calibration: str, N: int) -> None:
-    """From the smallest to the largest eps that a command line takes, without lam and with one."""
     rng = np.random.default_rng(N)
     for eps in (1e-30, 1e-12, 1e-6, 0.05, 1.0, 3000.0, 1e30, math.inf):
         for lam in (0.0, 10 ** rng.uniform(-9, 2))[calibration == "published" :]:

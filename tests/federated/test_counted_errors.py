@@ -31,7 +31,6 @@ LABELS = {
 
 
 def labelled(folder, kind: str, *words: str) -> Clinics:
-    """Four clinics with another label."""
     said, drawn = LABELS[kind]
     parties = clinics(folder, "algo=ssp")
     for file in parties.files:
@@ -43,7 +42,6 @@ def labelled(folder, kind: str, *words: str) -> Clinics:
 
 
 def alone(parties: Clinics, seed: int, draws: int = 1, protocol: str = "secagg"):
-    """The release of one process that has all rows."""
     algorithm = replace(parties.plan.algorithm, protocol=protocol)
     noise = generator(seed, "noise", algorithm.name, algorithm.variant)
     mechanism = algorithm.prepare(parties.pooled(), np.random.default_rng(0))
@@ -51,7 +49,6 @@ def alone(parties: Clinics, seed: int, draws: int = 1, protocol: str = "secagg")
 
 
 def true_errors(X, y, w, kind: str = "") -> np.ndarray:
-    """Of every row, by the definition."""
     if kind == "a number":
         return np.minimum((X @ w - y) ** 2, 4.0)
     if kind == "three classes":

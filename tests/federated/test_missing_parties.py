@@ -122,7 +122,6 @@ WORDS = ("algo=regression", "eps=50", "delta=1e-5", "dataset.label=bmi", "datase
 
 
 def regression(folder, *words):
-    """Four clinics that agree on a linear regression of the bmi."""
     parties = clinics(folder)
     stated = bounds_from(Path("clinics.yaml"), {"columns": COLUMNS, "target": {"low": 10, "high": 60}})
     return replace(parties, plan=agreed((*WORDS, *words), stated, parties.plan.seats))

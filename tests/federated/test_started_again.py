@@ -26,7 +26,6 @@ SUMS, MESSAGES = 4, 5
 
 
 class Killed(BaseException):
-    """The aggregator's process ends."""
 
 
 def aggregated(parties: Clinics, members, kept: Kept, until: int | None = None, heard: bool = False, spy=None):
@@ -58,7 +57,6 @@ def killed(folder: Path, until: int, heard: bool = False, spy=None):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The model of an aggregator that was not killed."""
     parties = clinics(tmp_path_factory.mktemp("whole"), *WORDS)
     return run(parties.members(seed=5), parties.plan).model.text()
 

@@ -117,7 +117,6 @@ def opened(plan, number: int = 0, told: bytes = b"", name: bytes = bytes(16)) ->
     ids=" ".join,
 )
 def test_without_noise_sums_without_one_party_give_the_model_of_the_others(tmp_path, words) -> None:
-    """Of three parties' rows in one place."""
     parties = clinics(tmp_path, *words, "algo.lam=0.1")
     pooled, plan, here = parties.pooled(), parties.plan, np.array([0, 1, 3])
     sums = sums_of(plan.algorithm, FREE, plan.problem)
@@ -141,7 +140,6 @@ def test_without_noise_sums_without_one_party_give_the_model_of_the_others(tmp_p
 
 
 def test_the_ledger_has_a_release_before_any_noise_of_it_is_drawn(tmp_path) -> None:
-    """And has it once, however many sums it takes."""
     parties = clinics(tmp_path, *DESCENT)
     seen = []
 
@@ -201,7 +199,6 @@ def told(w, *clip: float, kind: str = "<f4") -> bytes:
 
 @pytest.fixture(scope="module")
 def answering(tmp_path_factory):
-    """What party 0 answers with an algorithm."""
 
     @cache
     def of(words):
@@ -299,7 +296,6 @@ def test_what_is_wrong_with_the_rows_stays_with_the_party(tmp_path, capsys) -> N
 
 
 def test_what_a_party_cannot_do_is_found_before_others_wait(tmp_path) -> None:
-    """Rows that are not those of the plan, a ledger that cannot be written, and a cap without room."""
     parties = clinics(tmp_path)
     own, other = parties.files[:2]
     for file, ledger, cap in (

@@ -19,7 +19,6 @@ each = pytest.mark.parametrize("algorithm", [PUBLISHED, TIGHT], ids=["published"
 
 
 def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:
-    """What is proven, in units of the noise."""
     (guarantee,) = (g for g in algorithm.guarantees(BUDGET, Problem(1, 100, d)) if g.basis == "proven")
     assert guarantee.mu is not None
     problem = Problem(1, 100, d)
@@ -38,7 +37,6 @@ def moved(algorithm: AdaptiveStatistics, pair, others: np.ndarray) -> float:
 
 @cache
 def triangle_weights(d: int, tight: bool) -> np.ndarray:
-    """Of the upper triangle, which is what is released."""
     return np.triu(np.where(np.eye(d) > 0, 1.0, math.sqrt(2) if tight else 1.0))
 
 
@@ -67,7 +65,6 @@ def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm,
 
 
 def noisy_statistics(prepared, budgets, rng, draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is released: lambda_min, X'y and X'X, as Wang has them, of every budget and draw."""
     carrier, d = Carrier(prepared, budgets, rng, draws, None), prepared.problem.d
     sent = carrier.by_budget(carrier.ask(0))
     i, j = np.triu_indices(d)
@@ -109,7 +106,6 @@ def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None
 @pytest.mark.parametrize("M", [1, 5])
 @pytest.mark.parametrize("lam", [0.0, 0.4])
 def test_without_noise_it_is_ridge_regression(M: int, lam: float) -> None:
-    """All rows are pooled at one place, whosever they are."""
     given = some_parties(SQUARED, M, N=300)
     w = release_of(AdaptiveStatistics(SQUARED, lam=lam), given, [NONE], 2, seed=0).weights[0]
     gradient = 2 * (w @ given.X.T - given.y) @ given.X / 300 + lam * w

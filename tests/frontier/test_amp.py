@@ -75,7 +75,6 @@ def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> No
 @pytest.mark.parametrize("eps", [1e-30, 1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("algorithm", [TIGHT, ApproximateMinima(LOGISTIC), replace(TIGHT, shift=4.0)])
 def test_no_gradient_is_longer_than_gamma(monkeypatch, algorithm, eps) -> None:
-    """Where the solver stopped, by sums of our own."""
     parties, budget = binary_parties(), Budget(eps, 1e-5)
     made = sent(algorithm, budget, parties.problem)
     released = release_of(algorithm, parties, [budget], 5, seed=3).weights[0]

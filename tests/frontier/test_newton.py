@@ -51,7 +51,6 @@ def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
 
 @pytest.mark.parametrize("curvature", list(CURVATURES))
 def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
-    """In those units no neighbour's message is more than 1 away, at any model that a run goes through."""
     rng = np.random.default_rng(0)
     algorithm = NoisyNewton(LOGISTIC, rounds=3, curvature=curvature)
     farthest = np.zeros(2)
@@ -107,7 +106,6 @@ def test_the_noise_of_every_round_is_the_noise_counted() -> None:
 
 
 def test_the_rounds_are_the_papers() -> None:
-    """The first two rounds, message by message, from the definitions."""
     parties = binary_parties()
     algorithm = NoisyNewton(LOGISTIC, rounds=2, lam=0.01)
     released = release_of(algorithm, parties, [BUDGET], 1, seed=3).weights[0, 0]

@@ -90,7 +90,6 @@ def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize(("N", "lam"), [(1, 0.5), (2, 0.1), (5, 0.01), (5, 3.0), (10, 0.1)])
 def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
-    """By SLSQP in the ball."""
     rng = np.random.default_rng(N)
     bound = diameter(N, lam, loss=SQUARED, radius=radius)
 
@@ -207,7 +206,6 @@ LENGTHS = (0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.28, 16.7, 100.0, 1e4)
 
 
 def logistic(rows: np.ndarray, labels: np.ndarray, w: np.ndarray) -> np.ndarray:
-    """Gradients of rows (n, d) at w (d,)."""
     return -(labels * expit(-labels * (rows @ w)))[:, None] * rows
 
 
@@ -220,7 +218,6 @@ each_kind = pytest.mark.parametrize(("gradients", "radius", "any_label"), KINDS,
 
 
 def farthest(gradients, any_label: bool, w: np.ndarray, rng, starts: int = 2) -> float:
-    """The largest difference of two gradients at w that local searches over both rows and labels find."""
     d = len(w)
 
     def apart(v: np.ndarray) -> float:

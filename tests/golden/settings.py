@@ -122,7 +122,6 @@ def parties_of(loss: str, auxiliary: float, equal: bool, M: int = M) -> Any:
 
 
 def made(algo: str, options: dict[str, Any], M: int = M) -> tuple[Any, Any]:
-    """The algorithm of one setting, and its parties."""
     node = yaml.safe_load((shipped_folder("conf") / "algo" / f"{algo}.yaml").read_text())
     module, _, name = node["_target_"].rpartition(".")
     options = {key: node[key] for key in ("sites",) if key in node} | options
@@ -137,14 +136,12 @@ def made(algo: str, options: dict[str, Any], M: int = M) -> tuple[Any, Any]:
 
 
 def release_of(algo: str, algorithm: Any, parties: Any, budgets: Sequence[Budget] = BUDGETS) -> Any:
-    """What is released of some budgets together."""
     with limit_blas():
         mechanism = algorithm.prepare(parties, generator(1, "start"))
         return mechanism.release(list(budgets), generator(1, "noise", algo), DRAWS)
 
 
 def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What one setting releases, and its guarantees, as plain values."""
     algorithm, parties = made(algo, options)
     guarantees = [
         [g.view, g.unit, g.eps, g.delta, g.basis, g.mu]

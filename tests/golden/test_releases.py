@@ -51,7 +51,6 @@ def test_a_release_is_what_it_was(name):
 
 
 def values_of(release) -> dict[str, np.ndarray]:
-    """Weights and metrics, budget by budget."""
     weights = {} if release.weights is None else {"weights": release.weights}
     return {key: np.asarray(values, dtype=float) for key, values in (release.metrics | weights).items()}
 

@@ -31,12 +31,10 @@ each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss
 
 
 def clipped_integers(loss, parties, unit: str, clip: float, Q: int, w, secure: bool = False):
-    """The sums of clipped gradients in steps, (parties or 1, B, d)."""
     return ClippedGradients(loss, unit, clip).on(parties).integers(np.full(len(w), Q), secure, w)
 
 
 def statistics_integers(loss, parties, bits: int = BITS, unit: str = "sample"):
-    """The sums of coefficients in steps, (k,)."""
     return Coefficients(loss, unit=unit).on(parties).integers(np.array([bits]), False)[0, 0]
 
 
@@ -339,7 +337,6 @@ def test_exact_laplace_noise_is_none_of_floating_point_and_may_have_width_zero(l
 @each_loss
 @pytest.mark.parametrize("d", [1, 2, 6])
 def test_no_neighbours_integers_move_farther_than_is_proven(loss, d: int) -> None:
-    """The eps of pairs of rows, from their integers and the scales of the noise; the worst come near."""
     algorithm, rng, budget = dpfm(loss, noise="discrete"), np.random.default_rng(6), Budget(2.0)
     problem = Problem(1, 2, d)
     (sent,) = algorithm.messages(budget, problem)

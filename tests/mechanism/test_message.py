@@ -104,7 +104,6 @@ def rounding(of: Statistic, problem: Problem) -> float:
 
 
 def composed(program: Program, budget: Budget, problem: Problem) -> float:
-    """The mu of all messages together."""
     messages = program.messages(budget, problem)
     if program.name.startswith("nn_"):
         messages = messages[:1]  # a row that is in the last, smaller minibatch of an epoch has more noise

@@ -26,7 +26,6 @@ SIZES = np.array([30, 40, 50])
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The files that the page shows, on the path of modules."""
     place = tmp_path_factory.mktemp("own")
     written_from_page("tutorials/algorithm.md", place)
     with pytest.MonkeyPatch.context() as patch:

@@ -157,7 +157,6 @@ def problems(rng, B: int, n: int, d: int, K: int):
 
 
 def gradient(w, X, targets, r, lam):
-    """One problem's gradient (K d,), straight from the loss."""
     K = targets.shape[1]
     W = w.reshape(K, -1)
     t = X @ W.T

@@ -98,7 +98,6 @@ def test_blocks_of_rows_and_runs_change_nothing(n, runs):
 
 
 def sparse_group(n: int, d: int, rng: np.random.Generator):
-    """Rows with many zeros and many copies, of both labels, with unequal weights."""
     X = rng.standard_normal((max(1, n // 3), d)) * (rng.random((max(1, n // 3), d)) < 0.3)
     X /= np.maximum(np.linalg.norm(X, axis=1), 1)[:, None]
     return X[rng.integers(len(X), size=n)], rng.choice([-1.0, 1.0], n), rng.random(n) / n
@@ -171,7 +170,6 @@ def test_the_bounds_term_by_term() -> None:
 
 
 def step_of(rows: Rows, w: np.ndarray) -> np.ndarray:
-    """The sum of all gradients, as a round of the descent has it."""
     gradient = rows.gradient(w[None])
     return gradient[0]
 

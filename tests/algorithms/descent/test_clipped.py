@@ -34,7 +34,6 @@ RNG = np.random.default_rng
 
 
 def rows_of(name: str, n: int = 150, d: int = 3, seed: int = 0):
-    """Rows, some of them zero, and labels of a loss."""
     rng = RNG(seed)
     X = ball(rng, n, d)
     X[:: n // 3] = 0
@@ -91,7 +90,6 @@ def test_no_mapped_row_is_longer_than_one_however_short_it_was(size: float, d: i
 
 
 def test_a_row_that_is_replaced_changes_no_other_mapped_row() -> None:
-    """Bit for bit, of 9,000 rows in several blocks: each goes through the map by itself."""
     X, P = ball(RNG(0), 9000, 7), RNG(1).standard_normal((7, 7)).astype(np.float32)
     before, lengths = mapped(X, P)
     for i in (0, 4095, 4096, 8999):
@@ -263,7 +261,6 @@ def test_rows_without_any_length_give_a_model_of_noise() -> None:
 @pytest.mark.parametrize("kind", [ClippedDescent, WhitenedDescent])
 @pytest.mark.parametrize("unit", ["sample", "party"])
 def test_several_classes_are_learnt(kind, unit: str) -> None:
-    """Three classes around three axes, 60 parties: far above chance at eps = 8."""
     rng = RNG(6)
     y = rng.integers(3, size=6000)
     X = np.eye(3)[y] + 0.4 * rng.standard_normal((6000, 3))
@@ -323,7 +320,6 @@ def test_party_gradients_are_those_of_every_party_alone(loss, rule) -> None:
 
 
 def test_many_parties_of_many_sizes() -> None:
-    """Buckets cover every party once, whatever the sizes are."""
     rng = np.random.default_rng(0)
     sizes = np.ceil(rng.pareto(1.0, 3000) * 2 + 1).astype(int)
     X, y = ball(rng, sizes.sum(), 3), rng.choice([-1.0, 1.0], sizes.sum())
@@ -348,7 +344,6 @@ def test_the_rounds_against_another_accountant(unit) -> None:
 
 
 def plainly(algorithm, parties, schedule, noises):
-    """One run at record level as the definition has it, and the average of the last half."""
     w, models = np.zeros(parties.X.shape[1]), []
     N = len(parties.y)
     for z in noises:
@@ -377,7 +372,6 @@ def test_a_release_is_the_plain_loop(loss, lam) -> None:
 
 
 def test_an_adaptive_clip_follows_its_quantile() -> None:
-    """With little noise, a quarter of the parties' gradients are shorter than the last clip."""
     rng = np.random.default_rng(0)
     parties = binary_parties(N=4000, d=4, M=400)
     algorithm = ClippedDescent(LOGISTIC, unit="party", rounds=150)

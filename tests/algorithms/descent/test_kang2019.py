@@ -87,7 +87,6 @@ def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
 
 
 def moved_by(algorithm, sizes) -> float:
-    """2 G, and what floating point adds to it."""
     return 2 * algorithm.lipschitz * (1 + single_imprecision(sum(sizes), problem_of(sizes).d))
 
 
@@ -128,7 +127,6 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
 
 
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
-    """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
     weights = release_of(algorithm, parties, [BUDGET], draws).weights[0]
     variance = weights.var(axis=0, ddof=1).mean() / algorithm.tried(BUDGET, parties.problem)[0] ** 2
@@ -144,7 +142,6 @@ def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     ],
 )
 def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, options):
-    """After one round mu = 2G/(N s) for the average of all clients, with s measured in 4,000 releases."""
     problem, algorithm = problem_of(), kind(LOGISTIC, rounds=1, **options)
     n = problem.M * problem.smallest if kind is jayaraman else problem.N
     measured, tolerance = drawn_scale(algorithm)
@@ -205,7 +202,6 @@ CLIPPED = {
 @pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)])
 @pytest.mark.parametrize("kind", ["wang", "jayaraman"])
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
-    """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
     algorithm = CLIPPED[kind][0](loss, clip=clip, rounds=3, **TIGHT)
     weight = next(MeanGradients(algorithm.slopes, kind == "jayaraman").on(dealt([2, 3], 2, loss)).weighted())[2][:1]
     most, rng = 0.0, np.random.default_rng(0)
@@ -379,7 +375,6 @@ def masses_of_last_models(algorithm, budget: Budget, points: int = 1001) -> list
 
 
 def hockey_stick(first: np.ndarray, second: np.ndarray, eps: float) -> float:
-    """delta at eps, of the worse direction."""
     return max(np.maximum(a - math.exp(eps) * b, 0).sum() for a, b in ((first, second), (second, first)))
 
 

@@ -11,10 +11,9 @@ from scipy import stats
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
 from dpml.optim.network import Models, clipped_sum, score
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget
 
 LOSS = LOSSES["logistic"]
 NONE = Budget(math.inf, 1e-3)
@@ -44,7 +43,6 @@ def parties(N: int = 60, fractions: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)) ->
 
 
 def value(flat: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
-    """The summed loss of one network, written down anew."""
     inner, outer = flat[: H * (D + 1)].reshape(H, D + 1), flat[H * (D + 1) :]
     t = np.maximum(X @ inner.T, 0) @ outer[:-1] + outer[-1]
     return float(np.log1p(np.exp(-y * t)).sum())
@@ -85,7 +83,6 @@ def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
 
 
 def singly(given: Models, X: np.ndarray, y: np.ndarray, clip: float | None) -> np.ndarray:
-    """What every row adds by itself."""
     return np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip) for i in range(len(y))])
 
 
@@ -133,7 +130,6 @@ def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks() -> None:
 
 
 def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws: int) -> list[np.ndarray]:
-    """The gradients that make a step in every round, as parameter vectors (draws, size)."""
     seen = []
 
     ask = Carrier.ask
@@ -176,36 +172,6 @@ def test_noise_of_the_authors_is_one_over_the_rows_of_each_minibatch(monkeypatch
         wanted = times * math.sqrt(2 * math.log(1.25 / delta)) / (size * eps)
         # 42,000 Gaussians: a relative standard error of 0.35 %; five of them
         assert math.sqrt(np.mean(seen.var(axis=0, ddof=1))) == pytest.approx(wanted, rel=0.0175)
-
-
-def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance of what colluders see of a CAPE round, and the shift when site 0's sum moves by 1: by definition."""
-    weights = np.zeros((honest + 1, 2 * honest))  # on (ehat_1.., g_1..) of the honest
-    for k in range(honest):
-        weights[k, :honest] = -spread / M
-        weights[k, k] += spread
-        weights[k, honest + k] = 1 / math.sqrt(M)
-    weights[honest, :honest] = spread
-    return weights @ weights.T, np.eye(honest + 1)[0]
-
-
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("batch", [None, 25])
-def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> None:
-    problem, budget = Problem(7, 100, D), Budget(0.4, 1e-3)
-    algorithm = nn_cape(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.8)
-    scale = algorithm.scale(budget, problem, batch or 100)
-    covariance, shift = whole_view(7, problem.honest, cape_spread(calibration))
-    rounds = 4 if batch else 1
-    takes_part = np.zeros(3 * rounds)
-    takes_part[np.arange(3) * rounds + [0, rounds // 2, rounds - 1]] = 1  # one round of every epoch
-    everything = np.kron(np.eye(len(takes_part)), covariance) * scale**2
-    mu = gdp.correlated(everything, np.kron(takes_part, shift) * 2 * 0.8)
-    proven = {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
-    assert proven["colluders"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-4 if calibration == "tight" else 1e-9)
-    assert max(proven.values()) == proven["colluders"]
-    if calibration == "tight":  # the whole budget, for all rounds
-        assert proven["colluders"] == pytest.approx(0.4, rel=1e-9)
 
 
 def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:

@@ -21,7 +21,6 @@ BUDGET = Budget(0.5, 1e-2)
 
 
 def gradients(parties: Parties) -> Terms:
-    """The sums of the rows' gradients."""
     (message,) = PrivateSGD(LOGISTIC).messages(BUDGET, parties.problem)
     return message.of.on(parties)
 

@@ -38,7 +38,6 @@ def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
 
 
 def test_the_rule_reads_no_row():
-    """Two data sets of the same sizes, every row replaced: the same step for every budget, up to 1/L."""
     budgets = [Budget(eps, 1e-3) for eps in (0.01, 0.25, 5.0, math.inf)]
     parties, other = dealt(), dealt()
     other.X[:] = -np.flip(other.X)
@@ -101,7 +100,6 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
 
 
 def test_the_oracle_takes_the_best_step_of_every_draw():
-    """Every step alone gives the models that the grid has (common noise), and the chosen one the least mean loss."""
     parties, budgets = dealt([400, 200]), [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
     release = released(wddp(LOGISTIC, rounds=40, step_selection="oracle", steps=(0.01, 0.3, 4.0)), parties, budgets)
     losses, alone = [], {}
@@ -140,7 +138,6 @@ def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, step_selecti
 )
 @pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
 def test_releases_in_step_are_those_of_each_alone(M, rule, loss) -> None:
-    """The same steps are chosen, from the same streams of noise."""
     budgets = [Budget(eps, 1e-3) for eps in (0.05, 0.5, 5.0)]
     data = Synthetic("logistic", d=6, rows=2000, scale=3.0).load(Files(), None, np.random.default_rng(1))
     parties = partition(data, rule, M, np.random.default_rng(2))

@@ -138,7 +138,6 @@ def taylor(loss: Loss, y: float) -> tuple[float, float, float]:
 
 
 def search(distance: Callable[[Point, Point], float], loss: Loss, d: int, starts: int, seed: int = 0) -> float:
-    """The largest distance between two samples' contributions, over the whole domain, by multi-start ascent."""
     rng = np.random.default_rng(seed)
     labels = [(a, b) for a in (-1.0, 1.0) for b in (-1.0, 1.0)]
 
@@ -207,7 +206,6 @@ def test_joint_sensitivity_is_the_supremum_over_neighbours(
 
 @pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
 def test_without_noise_the_joint_sensitivity_is_infinite(loss: Loss) -> None:
-    """Where what has no noise moves: L1 and L2 always, L0 of the squared loss alone."""
     q = loss.quadratic
     assert joint_sensitivity(q, Scales(1.0, 0.0, 1.0), 2) == math.inf
     assert joint_sensitivity(q, Scales(1.0, 1.0, 0.0), 2) == math.inf
@@ -217,7 +215,6 @@ def test_without_noise_the_joint_sensitivity_is_infinite(loss: Loss) -> None:
 
 
 def gradient_energy(scales: Scales, d: int, radius: float) -> float:
-    """E ||T1 z1 + 2 T2 z2 w||^2 at ||w|| = radius; `test_gradient_noise_energy` checks it on samples."""
     return d * scales.linear**2 + 2 * (d + 1) * radius**2 * scales.square**2
 
 

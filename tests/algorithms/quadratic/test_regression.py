@@ -22,7 +22,6 @@ TRUE = np.array([0.3, -0.2, 0.0, 0.1])
 
 
 def moved(point, units, d):
-    """How far two samples move the three sums apart, in units of the noise, written without dpml."""
     x, z = point[:d] / max(1, np.linalg.norm(point[:d])), point[d : 2 * d] / max(1, np.linalg.norm(point[d : 2 * d]))
     y, t = np.clip(point[2 * d :], -1, 1)
     constant, linear, square = units
@@ -50,7 +49,6 @@ def test_no_two_samples_are_farther_apart_than_the_guarantee_says_and_two_are_as
 
 
 def symmetric(rng, d):
-    """Unit noise on a matrix: on the diagonal, and divided by sqrt 2 beside it."""
     above = np.triu(rng.standard_normal((d, d)), 1) / np.sqrt(2)
     return above + above.T + np.diag(rng.standard_normal(d))
 
@@ -183,7 +181,6 @@ def terms(x, s):
 
 
 def moved_apart(first, second, units):
-    """How far two rows (x, s) move the three sums apart, squared, in units of the noise on each number."""
     gradient, hessian, meat = (a - b for a, b in zip(terms(*first), terms(*second), strict=True))
     on, above = np.diag_indices(gradient.shape[-1]), np.triu_indices(gradient.shape[-1], 1)
     blocks = [gradient, *(each[..., *where] for each in (hessian, meat) for where in (on, above))]
@@ -273,7 +270,6 @@ def test_copies_of_a_row_are_not_all_rounded_the_same_way_and_one_of_them_change
 
 
 def fit(X, y):
-    """The maximum of the likelihood, its Hessian, and the sum of squared scores: written without dpml."""
     b = np.zeros(X.shape[1])
     for _ in range(30):
         p = expit(X @ b)

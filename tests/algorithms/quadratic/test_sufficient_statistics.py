@@ -55,7 +55,6 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
 
 @each_loss
 def test_without_noise_it_is_least_squares(loss: Loss) -> None:
-    """Logistic: twice as long. However many parties there are, and with all of their means if parties are the unit."""
     for M in (1, 4):
         given = some_parties(loss, M)
         (w,) = release_of(SufficientStatistics(loss), given, [NONE], 3, seed=0).weights
@@ -82,7 +81,6 @@ def released(algorithm: SufficientStatistics, given: Parties) -> np.ndarray:
 
 @pytest.mark.parametrize(("K", "d"), [(2, 2), (3, 1), (10, 3)])
 def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
-    """By ascent, on the sums that the code computes of single rows; two rows of one class reach what is counted."""
     problem, rng = Problem(1, 2, d, classes=K), np.random.default_rng(0)
     for radius in (0.3, None, 30.0):
         (message,) = SufficientStatistics(SOFTMAX, radius=radius).messages(BUDGET, problem)
