@@ -26,6 +26,7 @@ SUMS, MESSAGES = 4, 5
 
 
 class Killed(BaseException):
+    """The aggregator's process ends."""
 
 
 def aggregated(parties: Clinics, members, kept: Kept, until: int | None = None, heard: bool = False, spy=None):
