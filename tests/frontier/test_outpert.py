@@ -217,31 +217,6 @@ KINDS = [(logistic, logistic_radius, False), (squared, squared_radius, True)]
 each_kind = pytest.mark.parametrize(("gradients", "radius", "any_label"), KINDS, ids=["logistic", "squared"])
 
 
-def farthest(gradients, any_label: bool, w: np.ndarray, rng, starts: int = 2) -> float:
-    d = len(w)
-
-    def apart(v: np.ndarray) -> float:
-        rows, labels = v[: 2 * d].reshape(2, d), v[2 * d :]
-        rows = rows / np.maximum(1.0, np.linalg.norm(rows, axis=1, keepdims=True))
-        labels = np.clip(labels, -1, 1) if any_label else np.where(labels >= 0, 1.0, -1.0)
-        first, second = gradients(rows, labels, w)
-        return -float(np.linalg.norm(first - second))
-
-    found = []
-    for _ in range(starts):
-        start = rng.standard_normal(2 * d + 2)
-        once = minimize(apart, start, method="Nelder-Mead", options={"maxiter": 2000, "xatol": 1e-9, "fatol": 1e-13})
-        found.append(-minimize(apart, once.x, method="Nelder-Mead", options={"xatol": 1e-10, "fatol": 1e-14}).fun)
-    return max(found)
-
-
-@each_kind
-@pytest.mark.parametrize("length", [0.0, 1.0, 5.28, 0.3, 2.36, 16.7])
-def test_the_farthest_two_rows_reach_it(gradients, radius, any_label, length) -> None:
-    found = farthest(gradients, any_label, np.array([0.0, length]), np.random.default_rng(1))
-    assert 2 * radius(length) * (1 - 1e-6) <= found <= 2 * radius(length) * (1 + 1e-9)
-
-
 @each_kind
 def test_all_gradients_lie_in_the_ball_that_the_proof_names(gradients, radius, any_label) -> None:
     """Its centre is as far along w as the gradients of the two farthest rows are."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, capefm, conv, fm, local, some_parties
+from examples import LOGISTIC, SOFTMAX, SQUARED, capefm, conv, fm, labelled_parties, local, some_parties
 from scipy import stats
 
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -22,6 +22,8 @@ PROGRAMS = {
     "ssp": SufficientStatistics(LOGISTIC),
     "ssp of parties": SufficientStatistics(LOGISTIC, unit="party"),
     "ssp of targets": SufficientStatistics(SQUARED, lam=0.3),
+    "ssp of classes": SufficientStatistics(SOFTMAX),
+    "ssp of parties' classes": SufficientStatistics(SOFTMAX, unit="party"),
     "dpgd": ClippedDescent(LOGISTIC, rounds=4),
     "dpgd of parties": ClippedDescent(LOGISTIC, unit="party", clip=0.2, rounds=4),
     "dpgd of parties, adaptive": ClippedDescent(LOGISTIC, unit="party", rounds=4),
@@ -62,7 +64,8 @@ each = pytest.mark.parametrize(("name", "carrier"), PAIRS, ids=[f"{name}-{carrie
 
 
 def carried(name: str, carrier: str):
-    return replace(PROGRAMS[name], **CARRIERS[carrier]).prepare(some_parties(), np.random.default_rng(0))
+    parties = labelled_parties(4, 4) if "classes" in name else some_parties()
+    return replace(PROGRAMS[name], **CARRIERS[carrier]).prepare(parties, np.random.default_rng(0))
 
 
 @each

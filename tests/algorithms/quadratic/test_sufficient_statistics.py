@@ -11,7 +11,6 @@ from examples import LOGISTIC, SOFTMAX, SQUARED, ball, clipped_slope, noisy_coef
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
-from dpml.algorithms.quadratic.coefficients import Coefficients
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.audit.neighbours import synthetic_parties
 from dpml.data.partition import Parties
@@ -114,26 +113,6 @@ def test_without_noise_it_is_least_squares_of_centred_codes() -> None:
     root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))[:, None]
     expected = np.linalg.lstsq(root * given.X, root * codes(given.y, 4), rcond=None)[0].T.ravel()
     assert np.allclose(released(SufficientStatistics(SOFTMAX, unit="party"), given), expected, atol=1e-10)
-
-
-@pytest.mark.parametrize("unit", ["sample", "party"])
-def test_all_carriers_have_the_same_sums(unit: str) -> None:
-    """Parties' parts add up; integers are what they stand for, with codes that are exact multiples of one step."""
-    given = of_classes()
-    of = Coefficients(SOFTMAX, unit=unit, classes=4)
-    terms = of.on(given)
-    assert np.allclose(terms.each().sum(axis=0), terms.total(), atol=1e-12)
-    for bits in (12, 20):
-        steps = np.repeat(of.steps(bits, given.problem), of.lengths(3))
-        whole = terms.integers(np.array([bits]), False)[0, 0]
-        assert np.allclose(whole * steps, terms.total(), atol=200 * 2.0**-bits)
-        assert whole[:12].reshape(4, 3).sum(axis=0).tolist() == [0, 0, 0] or unit == "party"
-    simulated, secure, grid, both = (
-        released(SufficientStatistics(SOFTMAX, unit=unit, protocol=protocol, noise=noise), given)
-        for noise, protocol in product(("continuous", "discrete"), ("simulate", "secagg"))
-    )
-    assert np.allclose(secure, simulated, atol=1e-8)
-    assert np.allclose([grid, both], simulated, atol=1e-3)
 
 
 def test_two_classes_an_unknown_number_and_too_many() -> None:
