@@ -53,30 +53,29 @@ def symmetric(rng, d):
     return above + above.T + np.diag(rng.standard_normal(d))
 
 
-def covered(repetitions, n, square_noise, linear_noise, labels_noise, scaled_up=1.0, seed=0):
-    """How often nominal 95 % intervals cover each of TRUE, with noise that this test draws."""
-    rng, d, found = np.random.default_rng(seed), len(TRUE), []
-    kept = round(n / scaled_up)
-    for _ in range(repetitions):
-        X = np.column_stack([rng.uniform(-1, 1, (kept, d - 2)), rng.random(kept) < 0.2, np.ones(kept)]) / np.sqrt(d)
-        y = X @ TRUE + rng.uniform(-0.3, 0.3, kept)
-        E = square_noise * symmetric(rng, d)
-        moments = Moments(
-            scaled_up * X.T @ X + E, scaled_up * X.T @ y + rng.standard_normal(d) * linear_noise,
-            scaled_up * y @ y + rng.standard_normal() * labels_noise, square_noise, linear_noise, n, scaled_up,
-        )  # fmt: skip
-        fitted = moments.estimated()
-        off = (fitted.coefficients - TRUE) / fitted.errors(np.eye(d))
-        found.append(np.abs(off) < 1.96)
-    return np.mean(found, axis=0)
+def estimated(rng, X, y, noises, n, scaled_up=1.0):
+    """What a release says of rows whose sums have noise that this test draws."""
+    (square, linear, labels), d = noises, X.shape[1]
+    E, e = square * symmetric(rng, d), linear * rng.standard_normal(d)
+    sums = scaled_up * X.T @ X + E, scaled_up * X.T @ y + e, scaled_up * y @ y + labels * rng.standard_normal()
+    return Moments(*sums, square, linear, n, scaled_up).estimated()
+
+
+def off(fitted, true):
+    return np.abs(fitted.coefficients - true) / fitted.errors(np.eye(len(true)))
 
 
 @pytest.mark.parametrize(
     ("square", "linear", "scaled"), [(0.0, 0.0, 1.0), (8.0, 8.0, 1.0), (20.0, 30.0, 1.0), (8.0, 8.0, 2.0)]
 )
 def test_intervals_cover_the_truth_as_often_as_they_say(square, linear, scaled):
-    # 1,200 intervals of 300 samples: below .92 or above .98 with a probability below 1e-4 at a coverage of .95
-    assert 0.92 < covered(300, 4000, square, linear, linear, scaled).mean() < 0.98
+    """1,200 intervals of 300 samples: outside with a probability below 1e-4 at a coverage of .95."""
+    rng, d, covered, n = np.random.default_rng(0), len(TRUE), [], round(4000 / scaled)
+    for _ in range(300):
+        X = np.column_stack([rng.uniform(-1, 1, (n, d - 2)), rng.random(n) < 0.2, np.ones(n)]) / np.sqrt(d)
+        y = X @ TRUE + rng.uniform(-0.3, 0.3, n)
+        covered.append(off(estimated(rng, X, y, (square, linear, linear), 4000, scaled), TRUE) < 1.96)
+    assert 0.92 < np.mean(covered) < 0.98
 
 
 def test_without_noise_the_coefficients_and_errors_are_those_of_least_squares():
@@ -121,8 +120,7 @@ def test_a_value_as_frequent_as_a_release_says_has_a_coefficient(n, numbers, val
             X = np.column_stack([np.ones(n), rng.uniform(-1, 1, (n, numbers)), category[:, None] == range(1, values)])
             X /= np.sqrt(2 + numbers)
             y = X @ rng.uniform(-0.2, 0.2, d)
-            sums = X.T @ X + square * symmetric(rng, d), X.T @ y + linear * rng.standard_normal(d), y @ y
-            found += hidden_directions(np.eye(d)[-1:], Moments(*sums, square, linear, n).estimated())[0]
+            found += hidden_directions(np.eye(d)[-1:], estimated(rng, X, y, (square, linear, 0.0), n))[0]
         return found
 
     assert hidden(share) <= 5
@@ -154,17 +152,14 @@ def test_intervals_cover_the_coefficients_of_real_tables(name, n, eps):
     X, y = design(name)
     d, rng = X.shape[1], np.random.default_rng(0)
     (message,) = Regression(LOSSES["squared"]).messages(Budget(eps, 1e-6), Problem(N=n, d=d, M=1))
-    constant, linear, square = message.units[0], message.units[1] / 2, message.units[2]
-    true, rows, covered = np.linalg.lstsq(X, y, rcond=None)[0], np.column_stack([X, y]), []
+    noises = message.units[2], message.units[1] / 2, message.units[0]
+    true, covered = np.linalg.lstsq(X, y, rcond=None)[0], []
     for _ in range(150):
-        sums = (rows * rng.multinomial(n, np.full(len(X), 1 / len(X)))[:, None]).T @ rows
-        E = square * symmetric(rng, d)
-        noise = linear * rng.standard_normal(d), constant * rng.standard_normal()
-        fitted = Moments(sums[:d, :d] + E, sums[:d, d] + noise[0], sums[d, d] + noise[1], square, linear, n).estimated()
+        roots = np.sqrt(rng.multinomial(n, np.full(len(X), 1 / len(X))))  # of how often each row is in the sample
+        fitted = estimated(rng, roots[:, None] * X, roots * y, noises, n)
         hidden = hidden_directions(np.eye(d), fitted)
         if 2 * hidden.sum() <= d:
-            off = np.abs(fitted.coefficients - true) / fitted.errors(np.eye(d))
-            covered += (off[~hidden] < 1.96).tolist()
+            covered += (off(fitted, true)[~hidden] < 1.96).tolist()
     # coefficients of one sample are dependent: 400 or more independent ones leave this range once in a thousand
     assert 0.915 < np.mean(covered) < 0.985
 
@@ -336,8 +331,7 @@ def coverage(X, y, n, mu, repetitions, rng):
         hidden = hidden_directions(np.eye(d), fitted)
         if not fitted.refusal and 2 * hidden.sum() <= d:
             tables += 1
-            off = np.abs(fitted.coefficients - true) / fitted.errors(np.eye(d))
-            covered += (off[~hidden] < 1.96).tolist()
+            covered += (off(fitted, true)[~hidden] < 1.96).tolist()
     return np.mean(covered) if covered else np.nan, tables / repetitions
 
 
