@@ -56,6 +56,13 @@ def test_conjugate_gradients_against_direct_solutions() -> None:
     assert not convex.conjugate_gradients(times, inverse, np.zeros((B, d)), enough).any()
 
 
+@pytest.mark.parametrize(("name", "lam"), [("logistic", 1e-3), ("softmax", 1e-2)])
+def test_the_optimum_is_scikit_learns(name: str, lam: float) -> None:
+    X, y = labelled(LOSSES[name], 300, 4)
+    theirs = LogisticRegression(C=1 / (lam * 300), fit_intercept=False, tol=1e-10, max_iter=10_000).fit(X, y)
+    assert np.allclose(convex.optimum(LOSSES[name], X, y, lam), theirs.coef_.ravel(), atol=1e-4)
+
+
 def test_what_cannot_be_solved_is_refused() -> None:
     X, y = binary_problem()
     with pytest.raises(optim.NotConvergedError):
