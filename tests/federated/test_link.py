@@ -39,7 +39,13 @@ class Seen:
 
 
 def released(
-    parties: Clinics, answers: list[Callable[[bytes], bytes]], called: Callers, port: int, context=None, liar: int = -1
+    parties: Clinics,
+    answers: list[Callable[[bytes], bytes]],
+    called: Callers,
+    port: int,
+    context=None,
+    liar: int = -1,
+    progress=lambda *_: None,
 ) -> Seen:
     """A release with a thread for each party; what becomes of a liar, which is hung up on, is not looked at."""
     with ThreadPoolExecutor(len(answers)) as pool:
@@ -49,7 +55,7 @@ def released(
         ]
         called.await_all(5.0)
         try:
-            made = aggregate(parties.plan, called.exchange)
+            made = aggregate(parties.plan, called.exchange, progress)
         finally:
             called.end("" if "made" not in locals() else made.model.text())
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
@@ -104,26 +110,14 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
                 time.sleep(0.1)
             return members[2].answer(said)
 
+        def progress(done: int, number: int) -> None:
+            sums.append(number)
+            called.await_all(5.0)
+
         answers = [member.answer for member in members]
         answers[2] = leaving
-        with ThreadPoolExecutor(4) as pool:
-            jobs = [
-                pool.submit(take_part, key, parties.plan, answer, ("127.0.0.1", port), 5.0, None)
-                for key, answer in zip(parties.keys, answers, strict=True)
-            ]
-            called.await_all(5.0)
-            here: list[int] = []
-
-            def progress(done: int, number: int) -> None:
-                sums.append(number)
-                here.append(number)
-                called.await_all(5.0)
-
-            aggregate(parties.plan, called.exchange, progress)
-            called.end("")
-            for job in jobs:
-                job.result(timeout=30)
-    assert here == [4, 3, 4, 4]
+        released(parties, answers, called, port, progress=progress)
+    assert sums == [4, 0, 3, 4, 4]
 
 
 def test_strangers_are_hung_up_on(tmp_path) -> None:

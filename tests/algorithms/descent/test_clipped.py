@@ -343,34 +343,6 @@ def test_the_rounds_against_another_accountant(unit) -> None:
     assert accountant.get_epsilon(1e-5) == pytest.approx(1.0, abs=2e-3)
 
 
-def plainly(algorithm, parties, schedule, noises):
-    w, models = np.zeros(parties.X.shape[1]), []
-    N = len(parties.y)
-    for z in noises:
-        rows = zip(parties.X, parties.y, strict=True)
-        total = sum(clipped_slope(algorithm.loss, x @ w, y, schedule.clip) * x for x, y in rows)
-        noisy = total / schedule.clip + schedule.noise * z
-        w = w - schedule.step * (noisy / N + algorithm.lam * w / schedule.clip)
-        models.append(w)
-    return np.mean(models[len(models) // 2 :], axis=0)
-
-
-@pytest.mark.parametrize("lam", [0.0, 0.05])
-@pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
-def test_a_release_is_the_plain_loop(loss, lam) -> None:
-    parties = some_parties(loss, M=1, d=4)
-    algorithm = ClippedDescent(loss, rounds=8, lam=lam)
-    budgets = [Budget(eps, 1e-5) for eps in (0.5, 3.0)]
-    release = release_of(algorithm, parties, budgets, 4, seed=3)
-    rng = np.random.default_rng(3)
-    noises = np.array([rng.standard_normal((1, 4, 4), dtype=np.float32)[0] for _ in range(8)])
-    for b, budget in enumerate(budgets):
-        schedule = algorithm.schedule(budget, parties.problem)
-        for draw in range(4):
-            alone = plainly(algorithm, parties, schedule, noises[:, draw])
-            np.testing.assert_allclose(release.weights[b, draw], alone, rtol=2e-3, atol=2e-4)
-
-
 def test_an_adaptive_clip_follows_its_quantile() -> None:
     rng = np.random.default_rng(0)
     parties = binary_parties(N=4000, d=4, M=400)
