@@ -33,21 +33,6 @@ def test_the_first_table_and_picture_are_those_of_the_committed_results() -> Non
     overview.plt.close(figure)
 
 
-def test_a_headline_is_the_worst_view_that_a_claim_is_about() -> None:
-    def rows(algo: str, view: str, **values: float) -> list[dict[str, object]]:
-        same = {"noise": "published", "variant": "paper", "algo.protocol": None, "algo": algo, "loss": "logistic"}
-        return [{**same, "view": view, "metric": name, "mean": value} for name, value in values.items()]
-
-    table = [
-        *rows("capefm", "release", claimed=1, proven=2, attacked=1.5),
-        *rows("capefm", "colluders", claimed=1, proven=3, attacked=0.5),
-        *rows("capefm", "client", proven=9, attacked=8),
-        *(row for algo in ("wddp", "psgd", "soft") for row in rows(algo, "release", claimed=1, proven=1, attacked=0)),
-    ]
-    first = overview.headlines(pd.DataFrame(table))[0]
-    assert (first.view, first.claimed, first.proven, first.attacked) == ("colluders", 1, 3, 0.5)
-
-
 def test_generated_files_are_up_to_date() -> None:
     page = notebook.PAGE.read_text(encoding="utf-8")
     assert notebook.NOTEBOOK.read_text(encoding="utf-8") == notebook.notebook(page)
