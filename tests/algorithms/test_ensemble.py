@@ -23,7 +23,6 @@ from dpml.optim.losses import hard_targets, longest_minimiser
 from dpml.privacy import Budget, Problem, noise
 
 LAMS = (1e-4, 1e-2, 0.1, 1.0, 10.0)
-BUDGET = Budget(0.5, 1e-2)
 
 
 @pytest.mark.parametrize("lam", LAMS)

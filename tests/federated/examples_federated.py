@@ -68,10 +68,6 @@ class Clinics:
         return mechanism.release([Budget(1.0, 1e-5)], noise, 1).weights[0, 0]
 
 
-def stated() -> ColumnBounds:
-    return bounds_from(Path("clinics.yaml"), STATED)
-
-
 @cache
 def signing_keys() -> tuple[Ed25519PrivateKey, ...]:
     return tuple(Ed25519PrivateKey.generate() for _ in SIZES)
@@ -101,7 +97,7 @@ def agreed(words: tuple[str, ...], columns: ColumnBounds, seats: Sequence[Seat],
 def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> FederationPlan:
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    return agreed((*words, *COMMON), stated(), seats, colluders, dropouts)
+    return agreed((*words, *COMMON), bounds_from(Path("clinics.yaml"), STATED), seats, colluders, dropouts)
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 1, dropouts: int = 1) -> Clinics:

@@ -19,8 +19,6 @@ from dpml.optim.losses import Loss, codes
 from dpml.privacy import Budget, Problem
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
-UNITS = "sample", "party"
-each_unit = pytest.mark.parametrize("unit", UNITS)
 each_loss = pytest.mark.parametrize("loss", [SQUARED, LOGISTIC], ids=["squared", "logistic"])
 
 
