@@ -221,7 +221,7 @@ def test_no_row_moves_a_sum_by_more_than_is_counted(N, clip) -> None:
     assert 0.9 < farthest(N, clip, 2) <= 1 + single_imprecision(N, 1)
 
 
-def first_column(X, y):
+def rows(X, y):
     return X
 
 
@@ -231,12 +231,13 @@ def test_clipped_rows_move_their_sum_by_no_more_than_is_counted(unit) -> None:
     n, half_ulp, large = 10**5, 2.0**-38, 2**15 + 1
     ends = []
     for first in (1.0, -1.0):
-        X = np.full((n, 1), -half_ulp * (1 - 2**-6))
-        X[:large], X[0] = 1.0, first
+        X = np.zeros((n, 2))  # NumPy would add a single column in pairs
+        X[:, 0] = -half_ulp * (1 - 2**-6)
+        X[:large, 0], X[0, 0] = 1.0, first
         offsets = np.arange(n + 1) if unit == "party" else np.array([0, n])
         parties = Parties(None, np.arange(n), offsets, X, np.ones(n), X[:0])
-        ends.append(ClippedRows(first_column, 1.0, unit, 1).on(parties).total().item())
-    counted = ClippedRows(first_column, 1.0, unit, 1).imprecision(Problem(n, n, 1))
+        ends.append(ClippedRows(rows, 1.0, unit, 2).on(parties).total()[0])
+    counted = ClippedRows(rows, 1.0, unit, 2).imprecision(Problem(n, n, 2))
     assert (ends[0] - ends[1]) / 2 <= 1 + counted
 
 
