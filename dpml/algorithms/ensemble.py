@@ -128,7 +128,7 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """Return the share of parties that vote for +1, (n, 1), or for each of K classes, (n, K), on the rows X (n, d)."""
+    """Return the share of parties that vote for +1 or for each of K classes on the rows X, (n, 1) or (n, K)."""
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
     votes = np.zeros((len(X), classes))

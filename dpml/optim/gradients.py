@@ -79,9 +79,9 @@ class Rows:
     def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
-        """Return rows x that the b-th descent maps to ``P_b x / |P_b x|`` by its own matrix P_b in `maps` (runs, d, d).
+        """Return the rows for descents that map each row x to ``P x / |P x|`` by their own P in `maps` (runs, d, d).
 
-        `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P_b x|, because its
+        `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P x|, because its
         gradient is ``2 L (L z'w - y) z``.
         """
         each = []

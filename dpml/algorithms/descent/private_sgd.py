@@ -144,7 +144,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of all rounds; for the paper's noise, the scale is that of one party's noise."""
+        """Return the noisy sums of all rounds; published noise is described by the scale of one party's noise."""
         constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0
