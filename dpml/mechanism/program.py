@@ -1,4 +1,8 @@
-"""Define the base class of algorithms that release noisy sums and post-process them."""
+"""Define the base class of algorithms that release noisy sums and post-process them.
+
+A subclass lists its noisy sums (`messages`) and a loop that requests them (`run`). The guarantees, the simulation,
+secure aggregation, discrete noise, parties on different machines, and audits follow from these two methods.
+"""
 
 import inspect
 import math

@@ -1,6 +1,7 @@
 """Draw all floating-point noise of dpml, with scale 1.
 
-Floating-point noise does not resist floating-point attacks (Mironov 2012). Exact noise is in `dpml.privacy.discrete`.
+Experiments use NumPy's reproducible generators; releases use the operating system's (`dpml.privacy.entropy`). Neither
+resists floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
 """
 
 import numpy as np
