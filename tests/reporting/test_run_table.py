@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from harness import made_rows
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from dpml.errors import UserError
 from dpml.reporting.numerals import SUPERSCRIPTS, number, tex_number
 from dpml.reporting.run_table import run_table
 from dpml.reporting.statistics import summarise
-from dpml.running.rows import COLUMNS
 
 SIZES = st.floats(1e-30, 1e30)
 
@@ -57,26 +57,20 @@ def test_numbers_for_siunitx(text, tex):
 
 def rows() -> pd.DataFrame:
     """Two algorithms at two eps, three seeds of two draws each: accuracy and gap."""
-    rng, lines = np.random.default_rng(0), []
-    about = dict.fromkeys(COLUMNS, "x") | {"delta": 1e-5, "M": 2, "N": 10, "d": 3, "not_proven": None, "n_min": 5}
-    about |= {"conditional_eps": np.nan, "n_max": 5, "tuned": "fixed", "calibration": "tight"}
+    rng, parts = np.random.default_rng(0), []
     for algo in ("a_b", "nonpriv"):
         for eps in (0.1, 1.0):
-            privacy = {"algo": algo, "eps": eps, "claimed_eps": eps, "proven_eps": eps * 1.00012}
-            privacy |= {"claimed_eps": math.inf, "proven_eps": math.inf} if algo == "nonpriv" else {}
+            none = {"claimed_eps": math.inf, "proven_eps": math.inf} if algo == "nonpriv" else {}
+            privacy = {"algo": algo, "claimed_eps": eps, "proven_eps": eps * 1.00012, "calibration": "tight"} | none
             for metric, scale in (("loss", 1.0), ("optimality_gap", 2e-5), ("accuracy", 0.5)):
                 size = 1e-20 if algo == "nonpriv" and metric == "optimality_gap" else scale
-                for seed in range(3):
-                    values = size * (1 + 0.1 * rng.standard_normal(2))
-                    lines += [
-                        about | privacy | {"metric": metric, "seed": seed, "draw": draw, "value": value}
-                        for draw, value in enumerate(values)
-                    ]
-    return pd.DataFrame(lines, columns=COLUMNS)
+                values = size * (1 + 0.1 * rng.standard_normal((3, 2)))
+                parts.append(made_rows(values, eps, metric=metric, **privacy))
+    return pd.concat(parts, ignore_index=True)
 
 
 def test_a_line_per_setting_with_its_metrics_and_its_privacy():
-    table = run_table(summarise(rows()), claims={("a_b", "x", "tight")})
+    table = run_table(summarise(rows()), claims={("a_b", "paper", "tight")})
     assert (list(table.keys), list(table.metrics)) == (["algo", "eps"], ["accuracy", "optimality_gap"])
     head, *lines = table.texts["columns"], *table.texts["rows"]
     assert head == ["algo", "ε", "test accuracy", "optimality gap", "claimed ε", "proven ε", "view"]

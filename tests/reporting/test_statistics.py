@@ -3,28 +3,19 @@
 The simulations are seeded; their limits are such that a correct method would break them once in a million seeds.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+from harness import MADE, made_rows
 from scipy import stats
 
 from dpml.errors import UserError
 from dpml.reporting.statistics import means_of_seeds, replication, settings, summarise
 from dpml.reporting.tables import wide
-from dpml.running.rows import COLUMNS
 
-ABOUT = dict.fromkeys(COLUMNS, "x") | {"eps": 1.0, "delta": 1e-5, "M": 2, "N": 10, "d": 3, "metric": "loss"}
-ABOUT |= {"claimed_eps": 1.0, "proven_eps": 2.0}
-
-
-def table(values, **columns):
-    """Rows of values (seeds, draws)."""
-    lines = [
-        ABOUT | {"seed": seed, "draw": draw, "value": value} | columns
-        for seed, draws in enumerate(values)
-        for draw, value in enumerate(draws)
-    ]
-    return pd.DataFrame(lines)
+table = partial(made_rows, proven_eps=2.0)
 
 
 def half(values):
@@ -126,7 +117,7 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
     values = rng.normal(0, 1, (experiments, 5, 1)) + rng.normal(0, 1, (experiments, 5, 20))
     index = pd.MultiIndex.from_product([range(experiments), range(5), range(20)], names=["N", "seed", "draw"])
     rows = pd.DataFrame({"value": values.ravel()}, index).reset_index()
-    found = summarise(rows.assign(**{key: ABOUT[key] for key in ABOUT if key not in rows}))
+    found = summarise(rows.assign(**{key: MADE[key] for key in MADE if key not in rows}, proven_eps=1.0))
     covered = int((found["mean"].abs() <= found["interval"]).sum())
     low, high = rejections(experiments, 0.95)
     assert low <= covered <= high
