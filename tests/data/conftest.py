@@ -1,5 +1,7 @@
 """A cache of its own for every test, real data where they are at hand, and a server that can misbehave."""
 
+import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +10,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from dpml import code
+from dpml.data import Files
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +33,46 @@ def write(tmp_path: Path) -> Callable[..., str]:
         return str(path)
 
     return write
+
+
+MODULE = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from dpml.data import Info, Raw
+from dpml.data.table import RandomSplit, Table
+
+PARSED = []
+
+@dataclass(frozen=True)
+class Cubes(RandomSplit):
+    info: ClassVar[Info] = Info(
+        "cubes", "Cubes", "regression", "nobody", "Make it.", files=(Raw("cubes.csv", lines=9),), rows=9, features=2
+    )
+    steps: tuple[str, ...] = ("max_norm",)
+    column: int = 2
+
+    def parse(self, paths):
+        PARSED.append(self.column)
+        table = np.loadtxt(paths["cubes.csv"], delimiter=",")
+        return Table(table[:, :2], table[:, self.column])
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for --config-dir with the data set `cubes`, whose class is on the path and whose file is at hand."""
+    folder = tmp_path / "my own"
+    (folder / "dataset").mkdir(parents=True)
+    (folder / "dataset" / "cubes.yaml").write_text("_target_: my_cubes.Cubes\ntest_fraction: 0.5\nsteps: [max_norm]\n")
+    (folder / "my_cubes.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(code, "_BEGUN", math.inf)  # this process has written the module itself
+    (Files().target / "cubes").mkdir(parents=True)
+    (Files().target / "cubes" / "cubes.csv").write_text("".join(f"{i},{-i},{i**3}\n" for i in range(9)))
+    yield folder
+    sys.modules.pop("my_cubes", None)
+    code._checksum.cache_clear()
 
 
 @pytest.fixture(scope="session")

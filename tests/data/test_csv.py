@@ -18,7 +18,6 @@ from dpml.data import Files, checksum
 from dpml.data.csv import reading
 from dpml.data.csv.columns import ColumnKind
 from dpml.data.csv.profile import profile_of
-from dpml.data.preprocess import norms, private_note
 from dpml.data.sets import csv as csv_rows
 from dpml.data.sets.csv import CSV
 from dpml.data.sets.wdbc import WDBC
@@ -56,13 +55,6 @@ def test_rows_of_a_known_set_are_the_same_from_a_file(wdbc, N):
         np.testing.assert_array_equal(getattr(own, part), getattr(known, part))
     assert own.provenance["classes"] == {"-1": "benign", "+1": "malignant"}
     assert CSV(path=wdbc, label="kind").info.classes == WDBC.info.classes
-
-
-def test_the_default_steps(wdbc):
-    data = load(CSV(path=wdbc, label="kind"))
-    np.testing.assert_allclose(norms(data.X), 1)
-    assert data.X.shape == (455, 31)  # with a constant, for the intercept
-    assert private_note(data.provenance["preprocessing"]) == "types,one_hot,symmetric fitted on training rows"
 
 
 MIXED = """\

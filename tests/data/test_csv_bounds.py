@@ -172,11 +172,15 @@ def test_edges_are_stated_beside_the_range(files):
 
 def test_edges_of_dates_are_dates(tmp_path):
     said = {"unit": "days", "low": "2020-01-01", "high": "2020-12-31", "edges": ["2020-04-01", "2020-07-01"]}
-    stated = column_bounds.bounds_from(tmp_path, {"columns": {"seen": said}, "classes": [0, 1]})
-    assert len(stated.columns["seen"].edges) == 2
-    assert column_bounds.bounds_from(tmp_path, stated.content()) == stated
-    with pytest.raises(UserError, match=r"columns\.seen: edges must increase"):
-        column_bounds.bounds_from(tmp_path, {"columns": {"seen": said | {"edges": ["2019-04-01"]}}, "classes": [0, 1]})
+
+    def stated(**change):
+        return column_bounds.bounds_from(tmp_path, {"columns": {"seen": said | change}, "classes": [0, 1]})
+
+    assert len(stated().columns["seen"].edges) == 2
+    assert column_bounds.bounds_from(tmp_path, stated().content()) == stated()
+    for wrong in ({"edges": ["2019-04-01"]}, {"unit": "weeks"}, {"high": "2019-12-31"}, {"format": "day"}):
+        with pytest.raises(UserError, match=r"columns\.seen"):
+            stated(**wrong)
 
 
 @pytest.mark.parametrize("edges", ["[5, 3]", "[0]", "[a]", "true", "2.5", "{a: 1}", "[.nan]", "1001", "[1e400]"])

@@ -36,13 +36,6 @@ def load(name: str, place: Path) -> list[float]:
     return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
 
-def test_kdd(raw):
-    for _ in range(2):  # the second from the cache
-        peak, *shape = load("kddcup99", raw)
-        assert shape == [494_021, 118, 311_029, 118]
-        assert peak < 2
-
-
 def test_url(tmp_path):
     """Files of the official size class: about 115 features a row, 15 of them real, 40 rare ones out of 3.2 million."""
     numbers, features = np.random.default_rng(1), 3_231_961

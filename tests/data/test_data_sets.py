@@ -1,6 +1,5 @@
 """Every data set: published counts, the contract of `Source`, and the official file formats."""
 
-import gzip
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from dpml.data import Files, Raw, checksum
 from dpml.data.preprocess import distinct, norms, private_note
 from dpml.data.sets import wdbc
 from dpml.data.sets.authors import CrimeAuthors, TwitterAuthors
-from dpml.data.sets.official import HAR, URL, CreditCard, KDDCup99, TwitterBuzz
-from dpml.data.sets.packaged import PACKED
+from dpml.data.sets.official import HAR, URL, CreditCard, TwitterBuzz
 from dpml.data.sets.synthetic import RECIPES, Synthetic
 from dpml.data.sets.wdbc import WDBC
 from dpml.data.sources import cache
@@ -58,13 +56,6 @@ def rng(seed=0):
 def files(raw, parsed, monkeypatch):
     monkeypatch.setenv("DPML_CACHE", str(parsed))
     return Files(str(raw), offline=True)
-
-
-def test_the_data_sets_of_the_papers_are_there():
-    expected = "har kddcup99 kddcup99_70k url adult bank breast_cancer creditcard crime twitter_buzz wdbc synthetic"
-    assert set(expected.split()) <= set(NAMES)
-    generated = {"har", "url", "creditcard", "twitter_buzz", *PACKED}  # files of which tests make their own
-    assert set(NAMES) - set(CANONICAL) == generated
 
 
 @pytest.mark.parametrize(
@@ -278,27 +269,6 @@ def test_url_reads_an_official_day(raw, tmp_path):
     assert table.X.shape == (130, 3_231_961)
     assert np.sum(table.y > 0) == 41
     assert np.sum(table.y < 0) == 89
-
-
-def test_kdd_encodes_symbols_by_the_training_file(tmp_path):
-    def line(service: str, label: str) -> str:
-        return ",".join(["0", "tcp", service, "SF", *("1" for _ in range(37)), label])
-
-    (tmp_path / "train").write_text("\n".join([line("http", "normal."), line("smtp", "smurf.")]) + "\n")
-    (tmp_path / "test.gz").write_bytes(
-        gzip.compress("\n".join([line("icmp", "nmap."), line("smtp", "normal.")]).encode())
-    )
-    files = (
-        replace(KDDCup99.info.files[0], name="train", sha256=()),
-        replace(KDDCup99.info.files[1], name="test", sha256=()),
-    )
-    Small = with_info(KDDCup99, files=files, rows=4, train_rows=2, features=42, classes={-1: 2, 1: 2})
-    source = Small(steps=("one_hot",))
-    data = source.load(Files(str(tmp_path)), None, rng(1))
-    assert data.X.shape == (2, 42)
-    np.testing.assert_array_equal(data.X_test[:, 38:], [[1, 0, 0, 1], [1, 0, 1, 1]])  # tcp, http, smtp, SF
-    np.testing.assert_array_equal(data.y_test, [1, -1])
-    assert checksum(source, Files(str(tmp_path))) == data.provenance["sha256"]
 
 
 def test_content_that_is_not_canonical_is_refused_and_not_cached(tmp_path):

@@ -302,14 +302,6 @@ def test_real_targets_have_no_classes() -> None:
     assert dealt(data, Shards(), 2).sizes.sum() == 20
 
 
-def test_shards_of_two_classes() -> None:
-    """As in McMahan et al. 2017: 200 shards of 300 rows of 10 equal classes, two for each of 100 parties."""
-    held = table(dealt(classed(*[6000] * 10), Shards(), 100))
-    assert np.all(held.sum(axis=1) == 600)
-    assert np.count_nonzero(held, axis=1).max() == 2
-    assert set(held[held > 0]) == {300, 600}
-
-
 def test_extreme_alphas_have_extreme_shares() -> None:
     rng = np.random.default_rng(3)
     one = dirichlet_shares(1e-6, 1000, rng)
