@@ -1,21 +1,13 @@
 """What goes into a paper: figures at a column's width, tables, and what to cite."""
 
 import re
-import tomllib
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import yaml
-from matplotlib.text import Text
-from quick import quick_first
 
 import dpml
 from dpml.cli.papers import citations
-from dpml.reporting.chosen import chosen
-from dpml.reporting.figures import paper_figure
-from dpml.reporting.style import in_style
-from dpml.version import __version__
 
 
 @pytest.fixture(scope="module")
@@ -33,18 +25,6 @@ def made(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.mark.slow_cases("results/mine/tiny-1.5", "sweep-1.5")
-@pytest.mark.parametrize(("what", "width"), [("sweep", 1.5), ("results/mine/tiny", 1.5), ("results/mine/tiny", 7.0)])
-def test_no_text_is_smaller_than_6_pt(made, what, width) -> None:
-    figure, caption = paper_figure(chosen(made / what).charts(None, None), width)
-    with in_style():
-        figure.canvas.draw()
-    sizes = [text.get_fontsize() for text in figure.findobj(Text) if text.get_text() and text.get_visible()]
-    assert min(sizes) >= 6
-    assert figure.get_figwidth() == width
-    assert "bands are 95 % intervals of the mean over" in caption
-
-
 def test_a_figure_is_as_asked_for(run_command, made) -> None:
     words = ["--x", "eps", "--y", "accuracy", "--where", "algo=capefm"]
     done = run_command("dpml", "plot", f"{made}/sweep", *words, "--width", "84mm", "-o", "f.svg")
@@ -57,14 +37,6 @@ def test_a_figure_is_as_asked_for(run_command, made) -> None:
     assert float(width) == pytest.approx(84 / 25.4 * 72, rel=1e-3)
     again = run_command("dpml", "plot", f"{made}/sweep", *words, "--width", "84mm", "-o", "f.svg", "--force")
     assert (again.code, Path("f.svg").read_text()) == (0, picture)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", quick_first(["svg", "pdf"]))
-def test_the_same_rows_give_the_same_bytes(run_command, made, kind) -> None:
-    for name in ("a", "b"):
-        assert run_command("dpml", "plot", f"{made}/sweep", "-o", f"{name}.{kind}").code == 0
-    assert Path(f"a.{kind}").read_bytes() == Path(f"b.{kind}").read_bytes()
 
 
 @pytest.mark.parametrize(
@@ -142,22 +114,6 @@ def test_every_paper_of_the_results_is_cited(run_command) -> None:
         assert {"author", "title", "year"} <= set(fields)
         assert body.count("{") == body.count("}")
         assert run_command("dpml", "cite", name).out == f"{entry}\n"
-
-
-def test_version_date_and_keywords_are_the_same_wherever_they_stand() -> None:
-    root = Path(dpml.__file__).parents[1]
-    about = yaml.safe_load((root / "CITATION.cff").read_text())
-    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
-    known = {"title": about["title"], "version": __version__, "year": about["date-released"].year, "license": "MIT"}
-    for key, value in known.items():
-        assert f"  {key} = {{{value}}},\n" in citations()["dpml"]
-    assert about["version"] == __version__
-    (newest, *_) = re.findall(r"^## (\S+) - (\S+)$", (root / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
-    assert newest == (__version__, str(about["date-released"]))
-    assert about["keywords"] == project["keywords"]
-    assert [one["name"] for one in about["authors"]] == [one["name"] for one in project["authors"]]
-    assert about["license"] == project["license"]
-    assert [f"author = {{{{{one['name']}}}}}" in citations()["dpml"] for one in about["authors"]] == [True]
 
 
 def test_a_table_and_rows_as_parquet_and_as_a_data_frame(run_command, tmp_path):

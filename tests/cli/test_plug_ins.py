@@ -30,16 +30,6 @@ def mean_model(tmp_path: Path) -> str:
     return "it's mine, x"
 
 
-@pytest.mark.slow
-def test_guarantee(run_command, mean_model) -> None:
-    words = ["guarantee", "--config-dir", mean_model, "algo=mean_model", "--json", "eps=0.7"]
-    entries = json.loads(run_command("dpml", *words).out)["views"]
-    assert {(entry["view"], entry["eps"], entry["delta"]) for entry in entries} == {("release", 0.7, 0.0)}
-    assert "unknown algo 'mean_model'" in run_command("dpml", "guarantee", "algo=mean_model").err
-    other = run_command("dpml", "guarantee", "--config-dir", mean_model, "algo=capefm", "--json")
-    assert len(json.loads(other.out)["views"]) == 10  # what comes with dpml is still there
-
-
 def test_an_audit_by_its_releases_alone(run_command, mean_model) -> None:
     words = ["audit", "--config-dir", mean_model, "algo=mean_model", "eps=1", "draws=50000", "--json"]
     done = run_command("dpml", *words)
