@@ -3,8 +3,6 @@
 import io
 import json
 import math
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -36,13 +34,6 @@ def as_read(table):
 
 
 # ---- the names
-
-
-def test_the_package_is_cheap_to_import():
-    heavy = ("numpy", "pandas", "scipy", "sklearn", "hydra", "omegaconf", "rich", "matplotlib")
-    program = f"import sys, dpml; assert dpml.__version__; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
 
 
 def test_every_public_name_is_there_and_documented():
@@ -197,18 +188,13 @@ def test_data_are_those_that_a_run_has(folder):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: dpml.run(algo="capefmm"), "did you mean 'capefm'"),
         (lambda: dpml.run(algo=["fm", "gop"], **{"algo.lamm": 1}), "did you mean 'algo.lam'"),
-        (lambda: dpml.run("capefm"), "KEY=VALUE"),
         (lambda: dpml.run(algo=object), "algo"),
-        (lambda: dpml.run(eps=[]), "eps"),
         (lambda: dpml.run(experiment="imtiaz2019/fig5"), "experiment"),
         (lambda: dpml.guarantee(algo=["fm", "gop"]), "algo=fm,gop"),
         (lambda: dpml.attack(algo="constant", draws=10), "draws of an audit must be at least 100"),
         (lambda: dpml.load("wdb"), "did you mean 'wdbc'"),
         (lambda: dpml.load("wdbc", algo="fm"), "algo"),
-        (lambda: dpml.load("synthetic", N=0), "N=0"),
-        (lambda: dpml.run(algo="fm", config_dir="nowhere"), "--config-dir=nowhere"),
     ],
 )
 def test_a_mistake_is_one_sentence(folder, call, sentence):

@@ -231,26 +231,6 @@ def test_a_metric_of_ones_own(run_command, tmp_path):
     assert "length" in Path("results/mine/tiny.csv").read_text()
 
 
-PANEL = EXPERIMENT["panels"][0]
-REFUSED = [
-    ({"panels": [PANEL | {"y": "acuracy"}]}, "acuracy"),
-    ({"panels": [PANEL | {"x": "epsilon"}]}, "epsilon"),
-    ({"panels": [PANEL | {"where": {"algo.lam": 1}}]}, "algo.lam"),
-    ({"panels": [PANEL | {"curve": ["calibratoin"]}]}, "did you mean 'calibration'"),
-    ({"panels": [PANEL | {"published": "fig1"}]}, "fig1"),
-    ({"claims": ["I3.1"]}, "claims"),
-]
-
-
-@pytest.mark.parametrize(("change", "named"), REFUSED)
-def test_a_panel_or_a_claim_that_could_show_nothing_is_refused(tmp_path, change, named):
-    with pytest.raises(UserError, match=named):
-        plan(tmp_path, EXPERIMENT | change)
-
-
-# ---- defaults
-
-
 # ---- what cannot be calibrated
 
 
