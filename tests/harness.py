@@ -126,7 +126,7 @@ def digests(results):
 
 def written_from_page(page, folder):
     """Write the files that a page of the documentation shows into a folder."""
-    shown = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
+    shown = r"`([\w/]+\.(?:py|yaml|csv))`[^`]*:\n\n```\w+\n(.*?)^```"
     text = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8")
     for name, body in re.findall(shown, text, flags=re.DOTALL | re.MULTILINE):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,23 +9,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from harness import written_from_page
 
 import dpml
-
-PAGE = (Path(__file__).parents[2] / "docs/howto/plug_ins.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def mean_model(tmp_path: Path) -> str:
     """The page's algorithm in a folder of options, whose name needs quoting."""
-    for file, target in (
-        ("mean_model.py", "it's mine, x/mean_model.py"),
-        ("conf/algo/mean_model.yaml", "it's mine, x/algo/mean_model.yaml"),
-    ):
-        (content,) = re.findall(rf"`{file}`[^\n]*\n\n```\w+\n(.*?)```", PAGE, flags=re.DOTALL)
-        path = tmp_path / target
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content, encoding="utf-8")
+    written_from_page("howto/plug_ins.md", tmp_path)
+    (tmp_path / "conf").rename(tmp_path / "it's mine, x")
     return "it's mine, x"
 
 
@@ -39,14 +31,14 @@ def test_an_audit_by_its_releases_alone(run_command, mean_model) -> None:
     assert finding["power"] > 0.8
 
 
+@pytest.mark.usefixtures("mean_model")
 def test_an_installed_pack(tmp_path) -> None:
     """A distribution with an entry point: its experiment and its algorithm need no --pack and no --config-dir."""
-    (content,) = re.findall(r"`mean_model.py`[^\n]*\n\n```\w+\n(.*?)```", PAGE, flags=re.DOTALL)
     files = {
         "dpml_mypaper-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: dpml-mypaper\nVersion: 1\n",
         "dpml_mypaper-1.dist-info/entry_points.txt": "[dpml.packs]\nmypaper = dpml_mypaper.mypaper2026\n",
         "dpml_mypaper/mypaper2026/card.yaml": "title: Mine\n",
-        "dpml_mypaper/mypaper2026/methods.py": content,
+        "dpml_mypaper/mypaper2026/methods.py": (tmp_path / "mean_model.py").read_text(),
         "dpml_mypaper/mypaper2026/conf/algo/mine.yaml": "_target_: dpml.packs.mypaper2026.methods.MeanModel\n",
         "dpml_mypaper/mypaper2026/fig1.yaml": "{title: t, source: s, metrics: [loss], settings: {algo: [mine, fm]}}",
     }

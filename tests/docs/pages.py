@@ -42,15 +42,6 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def write_files(page: list[Block], folder: Path) -> None:
-    """Write the files that a page shows."""
-    for block in page:
-        if block.file:
-            target = folder / block.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(block.body, encoding="utf-8")
-
-
 def words(line: str) -> tuple[dict[str, str], list[str]]:
     """The environment and the words of a command line: ``PYTHONPATH=. dpml-run ...``."""
     parts = shlex.split(line)

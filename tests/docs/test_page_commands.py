@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pages import DOCS, blocks, flat, words, write_files
+from harness import written_from_page
+from pages import DOCS, blocks, flat, words
 
 PAGES = [
     DOCS / "start.md",
@@ -68,13 +69,7 @@ def in_a_shell(line: str, folder: Path) -> str:
     environment, rest = words(line)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     modules = os.pathsep.join(filter(None, [environment.pop("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]))
-    own = {
-        "PATH": path,
-        "PYTHONPATH": modules,
-        "DPML_OFFLINE": "1",
-        "DPML_CACHE": str(folder / "cache"),
-        "COLUMNS": "120",
-    }
+    own = {"PATH": path, "PYTHONPATH": modules, "DPML_OFFLINE": "1", "DPML_CACHE": f"{folder}/cache", "COLUMNS": "120"}
     done = subprocess.run(rest, cwd=folder, env={**os.environ, **own, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -83,7 +78,7 @@ def in_a_shell(line: str, folder: Path) -> str:
 def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str, ...]) -> None:
     """Write a page's files, run its commands of some kinds, and compare what they print with what the page says."""
     page = blocks((DOCS / name).read_text(encoding="utf-8"))
-    write_files(page, folder)
+    written_from_page(name, folder)
     printed = ""
     for block in page:
         if block.language == "bash":
