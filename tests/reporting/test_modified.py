@@ -65,8 +65,6 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 def test_an_experiment_without_any_cell_says_why(tmp_path):
     with pytest.raises(UserError, match=r"experiment=mine/tiny .*algo\.bins"):
         run(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}})
-    with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
-        plan(tmp_path, TINY, ["draws=3"])
 
 
 def test_another_data_set_takes_the_place_of_a_figures(tmp_path):

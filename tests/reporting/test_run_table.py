@@ -103,19 +103,6 @@ def test_the_csv_has_the_summary_in_all_digits():
             assert line["proven_eps"] == expected["proven_eps"]
 
 
-def test_latex_has_a_line_per_eps_and_a_column_per_algorithm():
-    table = run_table(summarise(rows().assign(**{"dataset.path": "mine.csv"})))
-    accuracy, gap, proven = table.written("tex").split("\n\n")
-    for metric, part in (("accuracy", accuracy), ("optimality_gap", gap), ("proven_eps", proven)):
-        assert rf"\label{{tab:{metric}}}" in part
-        assert "mine.csv" not in part
-        body = part[part.index("midrule") : part.index("bottomrule")]
-        assert "±" not in body
-        assert not re.search(r"& -?\d", body)
-    assert r"$\varepsilon$ & a\_b & no privacy \\" in accuracy
-    assert "\\num{0.1} & \\num{0.101} & $\\infty$ \\\\\n\\num{1} & \\num{1.01} & $\\infty$" in proven
-
-
 def test_a_declared_eps_has_a_column_of_its_own():
     some = rows()
     some.loc[some["algo"] == "a_b", ["proven_eps", "conditional_eps", "not_proven"]] = [math.inf, 1.0, "declared by x"]

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
+import numpy as np
 import pandas as pd
 import pytest
 from harness import CELLS, CONV, TINY, digests, plan, run
@@ -313,3 +315,13 @@ def test_a_panel_over_shares_shows_the_test_error(tmp_path):
     page = (tmp_path / "mine" / "tiny.md").read_text("utf-8")
     assert "| 0.1/0.9 |" in page
     assert "| 0.5/0.5 |" in page
+
+
+def test_versions_are_recorded_with_the_numbers_and_shown_together(tmp_path):
+    assert run(tmp_path, UNDRAWN, ["block=a_N"]) == 0
+    found = plan(tmp_path, UNDRAWN)
+    point = next(point for point in found.points if point.record)
+    assert found.versions()["numpy"] == np.__version__
+    assert found.versions()["python"] == ".".join(map(str, sys.version_info[:3]))
+    point.record = replace(point.record, made_with={**point.record.made_with, "numpy": "1.26.2"})
+    assert found.versions()["numpy"].startswith("1.26.2 and ")
