@@ -228,12 +228,8 @@ def test_what_the_user_has_set_for_matplotlib_changes_no_byte(tmp_path) -> None:
     lines = summary(*({"algo": "conv", "eps": eps, "mean": 0.4} for eps in (1.0, 2.0)))
     chart = Chart(Panel("a", "eps", "loss"), lines)
     own = {"font.size": 30, "axes.facecolor": "red", "savefig.facecolor": "red", "savefig.pad_inches": 2}
-    own |= {
-        "savefig.bbox": "tight",
-        "pdf.fonttype": 3,
-        "legend.loc": "center",
-        "axes.prop_cycle": mpl.cycler(color="r"),
-    }
+    own |= {"savefig.bbox": "tight", "pdf.fonttype": 3, "legend.loc": "center"}
+    own |= {"axes.prop_cycle": mpl.cycler(color="r")}
 
     def drawn(name):
         paths = plot_experiment([chart], 1, tmp_path / name)[0] + plot(rows(), tmp_path)
