@@ -193,25 +193,25 @@ def test_rows_of_one_party_are_in_random_order() -> None:
 # ---- extremes
 
 
-@pytest.mark.parametrize("alpha", [1e-3, 0.5, 1e6])
-def test_as_many_parties_as_rows(alpha) -> None:
-    parties = dealt(classed(30, 70), Dirichlet(alpha=alpha), 100)
-    assert set(parties.sizes) == {1}
-    assert set(dealt(classed(30, 70), Shards(per_party=1), 100).sizes) == {1}
-    assert set(dealt(classed(30, 70), PowerLaw(a=2.0), 100).sizes) == {1}
+def test_extremes() -> None:
+    """As many parties as rows, one class, and one party."""
+    for rule in (*(Dirichlet(alpha=alpha) for alpha in (1e-3, 0.5, 1e6)), Shards(per_party=1), PowerLaw(a=2.0)):
+        assert set(dealt(classed(30, 70), rule, 100).sizes) == {1}
+    for rule in (Dirichlet(), Classes(), Shards(), PowerLaw()):
+        assert dealt(classed(50), rule, 7).sizes.sum() == 50
+        assert list(dealt(classed(20, 30), rule, 1).sizes) == [20 if isinstance(rule, Classes) else 50]
 
 
 def test_a_small_alpha_leaves_each_class_to_one_party_and_a_large_one_deals_alike() -> None:
+    rng = np.random.default_rng(3)
+    one, even = dirichlet_shares(1e-6, 1000, rng), dirichlet_shares(1e6, 1000, rng)
+    assert one.max() == pytest.approx(1)
+    assert np.all(np.isfinite(one))
+    assert even == pytest.approx(np.full(1000, 1e-3), rel=0.006)  # six standard deviations of 1e-3 relative
     held = table(dealt(classed(4000, 6000), Dirichlet(alpha=1e-6), 10, 7))
     assert sorted(held.sum(axis=1))[:8] == [1] * 8  # filled up
     even = table(dealt(classed(4000, 6000), Dirichlet(alpha=1e6), 10, 7))
     assert np.abs(even - [400, 600]).max() <= 5
-
-
-def test_one_class_and_one_party() -> None:
-    for rule in (Dirichlet(), Classes(), Shards(), PowerLaw()):
-        assert dealt(classed(50), rule, 7).sizes.sum() == 50
-        assert list(dealt(classed(20, 30), rule, 1).sizes) == [20 if isinstance(rule, Classes) else 50]
 
 
 def test_very_many_parties() -> None:
@@ -300,12 +300,3 @@ def test_real_targets_have_no_classes() -> None:
         with pytest.raises(UserError, match=REGRESSION):
             dealt(data, rule, 2)
     assert dealt(data, Shards(), 2).sizes.sum() == 20
-
-
-def test_extreme_alphas_have_extreme_shares() -> None:
-    rng = np.random.default_rng(3)
-    one = dirichlet_shares(1e-6, 1000, rng)
-    assert one.max() == pytest.approx(1)
-    assert np.all(np.isfinite(one))
-    even = dirichlet_shares(1e6, 1000, rng)
-    assert even == pytest.approx(np.full(1000, 1e-3), rel=0.006)  # six standard deviations of 1e-3 relative

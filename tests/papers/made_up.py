@@ -24,15 +24,8 @@ def made_up(
 ) -> Evidence:
     """Evidence whose means are given by block and algorithm, one for every x of the block.
 
-    Args:
-        blocks: the means.
-        grids: the x of every block by the end of its name, which is the axis.
-        metric: of the rows.
-        variant: of the algorithms.
-        shape: seeds and draws.
-        noise: of a run, relative to its mean.
-        hard: of a seed, the same for all that have it, relative to the mean.
-        room: of a share, from the constant baseline at 0 to the model without privacy.
+    The end of a block's name is its axis in `grids`; `shape` is (seeds, draws). `noise` of a run and `hard`, of all
+    runs of a seed, are relative to the mean. Of a share, `constant` has 0 and the model without privacy `room`.
     """
     rng = np.random.default_rng(1)
     seeds = 1 + hard * rng.standard_normal(shape[0])
