@@ -33,18 +33,12 @@ def as_read(table):
     return pd.read_csv(io.StringIO(table.to_csv(index=False)))
 
 
-# ---- the names
-
-
 def test_every_public_name_is_there_and_documented():
     for name in dpml.__all__:
         assert getattr(dpml, name).__doc__, name
     assert dir(dpml) == sorted([*dpml.__all__, "__version__"])
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         dpml.nothing  # noqa: B018
-
-
-# ---- run
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -115,9 +109,6 @@ def test_a_program_that_uses_hydra_itself_finds_it_as_it_was(folder):
         GlobalHydra.instance().clear()
 
 
-# ---- values
-
-
 @pytest.mark.parametrize(
     "value",
     [
@@ -143,9 +134,6 @@ def test_lists_are_lists_where_keys_take_them_and_sweeps_elsewhere():
     settings = settings_of(["loss=logistic,squared"], keys, None).swept()
     assert settings.lists == {"loss": ["logistic", "squared"], "algo": ["fm", "conv"], "algo.steps": [[1, 2], [3]]}
     assert settings.given == {"eps": [0.1, 1]}
-
-
-# ---- guarantee, attack, load
 
 
 def plain(values):
@@ -180,9 +168,6 @@ def test_data_are_those_that_a_run_has(folder):
     for key in ("X", "y", "X_test", "y_test"):
         assert np.array_equal(getattr(data, key), getattr(same, key))
     assert data.X.shape == (50, 30)
-
-
-# ---- mistakes
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,6 @@ def test_why_nothing_is_proven_is_said(rows, monkeypatch, capsys) -> None:
     assert "Nothing is proven: it was tuned." in out
 
 
-# ---- the commands
-
-
 @pytest.fixture
 def shown(run_command, monkeypatch):
     """The lines that a command prints where no screen is."""

@@ -124,8 +124,6 @@ def test_an_unknown_option_says_how_the_command_is_used(run_command) -> None:
     assert "unrecognized arguments: --jsn" in done.err
 
 
-# ---- plug-ins
-
 PLUG_INS = {
     "absent": (None, "No module named 'absent'"),
     "misspelt": ("class Mien: pass\n", "did you mean 'Mien'"),
@@ -159,9 +157,6 @@ def test_a_bug_of_a_plug_in_stays_a_traceback(run_command, tmp_path) -> None:
     (tmp_path / "buggy.py").write_text("1 / 0\n")
     with pytest.raises(ZeroDivisionError):
         run_command("dpml", "guarantee", "--config-dir", "own", "algo=buggy")
-
-
-# ---- the system, as it is
 
 
 @pytest.fixture
@@ -220,9 +215,6 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell, command: str) -> None:
     done = shell(f"set -o pipefail; {{ sleep 0.2; {command}; }} | true")
     assert done.stderr == ""
     assert done.returncode in (0, 1)  # argparse does not mind
-
-
-# ---- words, and their completion
 
 
 @pytest.mark.parametrize(

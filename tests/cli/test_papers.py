@@ -98,9 +98,6 @@ def test_nothing_is_overwritten_silently(run_command, made) -> None:
         assert Path(name).read_bytes() != b"mine"
 
 
-# ---- citations
-
-
 def test_every_paper_of_the_results_is_cited(run_command) -> None:
     root = Path(dpml.__file__).parents[1]
     papers = {path.parent.name for path in (root / "experiments").glob("*/card.yaml")} - {"frontier"}  # a study of ours

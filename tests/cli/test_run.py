@@ -63,9 +63,6 @@ def ran(tmp_path_factory):
     return lambda there: shutil.copytree(folder / "results", there / "results")
 
 
-# ---- what is kept
-
-
 @pytest.mark.usefixtures("sketched")
 def test_tables_and_figures_of_earlier_rows_in_a_folder_go_with_them(run_command):
     words, made = ["dpml-run", "algo=capefm", "draws=2", "hydra.run.dir=a"], {"table.md", "figure.png", "figure.svg"}
@@ -99,9 +96,6 @@ def test_whatever_is_in_a_cells_file_the_run_goes_on(run_command):
     assert Path("a/rows.csv").read_bytes() == Path("b/rows.csv").read_bytes()
 
 
-# ---- many draws
-
-
 def test_many_draws_are_several_cells_whose_first_is_the_same(run_command, monkeypatch):
     monkeypatch.setattr(expansion, "DRAWS", 100)  # of 10,000 a cell takes a second
     run_command("dpml-run", "algo=capefm", "draws=100", "hydra.run.dir=few")
@@ -111,9 +105,6 @@ def test_many_draws_are_several_cells_whose_first_is_the_same(run_command, monke
     assert sorted(many["loss"].index) == list(range(105))
     pd.testing.assert_series_equal(many.loc[few.index], few, check_exact=True)
     assert many["loss"].nunique() == 105  # no draw stands there twice
-
-
-# ---- interruptions
 
 
 def at_the_first_cell(monkeypatch, sign):
@@ -167,9 +158,6 @@ def test_terminated_it_leaves_nothing_behind(run_command, tmp_path, monkeypatch)
     assert only_cells_are_in(tmp_path)
 
 
-# ---- trials
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_an_override_that_changes_a_number_is_a_trial(run_command, tmp_path, ran):
@@ -202,9 +190,6 @@ def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path, ran):
     assert {name: Path("results", name).read_bytes() for name in before} == before
 
 
-# ---- several experiments
-
-
 @pytest.mark.slow
 def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
     undrawn = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
@@ -217,9 +202,6 @@ def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
     assert {"mine/tiny.csv", "mine/other.csv", "claims.md"} <= set(files())
 
 
-# ---- one's own metrics, and what a job returns
-
-
 @pytest.mark.usefixtures("undrawn")
 def test_a_metric_of_ones_own(run_command, tmp_path):
     (tmp_path / "own_metrics.py").write_text(METRIC)
@@ -229,9 +211,6 @@ def test_a_metric_of_ones_own(run_command, tmp_path):
     content = EXPERIMENT | {"panels": [{"block": "a_eps", "x": "eps", "y": "own_metrics.length"}]}
     assert run_command("dpml-run", *own(tmp_path, content=content), "experiment=mine/tiny").code == 0
     assert "length" in Path("results/mine/tiny.csv").read_text()
-
-
-# ---- what cannot be calibrated
 
 
 @pytest.mark.usefixtures("undrawn")

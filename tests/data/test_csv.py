@@ -83,9 +83,6 @@ def test_numbers_come_first_and_then_a_column_for_every_category(write):
     assert set(notes) == {"types", "one_hot", "scale_target"}
 
 
-# ---- the task
-
-
 @pytest.mark.parametrize(
     ("labels", "options", "task", "classes", "y"),
     [
@@ -122,8 +119,6 @@ def test_many_whole_numbers_are_a_regression(write):
         assert CSV(path=write(f"x,label\n{rows}"), label="label").info.task == task
 
 
-# ---- missing values
-
 GAPS = "x,c,label\n1,a,u\n?,a,v\n3,,u\n4,b,v\n5,null,NA\n6,b,u\n"
 
 
@@ -155,8 +150,6 @@ def test_or_kept_or_refused(write):
             load(CSV(path=write(content), label="label", missing=missing))
 
 
-# ---- parties
-
 PARTIES = "x,where,label\n1,South,u\n2,North,v\n3,South,u\n4,East,v\n5,,v\n6,10,u\n7,9,v\n"
 
 
@@ -168,9 +161,6 @@ def test_a_column_says_whose_a_row_is(write):
     few = load(CSV(path=write(PARTIES), label="label", party="where", steps=RAW, test_fraction=0.5), 2, 3)
     assert [whose[int(x)] for x in few.X[:, 0]] == list(few.party)
     assert few.party.dtype.kind == "i"
-
-
-# ---- test rows
 
 
 def test_a_file_of_test_rows(write):
@@ -203,9 +193,6 @@ def test_a_file_of_test_rows_that_does_not_suit(write, text, said):
     with pytest.raises(UserError) as caught:
         load(CSV(path=write("x,c,label\n1,a,u\n2,b,v\n"), test_path=write(text, "test.csv"), label="label"))
     assert said in str(caught.value)
-
-
-# ---- compression, checksums and the cache
 
 
 def test_compressed_files_are_the_same_rows_and_the_same_cell(wdbc, tmp_path):
@@ -246,9 +233,6 @@ def test_rows_are_kept_for_the_next_run_only_if_the_user_asks(wdbc, monkeypatch)
     (entry,) = (path for path in cache.root().glob("processed/csv-*") if path.is_dir())
     assert entry.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in entry.iterdir()} == {0o600}
-
-
-# ---- types, whatever the texts
 
 
 WORDS = st.one_of(

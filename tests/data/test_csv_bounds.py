@@ -118,6 +118,11 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         ("boolean", "{low: 0, high: 1}", "f.csv, line 2, column 'member': 'yes' is not a number."),
         (JOB, "{low: 0, high: 1}", "line 2, column 'job': 'nurse' is not a number."),
         (AGE, "boolean", "f.csv, line 2, column 'age': 31 is not true or false, yes o"),
+        (AGE, "{low: 0, high: 100, fill: 101}", "b.yaml: columns.age: fill must be within"),
+        (JOB, "{values: [nurse, judge], fill: clerk}", "b.yaml: columns.job: fill must be one of"),
+        (AGE, "{low: 0, high: 100, missing: mean}", "columns.age: the only value of `missing:` is indicator"),
+        ("columns:", "drop: id\ncolumns:", "b.yaml: drop: the value must be a list of texts, got 'id'"),
+        ("columns:", "label: [died]\ncolumns:", "b.yaml: label: ['died'] is no"),
         (STATED, "", "b.yaml must have lines KEY: VALUE"),
         (STATED, "classes: [a, b]", "b.yaml needs `columns`, with a range or a list of values for every feature."),
     ],
@@ -178,9 +183,15 @@ def test_edges_of_dates_are_dates(tmp_path):
 
     assert len(stated().columns["seen"].edges) == 2
     assert column_bounds.bounds_from(tmp_path, stated().content()) == stated()
-    for wrong in ({"edges": ["2019-04-01"]}, {"unit": "weeks"}, {"high": "2019-12-31"}, {"format": "day"}):
+    for wrong in (
+        {"edges": ["2019-04-01"]},
+        {"fill": "2021-01-11"},
+        {"unit": "weeks"},
+        {"high": "2019-12-31"},
+        {"format": "day"},
+    ):
         with pytest.raises(UserError, match=r"columns\.seen"):
-            stated(**wrong)
+            stated(**{key: value})
 
 
 @pytest.mark.parametrize("edges", ["[5, 3]", "[0]", "[a]", "true", "2.5", "{a: 1}", "[.nan]", "1001", "[1e400]"])

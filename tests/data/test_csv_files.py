@@ -55,6 +55,13 @@ BAD_TABLES = [
     ("age,income\n" + AGES.replace("4o", "1_0"), {}, "has numbers, but '1_0'"),  # Pandas knows no such number
     ("income,x\n" + AGES, {"task": "regression"}, "DIR/f.csv, line 46, column 'income': '4o' is not a number."),
     ("x,income\n" + "".join(f"0,{i}\n" for i in range(101)), {"task": "multiclass"}, "has 101 classes"),
+    (TABLE, {"encoding": "cp12522"}, "unknown dataset.encoding=cp12522: did you mean 'cp1252'?"),
+    (TABLE, {"encoding": "hex"}, "unknown dataset.encoding=hex"),
+    (TABLE, {"encoding": "undefined"}, "unknown dataset.encoding=undefined"),
+    (TABLE[:-1], {"encoding": "utf-16"}, "f.csv is not utf-16 text: set another dataset.encoding"),
+    (TABLE, {"separator": "::"}, "dataset.separator must be one character or one of comma"),
+    (TABLE, {"decimal": ";"}, "dataset.decimal must be point or comma, got ';'."),
+    (TABLE, {"na": "-"}, "dataset.na must be a list of texts, got -: write dataset.na=[-]."),
     (PACKED[:-20], {}, "DIR/f.csv"),
     (PACKED[:12], {}, "DIR/f.csv cannot be read"),
     (TABLE, {"label": None}, "dataset.label is missing"),

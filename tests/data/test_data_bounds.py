@@ -74,9 +74,6 @@ def extremes(columns: dict[str, Range | tuple[str, ...]]) -> np.ndarray:
     return np.array(list(itertools.product(*choices)), dtype=float)
 
 
-# ---- what the steps do
-
-
 @pytest.mark.parametrize("steps", STEPS_IN_USE)
 def test_rows_end_in_the_unit_ball_and_none_has_a_share_in_what_becomes_of_another(steps):
     train, test = rows(2000), rows(500, seed=1)
@@ -157,9 +154,6 @@ def test_a_target_is_clipped_and_scaled_by_its_range():
     assert private_note([record]) == ""
 
 
-# ---- a data set with ranges
-
-
 @dataclass(frozen=True)
 class Shop(RandomSplit):
     """Nine rows in a file: a number, a symbolic value, and a target."""
@@ -221,9 +215,6 @@ def test_bounds_change_the_columns_and_the_scales_but_not_the_rows(kind, shop):
     np.testing.assert_allclose(public.X, x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
-# ---- mistakes
-
-
 def test_a_set_without_a_range_of_every_column_and_of_its_target_refuses():
     for name in REFUSED:
         with pytest.raises(UserError, match=f"dataset={name} has no public ranges.*: set dataset.bounds=fitted.$"):
@@ -251,9 +242,6 @@ UNCUT = COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
 def test_steps_that_cannot_be_taken_are_refused_in_a_sentence(steps, there, columns, told):
     with pytest.raises(UserError, match=told):
         apply_steps(steps, rows(3)[:, :there], rows(3)[:, :there], columns)
-
-
-# ---- the built-in data sets
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -404,9 +392,6 @@ def test_the_lists_of_adult_are_those_of_its_documentation(raw):
         if colon and not line.startswith("|") and not text.startswith("continuous"):
             listed[name] = tuple(text.rstrip(".").split(", "))
     assert listed == {name: column for name, column in Adult.info.columns.items() if not isinstance(column, Range)}
-
-
-# ---- parts of a range
 
 
 def test_parts_count_as_a_histogram_does_and_their_weights_are_a_step_function():

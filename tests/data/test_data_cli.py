@@ -77,9 +77,6 @@ def test_a_run_fetches_what_it_needs(raw, server, tmp_path, run_command, monkeyp
     assert not (tmp_path / "out2").exists()
 
 
-# ---- data sets of a user's own
-
-
 def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
     config = "--config-dir", str(own)
     code, out, _ = dpml("data", "list", *config)

@@ -17,9 +17,6 @@ def skew_of(rule, counts=(400, 600), M=10) -> Skew:
     return Skew.of(dealt(classed(*counts), rule, M), np.random.default_rng(1))
 
 
-# ---- the numbers
-
-
 def test_distances_by_hand() -> None:
     """Of 8 rows 4 have class 0: shares 1, 1/2 and 1/4 are 1/2, 0 and 1/4 away."""
     assert distances(np.array([[2, 0], [1, 1], [1, 3]])) == pytest.approx([0.5, 0.0, 0.25])
@@ -53,9 +50,6 @@ def test_real_targets_have_fifths() -> None:
     assert named_classes(np.array([1.0, -1.0]), "binary")[1] == ["-1", "+1"]
 
 
-# ---- the picture
-
-
 # ---- the command
 
 
@@ -86,9 +80,6 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     assert "409 rows, M=5 parties, 2 classes, 46 auxiliary rows;" in " ".join(asked.out.split())
     regression = run_command("dpml", "data", "partition", "dataset=synthetic", "partition=shards", "M=5")
     assert "5 intervals of the target" in " ".join(regression.out.split())
-
-
-# ---- guarantees where sizes depend on labels
 
 
 @pytest.mark.parametrize("rule", [Dirichlet(auxiliary=0.0, alpha=0.3), Shards(auxiliary=0.0), Classes(auxiliary=0.0)])

@@ -48,9 +48,6 @@ def table(parties: Parties) -> np.ndarray:
     return np.array([[np.sum(parties.y[parties.of(k)] == c) for c in range(K)] for k in range(len(parties.sizes))])
 
 
-# ---- every row once
-
-
 ASIDE = st.sampled_from([0.0, 0.2])
 RULES = st.one_of(
     st.builds(
@@ -127,9 +124,6 @@ def test_shards_are_intervals_of_the_sorted_rows() -> None:
     assert sum(np.sum(np.diff(which) == 1) for which, _ in shards) < 20
 
 
-# ---- the law of Dirichlet shares
-
-
 @pytest.mark.parametrize("alpha", [0.05, 0.5, 3.0])
 def test_shares_have_beta_marginals(alpha) -> None:
     """A share of M is Beta(alpha, (M-1) alpha), and a sum of two is Beta(2 alpha, (M-2) alpha); false alarms 1e-4."""
@@ -190,9 +184,6 @@ def test_rows_of_one_party_are_in_random_order() -> None:
         assert stats.chi2_contingency(ones).pvalue > 1e-4, rule
 
 
-# ---- extremes
-
-
 def test_extremes() -> None:
     """As many parties as rows, one class, and one party."""
     for rule in (*(Dirichlet(alpha=alpha) for alpha in (1e-3, 0.5, 1e6)), Shards(per_party=1), PowerLaw(a=2.0)):
@@ -231,9 +222,6 @@ def test_a_deal_depends_on_its_seed_only() -> None:
         assert not np.array_equal(one.order, other.order)
 
 
-# ---- sizes by a power law
-
-
 def test_a_power_law_has_its_exponent() -> None:
     sizes = PowerLaw(a=1.5).sizes(10_000_000, 50, np.random.default_rng(0))
     slope = np.polyfit(np.log(np.arange(1, 51)), np.log(sizes), 1)[0]
@@ -259,9 +247,6 @@ def test_a_power_law_with_a_smallest_size(M, more, smallest, a) -> None:
         low, high = (middle, high) if total < N else (low, middle)
     exact = np.maximum(smallest, np.exp(np.minimum(low + np.log(np.maximum(shares, 1e-300)), 40)))
     assert np.abs(sizes - exact).max() < 1 + 1e-6
-
-
-# ---- refusals
 
 
 REGRESSION = "classes, but dataset=line has real"

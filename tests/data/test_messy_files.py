@@ -143,33 +143,6 @@ def test_files_that_are_refused_in_a_sentence(write, content, said):
     assert said in sentence(write(content), label="died")
 
 
-@pytest.mark.parametrize(
-    ("keys", "said"),
-    [
-        ({"encoding": "latin"}, None),
-        ({"encoding": "cp12522"}, "unknown dataset.encoding=cp12522: did you mean 'cp1252'?"),
-        ({"encoding": "hex"}, "unknown dataset.encoding=hex"),
-        ({"encoding": "undefined"}, "unknown dataset.encoding=undefined"),
-        ({"encoding": "utf-16"}, "f.csv is not utf-16 text: set another dataset.encoding, or save it as UTF-8."),
-        (
-            {"separator": "::"},
-            "dataset.separator must be one character or one of comma, semicolon, tab, bar, got '::'.",
-        ),
-        ({"decimal": ";"}, "dataset.decimal must be point or comma, got ';'."),
-        ({"na": "-"}, "dataset.na must be a list of texts, got -: write dataset.na=[-]."),
-    ],
-)
-def test_wrong_keys_are_refused_in_a_sentence(write, keys, said):
-    path = write(text(cities("Bern", "Bonn", "Genf")))
-    if said is None:
-        assert CSV(path=path, label="died", **keys).info.rows == 60
-    else:
-        assert said in sentence(path, label="died", **keys)
-
-
-# ---- columns that are hardly features, and dates
-
-
 def hints(write, name, values, label="died"):
     found = describe(CSV(write(column(name, values)), label))
     return next(each for each in found.features if each.name == name).hint

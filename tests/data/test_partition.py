@@ -82,9 +82,6 @@ def test_a_rule_of_a_user_may_draw_unless_it_denies_it() -> None:
     assert Own().drawn
 
 
-# ---- the data set's own parties
-
-
 def owned(party: np.ndarray) -> Dataset:
     return replace(toy(len(party)), party=party)
 
@@ -128,9 +125,6 @@ def test_a_million_natural_parties() -> None:
 def test_refusals_of_natural_parties(data, M, message) -> None:
     with pytest.raises(UserError, match=message):
         partition(data, Natural(), M, np.random.default_rng(0))
-
-
-# ---- copies of rows, and what is computed once
 
 
 def copied(K: int) -> Parties:

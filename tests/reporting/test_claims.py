@@ -53,9 +53,6 @@ def joined(*several):
     )
 
 
-# ---- each test both ways
-
-
 @pytest.mark.parametrize(
     ("means", "decision"),
     [
@@ -159,9 +156,6 @@ def test_what_decides_is_the_nearest_to_the_limit_of_those_that_turned_out_alike
         assert judge(lambda _: [Group("b", "x", "y", shown, often)], found).deciding["x"] == x  # noqa: B023
 
 
-# ---- what is missing
-
-
 def missing(*names):
     def test(*_):
         raise NotComputedError(names)
@@ -206,9 +200,6 @@ def test_settings_are_never_averaged():
     assert judge(test, twice) == judge(test, found)
 
 
-# ---- axes
-
-
 def test_a_block_runs_over_the_x_of_its_panel():
     """A panel over 1/eps shows runs over eps."""
     found = evidence({"capefm": [3, 2, 1]}).under(READING)
@@ -229,9 +220,6 @@ def test_a_block_without_a_panel_runs_over_what_varies_in_it():
     for table in (both, rows.assign(eps=1.0)):
         with pytest.raises(NotComputedError, match="d20_eps along one axis"):
             Evidence(table, NO_POINTS).axis("d20_eps")
-
-
-# ---- readings and verdicts
 
 
 def test_readings_that_disagree_are_the_verdict_whatever_was_not_computed():

@@ -1,7 +1,7 @@
 """The pages of results: what is on them, and what is done with results that are missing, damaged or hostile."""
 
 import re
-from html.parser import HTMLParser
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -25,29 +25,17 @@ def manifest(results, name, **about):
     Manifest(path).keep({"experiment": name, "title": "T", "source": "S", "note": "", "command": "C"} | about)
 
 
-class Links(HTMLParser):
-    """The identifiers of a page, and all addresses in it."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.ids, self.addresses = [], []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.ids += [value for key, value in attributes if key == "id"]
-        self.addresses += [value for key, value in attributes if key in ("src", "href")]
-
-
 def check_links(folder):
     """Every address leads to a page, a place on it, or a file beside the report; nothing is asked of any host."""
-    pages = {path.resolve(): Links(path.read_text("utf-8")) for path in folder.rglob("*.html")}
-    for path, links in pages.items():
-        assert len(links.ids) == len(set(links.ids)), path
-        for address in links.addresses:
+    pages = {path.resolve(): path.read_text("utf-8") for path in folder.rglob("*.html")}
+    places = {path: re.findall(r'\sid="([^"]*)"', text) for path, text in pages.items()}
+    for path, text in pages.items():
+        assert len(places[path]) == len(set(places[path])), path
+        for address in map(unescape, re.findall(r'\s(?:src|href)="([^"]*)"', text)):
             target, _, place = address.partition("#")
             found = (path.parent / target).resolve() if target else path
             assert found.is_file(), (path, address)
-            assert not place or place in pages[found].ids, (path, address)
+            assert not place or place in places[found], (path, address)
     return pages
 
 

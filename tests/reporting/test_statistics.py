@@ -40,9 +40,6 @@ def rejections(trials, rate):
     return stats.binom.interval(1 - 1e-6, trials, rate)
 
 
-# ---- summaries
-
-
 def test_with_several_seeds_the_interval_is_over_their_means():
     values = np.random.default_rng(0).normal(0, 1, (5, 1)) + np.random.default_rng(1).normal(0, 0.1, (5, 20))
     line = summarise(table(values)).iloc[0]
@@ -137,9 +134,6 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
     assert np.mean(np.abs(pooled.mean(axis=1)) <= error) < 0.7
 
 
-# ---- comparisons
-
-
 def compare(rows, reference):
     """The lines of all algorithms but the reference, with their differences from it."""
     found = summarise(rows.assign(block="all"), reference, ())
@@ -170,9 +164,6 @@ def test_with_one_seed_it_is_welchs_interval_over_draws():
     assert found["difference_interval"] == pytest.approx((theirs.high - theirs.low) / 2)
 
 
-# ---- values that are no numbers
-
-
 def test_a_value_that_is_no_number_makes_the_mean_none_and_is_counted():
     """The four of ten that are left are no sample of the ten."""
     good, broken = [[0.5, 0.51], [0.5, 0.5], [0.52, 0.5], [0.5, 0.49], [0.5, 0.5]], [[np.nan] * 2, [0.3] * 2] * 2
@@ -199,8 +190,6 @@ def test_means_of_seeds_are_those_of_pandas_whatever_the_order_of_seeds_and_with
     np.testing.assert_array_equal(seeds, groups.mean().index)
     np.testing.assert_allclose(means, groups.mean(), rtol=1e-14)
 
-
-# ---- what seeds vary: the data set's split, or noise only
 
 LINES = pd.DataFrame(
     {
