@@ -21,7 +21,6 @@ from dpml.seeds import generator
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """An empty working folder, without a data cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
@@ -29,7 +28,6 @@ def folder(tmp_path, monkeypatch):
 
 
 def as_read(table):
-    """A table as it comes back from a file."""
     return pd.read_csv(io.StringIO(table.to_csv(index=False)))
 
 

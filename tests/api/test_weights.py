@@ -26,7 +26,6 @@ def same(one, other) -> bool:
 
 
 def test_rows_of_weight_0_count_for_nothing():
-    """Without noise: the minimiser that scikit-learn finds with the same weights."""
     X, t = made_up()
     weights = (np.arange(len(X)) % 3 > 0).astype(float)
     lam = 0.05
@@ -73,7 +72,6 @@ def test_weights_of_classes_are_those_of_their_rows():
 
 
 def neighbours(kind, task, coins, n=60, d=3):
-    """Data sets of weighted rows, one of which is replaced with its weight; the same coins."""
     rng = np.random.default_rng(coins)
     X = into_ball(rng.uniform(-1, 1, (n, d)), -np.ones(d), np.ones(d), False)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)

@@ -61,7 +61,6 @@ def test_why_nothing_is_proven_is_said(rows, monkeypatch, capsys) -> None:
 
 @pytest.fixture
 def shown(run_command, monkeypatch):
-    """The lines that a command prints where no screen is."""
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments: str) -> list[str]:

@@ -12,7 +12,6 @@ from dpml.cli.papers import citations
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    """A sweep, and a figure."""
     from harness import TINY, run, without_pictures
 
     folder = tmp_path_factory.mktemp("made")

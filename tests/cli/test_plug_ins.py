@@ -80,7 +80,6 @@ class Reading:
 @pytest.mark.slow
 @pytest.mark.parametrize("stated", ["", "'sha256': sha256(path.read_bytes())"])
 def test_a_data_set_of_ones_own_is_that_of_its_folder(run_command, tmp_path, stated) -> None:
-    """With a checksum and without: the largest class has another share in each folder."""
     module = f"reading_{len(stated)}"
     (tmp_path / "own/dataset").mkdir(parents=True)
     (tmp_path / "own/dataset/reading.yaml").write_text(f"_target_: {module}.Reading\n")

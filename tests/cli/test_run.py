@@ -32,7 +32,6 @@ EXPERIMENT |= {"settings": TINY["settings"] | {"algo": ["nonpriv", "capefm"]}}
 
 
 def own(tmp_path, name="mine/tiny", content=EXPERIMENT):
-    """A folder of the user's own configuration with an experiment, as words of the command line."""
     path = tmp_path / "own" / "experiment" / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("# @package experiment\n" + json.dumps(content))
@@ -40,7 +39,6 @@ def own(tmp_path, name="mine/tiny", content=EXPERIMENT):
 
 
 def files(folder="results"):
-    """Everything under a folder apart from what is kept of cells."""
     return sorted(
         str(path.relative_to(folder))
         for path in Path(folder).rglob("*")
@@ -54,7 +52,6 @@ def cells():
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """The results of `dpml-run experiment=mine/tiny`, made once: a function that puts them into a folder."""
     folder = tmp_path_factory.mktemp("ran")
     with pytest.MonkeyPatch.context() as patch, without_pictures():
         patch.chdir(folder)
@@ -108,7 +105,6 @@ def test_many_draws_are_several_cells_whose_first_is_the_same(run_command, monke
 
 
 def at_the_first_cell(monkeypatch, sign):
-    """Have this process send itself a signal when the first cell is kept."""
     write = Store.write
 
     def write_and_signal(*arguments):

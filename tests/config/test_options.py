@@ -19,7 +19,6 @@ OPTIONS = [(group, name) for group in GROUPS for name in options(group)]
 
 @pytest.fixture(scope="module")
 def every() -> dict:
-    """The content of every option, by group and name, composed in one go."""
     config = compose([f"+{group}@every.{group}.{name}={name}" for group, name in OPTIONS]).whole
     for group, name in OPTIONS:
         config.every[group][name] = completed(config.every[group][name])
@@ -65,7 +64,6 @@ class Mine:
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of one's own algorithms."""
     (tmp_path / "algo").mkdir()
     for name, content in OWN.items():
         (tmp_path / "algo" / f"{name}.yaml").write_text(content)

@@ -25,8 +25,6 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., str]:
-    """Write a file, and say where it is."""
-
     def write(content: str | bytes, name: str = "f.csv") -> str:
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -83,8 +81,6 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @dataclass
 class Server:
-    """A loopback HTTP server over `folder`. `faults` maps a path to what goes wrong with it; `hits` are its GETs."""
-
     folder: Path
     url: str = ""
     faults: dict[str, list[str]] = field(default_factory=dict)
@@ -92,7 +88,6 @@ class Server:
     delay: float = 0.0
 
     def fails(self, path: str, *faults: str) -> None:
-        """The next requests for `path` go wrong: `404`, `500`, `truncated`, or a text that is sent instead."""
         self.faults[path] = list(faults)
 
 

@@ -38,7 +38,6 @@ def load(source, N=None, seed=0):
 
 @pytest.fixture
 def wdbc(tmp_path):
-    """The rows of dataset=wdbc as a file, label in front."""
     X, y = load_breast_cancer(return_X_y=True)
     frame = pd.DataFrame(X)
     frame.columns = [f"x{j}" for j in range(30)]

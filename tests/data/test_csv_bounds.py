@@ -28,7 +28,6 @@ classes: [low, high]
 
 @pytest.fixture
 def files(write):
-    """The rows, and what is stated of them: two paths."""
     return lambda stated=STATED, rows=ROWS: {"path": write(rows), "bounds": write(stated, "b.yaml")}
 
 
@@ -183,13 +182,8 @@ def test_edges_of_dates_are_dates(tmp_path):
 
     assert len(stated().columns["seen"].edges) == 2
     assert column_bounds.bounds_from(tmp_path, stated().content()) == stated()
-    for wrong in (
-        {"edges": ["2019-04-01"]},
-        {"fill": "2021-01-11"},
-        {"unit": "weeks"},
-        {"high": "2019-12-31"},
-        {"format": "day"},
-    ):
+    wrong = {"edges": ["2019-04-01"], "fill": "2021-01-11", "unit": "weeks", "high": "2019-12-31", "format": "day"}
+    for key, value in wrong.items():
         with pytest.raises(UserError, match=r"columns\.seen"):
             stated(**{key: value})
 

@@ -33,7 +33,6 @@ from dpml.errors import UserError
 
 
 def values(text: str) -> tuple[str, ...]:
-    """Symbolic values, separated by spaces."""
     return tuple(text.split())
 
 
@@ -59,14 +58,12 @@ REFUSED = ["creditcard", "creditcard_subset", "twitter_buzz", "url", "wdbc"]
 
 
 def rows(n: int, seed: int = 0) -> np.ndarray:
-    """Rows of a table with COLUMNS, some of their numbers far outside the ranges, some values unknown."""
     rng = np.random.default_rng(seed)
     wild = rng.standard_cauchy((n, 3)) * [40, 1e5, 3]
     return np.column_stack([wild[:, 0], rng.integers(-1, 3, n), wild[:, 1], wild[:, 2], rng.integers(-1, 2, n)])
 
 
 def extremes(columns: dict[str, Range | tuple[str, ...]]) -> np.ndarray:
-    """Every row whose numbers are at ends of their ranges, with every value of the symbolic columns or none."""
     choices = [
         (column.low, column.high) if isinstance(column, Range) else range(-1, len(column))
         for column in columns.values()
@@ -156,8 +153,6 @@ def test_a_target_is_clipped_and_scaled_by_its_range():
 
 @dataclass(frozen=True)
 class Shop(RandomSplit):
-    """Nine rows in a file: a number, a symbolic value, and a target."""
-
     info: ClassVar[Info] = Info(
         "shop",
         "Shop",
@@ -180,8 +175,6 @@ class Shop(RandomSplit):
 
 @dataclass(frozen=True)
 class Corner(OfficialSplit):
-    """The same with an official split, whose arrays are kept."""
-
     info: ClassVar[Info] = replace(Shop.info, name="corner", train_rows=6)
     steps: tuple[str, ...] = ("one_hot", "min_max", "sample_norm")
     parse = Shop.parse
@@ -256,7 +249,6 @@ def test_every_column_has_a_range_or_its_values(name):
 
 
 def public(name: str, **options: object):
-    """The data set with public bounds, and steps that allow them."""
     steps = ("sample_norm",) if name.startswith("har") else catalogue.source(name).steps
     return replace(catalogue.source(name), bounds="public", steps=steps, **options)
 

@@ -28,7 +28,6 @@ print(json.dumps([peak, *data.X.shape, *data.X_test.shape]))
 
 
 def test_a_million_rows_of_fifty_columns(tmp_path):
-    """25 columns of real numbers, 15 of whole ones, 8 of categories, one of yes and no, and the label."""
     rng, rows = np.random.default_rng(0), 100_000
     colours = np.array(["red", "green", "blue", "yellow", "black"])
     block = {f"x{j}": rng.standard_normal(rows) for j in range(25)}

@@ -151,7 +151,6 @@ def test_every_row_is_a_copy_of_its_first_appearance(X):
 
 
 def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> None:
-    """Which is that of a negative number, of a positive one, or 0."""
     X = np.array([[1.0, -1.0, 0.0, -2.0], [-4.0, 5.0, 0.0, -8.0]])
     done, test, record = apply_steps(["max_abs"], X, np.array([[8.0, -5.0, 3.0, 2.0]]))
     np.testing.assert_allclose(done, [[0.25, -0.2, 0, -0.25], [-1, 1, 0, -1]])
@@ -160,7 +159,6 @@ def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> Non
 
 
 def test_symmetric_leaves_symbolic_columns_alone() -> None:
-    """Two numeric columns and one of three values: the numeric ones end at -1 and 1, also where one is constant."""
     X = np.array([[2.0, 5.0, 0.0], [4.0, 5.0, 2.0], [3.0, 5.0, -1.0]])
     done, test, record = apply_steps(["one_hot", "symmetric"], X, np.array([[5.0, 5.0, 1.0]]), columns=(0, 0, 3))
     np.testing.assert_allclose(done, [[-1, 0, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]])

@@ -172,54 +172,39 @@ def test_distinct_rows_of_kdd(files):
 
 
 def test_har_reads_the_official_format(tmp_path):
-    counts = {"train": 40, "test": 24}
-    folder = tmp_path / "har"
-    numbers = rng()
+    counts, numbers, files = {"train": 40, "test": 24}, rng(), Files(str(tmp_path))
     for part, n in counts.items():
-        (folder / part).mkdir(parents=True)
+        folder = tmp_path / "har" / part
+        folder.mkdir(parents=True)
         X = numbers.uniform(-1, 1, (n, 561))
-        lines = (" " + " ".join(f"{value: .7e}" for value in row) for row in X)
-        (folder / part / f"X_{part}.txt").write_text("\n".join(lines) + "\n")
-        (folder / part / f"y_{part}.txt").write_text("".join(f"{1 + i % 6}\n" for i in range(n)))
-        last = X
+        np.savetxt(folder / f"X_{part}.txt", X, fmt=" % .7e")
+        np.savetxt(folder / f"y_{part}.txt", 1 + np.arange(n) % 6, fmt="%d")
     people = numbers.choice([1, 3, 28], 40)
-    (folder / "train" / "subject_train.txt").write_text("".join(f"{person}\n" for person in people))
-    Small = with_info(
-        HAR,
-        files=tuple(replace(raw, sha256=(), lines=counts[raw.name.partition("/")[0]]) for raw in HAR.info.files),
-        rows=64,
-        train_rows=40,
-        classes={},
-    )
-    data = Small(steps=()).load(Files(str(tmp_path)), None, rng(1))
-    assert checksum(Small(), Files(str(tmp_path))) == data.provenance["sha256"]
-    np.testing.assert_allclose(data.X_test, last, atol=1e-7)
+    np.savetxt(tmp_path / "har" / "train" / "subject_train.txt", people, fmt="%d")
+    known = tuple(replace(raw, sha256=(), lines=counts[raw.name.partition("/")[0]]) for raw in HAR.info.files)
+    Small = with_info(HAR, files=known, rows=64, train_rows=40, classes={})
+    data = Small(steps=()).load(files, None, rng(1))
+    assert checksum(Small(), files) == data.provenance["sha256"]
+    np.testing.assert_allclose(data.X_test, X, atol=1e-7)
     np.testing.assert_array_equal(data.y_test, np.arange(24) % 6)
-    reduced = Small(steps=("pca:7", "max_norm")).load(Files(str(tmp_path)), None, rng(1))
-    assert reduced.X.shape == (40, 7)
-    assert Small(steps=("pca:7", "max_norm")).size(None) == (40, 7)
+    reduced = Small(steps=("pca:7", "max_norm"))
+    assert reduced.load(files, None, rng(1)).X.shape == reduced.size(None) == (40, 7)
     np.testing.assert_array_equal(np.array([1, 3, 28])[data.party], people)
-    few = Small(steps=()).load(Files(str(tmp_path)), 15, rng(1))
+    few = Small(steps=()).load(files, 15, rng(1))
     places = [int(np.flatnonzero((row == data.X).all(axis=1))[0]) for row in few.X]
     np.testing.assert_array_equal(few.party, data.party[places])
 
 
 def test_creditcard_reads_the_official_format_and_draws_normals(tmp_path):
     header = ",".join(f'"{name}"' for name in ["Time", *(f"V{i}" for i in range(1, 29)), "Amount", "Class"])
-    numbers = rng()
-    body = (
-        ",".join([f"{value:.6f}" for value in numbers.normal(size=30)] + ['"1"' if i % 4 == 0 else '"0"'])
-        for i in range(4 * 492)
-    )
-    (tmp_path / "creditcard.csv").write_text("\n".join([header, *body]) + "\n")
+    lines = ([*map(str, row), f'"{int(i % 4 == 0)}"'] for i, row in enumerate(rng().normal(size=(4 * 492, 30))))
+    (tmp_path / "creditcard.csv").write_text("\n".join([header, *map(",".join, lines)]) + "\n")
     raw = replace(CreditCard.info.files[0], sha256=())
     Small = with_info(CreditCard, files=(raw,), rows=4 * 492, classes={-1: 3 * 492, 1: 492})
     data = Small(normals=400).load(Files(str(tmp_path)), None, rng(1))
     assert checksum(Small(), Files(str(tmp_path))) == data.provenance["sha256"]
     y = np.concatenate([data.y, data.y_test])
-    assert np.sum(y > 0) == 492
-    assert np.sum(y < 0) == 400
-    assert data.provenance["rows"] == 892
+    assert (np.sum(y > 0), np.sum(y < 0), data.provenance["rows"]) == (492, 400, 892)
     assert len(np.unique(np.concatenate([data.X, data.X_test]), axis=0)) == 892  # without replacement
 
 

@@ -27,14 +27,12 @@ from dpml.errors import UserError
 
 
 def classed(*counts: int, task: str = "multiclass") -> Dataset:
-    """Rows of classes 0, 1, ... in turn; the only feature is the number of the row."""
     y = np.repeat(np.arange(len(counts), dtype=float), counts)
     X = np.arange(len(y), dtype=float)[:, None]
     return Dataset("classed", task, X, y, X[:0], y[:0])
 
 
 def line(y: np.ndarray) -> Dataset:
-    """Real targets, which are the only feature."""
     return Dataset("line", "regression", y[:, None], y, y[:0, None], y[:0])
 
 
@@ -185,7 +183,6 @@ def test_rows_of_one_party_are_in_random_order() -> None:
 
 
 def test_extremes() -> None:
-    """As many parties as rows, one class, and one party."""
     for rule in (*(Dirichlet(alpha=alpha) for alpha in (1e-3, 0.5, 1e6)), Shards(per_party=1), PowerLaw(a=2.0)):
         assert set(dealt(classed(30, 70), rule, 100).sizes) == {1}
     for rule in (Dirichlet(), Classes(), Shards(), PowerLaw()):

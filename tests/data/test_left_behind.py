@@ -26,7 +26,6 @@ FILES = ("people", "other", "third")
 
 @pytest.fixture
 def people(tmp_path, monkeypatch):
-    """A folder with two files of rows, and one that says what is publicly known of them."""
     monkeypatch.chdir(tmp_path)
     numbers = np.random.default_rng(0).random((120, 2))
     for name in FILES:
@@ -37,7 +36,6 @@ def people(tmp_path, monkeypatch):
 
 
 def left(folder: Path, given: set[Path]) -> set[str]:
-    """The files in a folder that were not given, with their modes; long numbers are KEY."""
     files = [path for path in folder.rglob("*") if path.is_file() and path not in given]
     own = hashlib.sha256((folder / "people.csv").read_bytes()).hexdigest()
     assert not [path for path in files if own in path.read_text("utf-8", errors="replace")]

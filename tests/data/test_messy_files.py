@@ -28,7 +28,6 @@ def text(table=TABLE, sep=",", decimal=".", end="\n", **options):
 
 
 def column(name, values):
-    """The table with another column: a function of the row's number."""
     return text(TABLE.assign(**{name: [values(i) for i in range(60)]}))
 
 

@@ -128,7 +128,6 @@ def test_refusals_of_natural_parties(data, M, message) -> None:
 
 
 def copied(K: int) -> Parties:
-    """Parties whose rows are mostly copies."""
     numbers = np.random.default_rng(0)
     X, rows = numbers.random((12, 3)) / 2, numbers.integers(0, 12, 90)
     y = numbers.integers(0, max(K, 2), 12).astype(float)

@@ -14,7 +14,6 @@ HOWTO = DOCS / "howto"
 
 
 def named(page: str) -> set[str]:
-    """The words in backticks of a page's prose."""
     prose = re.sub(r"```.*?```", "", (HOWTO / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     return {word for text in re.findall(r"`([^`]+)`", prose) for word in text.split()}
 

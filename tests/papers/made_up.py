@@ -47,17 +47,14 @@ def made_up(
 
 
 def holding(verdict: Verdict) -> list[str]:
-    """The interpretations under which a claim holds."""
     return [one["name"] for one in verdict.readings if one["outcome"] == "holds"]
 
 
 def lacking(verdict: Verdict) -> str:
-    """What a verdict says is missing."""
     return "; ".join(text for one in verdict.readings for text in one["lacks"])
 
 
 def joined(*evidence: Evidence) -> Evidence:
-    """All rows, and the published points of the first."""
     axes = {block: x for one in evidence for block, x in one.axes.items()}
     return Evidence(pd.concat([one.rows for one in evidence], ignore_index=True), evidence[0].published, axes)
 
@@ -72,7 +69,6 @@ def decide(claim: Claim, evidence: Evidence) -> str:
 
 
 def without(evidence: Evidence, **values: object) -> Evidence:
-    """The evidence less all rows that have these values."""
     gone = np.logical_and.reduce([evidence.rows[key] == value for key, value in values.items()])
     return Evidence(evidence.rows[~gone], evidence.published, evidence.axes)
 

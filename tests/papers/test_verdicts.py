@@ -90,7 +90,6 @@ def fig3(eps=GOOD, **blocks):
 
 
 def few_samples(conv):
-    """The accuracies of networks over N, in both readings."""
     sweeps = {"authors": ("authors_N", "authorshalf_N"), "paper": ("text_N", "texthalf_N", "textlow_N")}
     nets = NETS | {"nn_conv": conv}
     return joined(
@@ -141,7 +140,6 @@ def shares(la, psgd=LEVEL, gop=LEVEL, axis="partition"):
 
 
 def halved(after, paper=0.3):
-    """Rows whose mean errors are these after the most rounds."""
     tables = [
         made_up({"tries_rounds": {"psgd": means}}, {"rounds": (1, 100)}, "error", variant, (8, 2), 0.01)
         for variant, means in (("halving", (0.4, after)), ("paper", (0.4, paper)))
@@ -162,7 +160,6 @@ def halved(after, paper=0.3):
     ],
 )
 def test_a_bound_is_kept_by_nine_in_ten(seeds, far, decision):
-    """So many seeds lie above it in one draw."""
     grids = {"N": (100, 1000)}
     measured = made_up({"excess_N": {"gop": (0.3, 0.1)}}, grids, "excess_loss", shape=(seeds, 2), noise=1e-3)
     outside = (measured.rows["seed"] < far) & (measured.rows["draw"] == 1) & (measured.rows["N"] == 1000)
@@ -298,13 +295,11 @@ def test_a_claim_is_judged_on_the_papers_own_points_too():
 
 
 def computed(tables):
-    """The rows of these blocks as an experiment has them."""
     rows = pd.concat([complete(table, block).assign(block=block) for block, table in tables.items()], ignore_index=True)
     return Evidence(rows, NO_POINTS)
 
 
 def changed(found, column, name, factor):
-    """The evidence with other values where a column has this name."""
     value = found.rows["value"]
     return replace(found, rows=found.rows.assign(value=value.where(found.rows[column] != name, value * factor)))
 

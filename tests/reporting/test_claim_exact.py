@@ -23,7 +23,6 @@ def check(test, rows=ROWS):
 
 
 def made(test, *arguments):
-    """A test with its arguments."""
     return lambda asked: test(asked, *arguments)
 
 

@@ -31,7 +31,6 @@ def evidence(curves, reading=READING, shape=(5, 4), block="d20_eps", points=NO_P
 
 
 def made(test, *arguments, **options):
-    """A test with its arguments."""
     return lambda asked: test(asked, *arguments, **options)
 
 
@@ -174,7 +173,6 @@ def test_half_a_test_is_none_and_everything_missing_is_named():
 
 
 def test_what_is_missing_is_named():
-    """A rival, a block, an x of one algorithm, a second run, a second x."""
     found = evidence({"capefm": [1, 1, 1], "conv": [2, 2, 2]})
     rows = found.rows
     beats = made(claim_tests.compare, ["d20_eps", "d50_eps"], "capefm", ["conv", "dpfm"])
@@ -287,7 +285,6 @@ def test_a_loss_below_a_hundredth_of_the_constant_models_counts_as_zero(constant
 
 
 def test_places_of_a_comparison():
-    """An algorithm at one x, a number, a range, and how often."""
     found = evidence({"capefm": [3, 2, 1], "conv": [2, 2.5, 2]}, noise=1e-4)
 
     def decision(*given, **options):

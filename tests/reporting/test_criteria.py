@@ -18,7 +18,6 @@ LINEAR, LOG = scale("error", 0.1), scale("loss")  # of the room of 0.1 a tenth i
 
 
 def runs(values):
-    """Runs of values (seeds, draws)."""
     values = np.asarray(values, dtype=float)
     return pd.Series(values.ravel(), numbered(*values.shape))
 

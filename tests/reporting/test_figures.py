@@ -29,7 +29,6 @@ def rows():
 
 
 def drawn(*charts, columns=1):
-    """The figure of charts, or of one panel of the rows."""
     given = [c if isinstance(c, Chart) else Chart(c, with_axis(summarise(rows()), c.x)) for c in charts]
     figure, figure.caption = figure_of(given, columns)
     return figure

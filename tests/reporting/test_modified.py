@@ -68,6 +68,5 @@ def test_an_experiment_without_any_cell_says_why(tmp_path):
 
 
 def test_another_data_set_takes_the_place_of_a_figures(tmp_path):
-    """The keys of the figure's own data set are not those of another one."""
     points = plan(tmp_path, TINY, ["dataset=diabetes"]).points
     assert {point.cell.dataset.info.title for point in points} == {"Progression of diabetes"}

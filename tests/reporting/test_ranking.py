@@ -33,14 +33,12 @@ def runs(algo, mean, spread=0.001, **columns):
 
 
 def guaranteed(algo, views=("release",), sums=np.nan, **columns):
-    """The proven guarantees of an algorithm."""
     about = {key: MADE[key] for key in ("block", "dataset", "partition", "variant", "loss", "unit")}
     about |= {"calibration": "tight", "M": 1, "algo": algo, "basis": "proven", "budget_eps": 1.0, "eps": 1.0}
     return [about | {"view": view, "secure_sums": sums} | columns for view in views]
 
 
 def ranked(rows, guarantees, metric="accuracy", points=POINTS, published=None):
-    """The ranking of one panel at eps = 1."""
     panel = Panel("a", "eps", metric, title="A", published=published)
     experiment = Experiment("mine/a", "T", "S", grid={"a": {}}, panels=[panel], rank_by=[metric])
     results = Results(experiment, pd.DataFrame(rows), pd.DataFrame(guarantees), published=points)

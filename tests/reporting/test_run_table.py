@@ -56,7 +56,6 @@ def test_numbers_for_siunitx(text, tex):
 
 
 def rows() -> pd.DataFrame:
-    """Two algorithms at two eps, three seeds of two draws each: accuracy and gap."""
     rng, parts = np.random.default_rng(0), []
     for algo in ("a_b", "nonpriv"):
         for eps in (0.1, 1.0):

@@ -135,13 +135,11 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
 
 
 def compare(rows, reference):
-    """The lines of all algorithms but the reference, with their differences from it."""
     found = summarise(rows.assign(block="all"), reference, ())
     return found[found["algo"] != reference].reset_index(drop=True)
 
 
 def pair(values, algos=("capefm", "conv")):
-    """Rows of two algorithms: values (algorithms, seeds, draws)."""
     return pd.concat([table(own, algo=algo) for algo, own in zip(algos, values, strict=True)])
 
 

@@ -23,7 +23,6 @@ from dpml.running.rows import COLUMNS
 
 
 def rows(values, algos=("capefm", "conv")):
-    """A table of rows: values (algorithms, seeds, draws)."""
     return pd.concat([made_rows(own, algo=algo) for algo, own in zip(algos, values, strict=True)])[COLUMNS]
 
 

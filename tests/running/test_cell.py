@@ -44,7 +44,6 @@ OTHER = {
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Cell) if field.name != "files"])
 def test_every_setting_is_in_the_identity(name: str) -> None:
-    """But where files lie."""
     assert replace(CELL, **{name: OTHER[name]}).identity("checksum") != CELL.identity("checksum")
     assert CELL.identity("checksum") != CELL.identity("another")
 

@@ -27,7 +27,6 @@ def written(results):
 
 
 def write_file(folder, content=TINY):
-    """The experiment as a file that dpml-run --config-dir finds."""
     path = folder / "experiment" / "mine" / "tiny.yaml"
     path.parent.mkdir(parents=True)
     path.write_text("# @package experiment\n" + json.dumps(content))
@@ -133,8 +132,6 @@ def test_force_computes_one_algorithm_again(finished):
 
 @pytest.fixture
 def broken(monkeypatch):
-    """conv fails, as a bug would make it."""
-
     def measure(cell, release=None):
         if cell.algorithm.name == "conv" and broken:
             raise ZeroDivisionError("no good")
