@@ -1,5 +1,6 @@
 """dataset.bounds=FILE.yaml: what is stated takes the place of what would be read from the rows."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -287,3 +288,82 @@ def test_many_values_are_not_each_compared_with_all_others() -> None:
     values = [Value(f"v{k}") for k in range(500)]
     column_bounds.bounds_from(Path("b"), {"columns": {"job": values}, "classes": ["low", "high"]})
     assert compared < 20 * len(values)
+
+
+GAPS = (
+    "id;crp;care;seen;died\n1;<0,5;home;2020-01-02;no\n2;100,5;;2020-01-03;yes\n3;;ward;;no\n4;7;ward;2020-01-04;yes\n"
+)
+FILLED = """
+columns:
+  crp: {low: 0, high: 500, fill: 0.4, missing: indicator}
+  care: {values: [home, ward], fill: ward}
+  seen: {unit: days, low: 2020-01-01, high: 2020-12-31, fill: 2020-01-11}
+classes: ["no", "yes"]
+label: died
+drop: [id]
+na: ["<0,5"]
+decimal: comma
+missing: refuse
+steps: [one_hot, min_max]
+"""
+
+
+@pytest.fixture
+def gaps(write):
+    return {"path": write(GAPS), "bounds": write(FILLED, "b.yaml")}
+
+
+def test_a_stated_value_stands_for_a_missing_one_and_a_feature_marks_it(gaps):
+    data = load(CSV(**gaps, test_fraction=0))
+    order = np.argsort(data.X[:, 2])
+    days = 365
+    expected = [  # crp, whether it is missing, seen, home, ward
+        [0.4 / 500, 1, 1 / days, 1, 0],
+        [100.5 / 500, 0, 2 / days, 0, 1],
+        [7 / 500, 0, 3 / days, 0, 1],
+        [0.4 / 500, 1, 10 / days, 0, 1],
+    ]
+    np.testing.assert_allclose(data.X[order], expected, rtol=1e-12)
+    assert list(data.y[order]) == [-1, 1, 1, -1]
+
+
+def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(gaps):
+    source = CSV(**gaps)
+    assert (source.label, source.drop, source.na, source.steps) == ("died", ("id",), ("<0,5",), ("one_hot", "min_max"))
+    assert (source.missing, source.written.decimal) == ("refuse", ",")
+    assert CSV(**gaps, steps=("one_hot", "symmetric"), na=("7",)).steps == ("one_hot", "symmetric")
+    usual = CSV(**gaps, missing="drop", decimal="point", drop=(), na=())  # the defaults, typed
+    assert (usual.missing, usual.written.decimal, usual.drop, usual.na) == ("drop", ".", (), ())
+    stated = FILLED + "party: care\nseparator: semicolon\npositive: 'no'\n"
+    Path(gaps["bounds"]).write_text(stated)
+    assert (CSV(**gaps).party, CSV(**gaps).separator, CSV(**gaps).positive) == ("care", "semicolon", "no")
+    null = CSV(**gaps, party=None, separator=None, positive=None)
+    assert (null.party, null.separator, null.positive, null.label) == (None, None, None, "died")
+    stated = column_bounds.load(Path(gaps["bounds"]))
+    assert stated.gaps(False)[:2] == ["crp counts as 0.4", "care counts as ward"]
+    assert stated.content()["columns"]["care"] == {"values": ["home", "ward"], "fill": "ward"}
+
+
+def test_a_release_takes_one_file_and_says_what_stands_for_missing_values(gaps, run_command, tmp_path):
+    Path(gaps["path"]).write_text(GAPS + "".join(f"{i};{i};home;2020-05-01;no\n" for i in range(5, 60)))
+    Path(gaps["bounds"]).write_text(FILLED.replace("min_max", "symmetric, sample_norm"))
+    Path(gaps["bounds"]).write_text(Path(gaps["bounds"]).read_text().replace("label: died", "label: id"))
+    words = [gaps["path"], "--bounds", gaps["bounds"], "eps=1", "delta=1e-5", "-o", "model.json"]
+    assert "both name the column 'id'" in run_command("dpml", "release", *words).err
+    done = run_command("dpml", "release", *words, "--label", "died")
+    assert done.code == 0, done.err
+    model = json.loads((tmp_path / "model.json").read_text())
+    assert "crp counts as 0.4; care counts as ward; seen counts as 2020-01-11" in model["statement"][-1]
+    assert {key: model["stated"][key] for key in ("decimal", "na")} == {"decimal": "comma", "na": ["<0,5"]}
+    assert "label" not in model["stated"]
+    predicted = run_command("dpml", "predict", "model.json", gaps["path"])  # <0,5 is read as the release read it
+    assert len(predicted.out.splitlines()) == 60, predicted.err
+
+
+def test_repeated_options_add_up(gaps, run_command):
+    words = ["--label", "died", "--na", "<0,5", "--na", "7", "--drop", "id", "--drop", "seen", "--decimal", "comma"]
+    done = run_command("dpml", "data", "describe", gaps["path"], *words)
+    assert '\'dataset.na=["<0,5","7"]\'' in done.out
+    stated = run_command("dpml", "data", "describe", gaps["path"], "--bounds", gaps["bounds"])
+    assert "with the steps one_hot, min_max" in stated.out  # and the column that it drops is none that it must state
+    assert "'dataset.drop=[id,seen]'" in done.out

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_label_rules import classed, dealt
+from test_partition import classed, dealt
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.data.partition import Classes, Dirichlet, Equal, Shards, Skew, distances, named_classes
