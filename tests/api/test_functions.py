@@ -19,14 +19,6 @@ from dpml.data.sets.wdbc import WDBC
 from dpml.seeds import generator
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("DPML_OFFLINE", "1")
-    return tmp_path
-
-
 def as_read(table):
     return pd.read_csv(io.StringIO(table.to_csv(index=False)))
 

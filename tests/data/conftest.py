@@ -79,6 +79,13 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("parsed")
 
 
+@pytest.fixture
+def files(raw: Path, parsed: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """Real data, parsed once."""
+    monkeypatch.setenv("DPML_CACHE", str(parsed))
+    return Files(str(raw), offline=True)
+
+
 @dataclass
 class Server:
     folder: Path

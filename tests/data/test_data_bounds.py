@@ -181,10 +181,9 @@ class Corner(OfficialSplit):
 
 
 @pytest.fixture
-def shop(tmp_path, monkeypatch) -> Files:
+def shop(tmp_path) -> Files:
     """Its file has two of the three kinds only, and then `features` is 3."""
     (tmp_path / "shop.csv").write_text("".join(f"{i},{'ab'[i % 2]},{2 * i}\n" for i in range(9)))
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     return Files(str(tmp_path), offline=True)
 
 
@@ -331,19 +330,12 @@ def test_kdd_on_generated_files(tmp_path):
     np.testing.assert_allclose(seen, [1, 1, 1, 0.2])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name == "har_73of561" else ())
-        for name in PUBLIC
-        if name not in ("har", "kddcup99", "kddcup99_70k")
-    ],
-)
-def test_public_bounds_on_real_rows(name, raw, parsed, monkeypatch):
-    monkeypatch.setenv("DPML_CACHE", str(parsed))
+@pytest.mark.slow_cases("har_73of561")
+@pytest.mark.parametrize("name", ["adult", "bank", "breast_cancer", "crime", "har_73of561"])
+def test_public_bounds_on_real_rows(name, files):
     source = public(name)
-    data = source.load(Files(str(raw), offline=True), None, np.random.default_rng(0))
-    fitted = replace(source, bounds="fitted").load(Files(str(raw), offline=True), None, np.random.default_rng(0))
+    data = source.load(files, None, np.random.default_rng(0))
+    fitted = replace(source, bounds="fitted").load(files, None, np.random.default_rng(0))
     assert data.X.shape == source.size(None)
     assert max(norms(data.X).max(), norms(data.X_test).max()) <= 1
     assert private_note(data.provenance["preprocessing"]) == ""
@@ -362,9 +354,8 @@ def test_public_bounds_on_real_rows(name, raw, parsed, monkeypatch):
         pytest.param(KDDCup9970k, {"aol", "harvest", "http_2784", "http_8001"}, marks=pytest.mark.slow),
     ],
 )
-def test_the_training_rows_have_all_values_but_these(kind, unseen, raw, parsed, monkeypatch):
-    monkeypatch.setenv("DPML_CACHE", str(parsed))
-    table, _ = kind(bounds="public").table(Files(str(raw), offline=True))
+def test_the_training_rows_have_all_values_but_these(kind, unseen, files):
+    table, _ = kind(bounds="public").table(files)
     train = table.X[: kind.info.train_rows]
     missing = set()
     for place, column in enumerate(kind.info.columns.values()):

@@ -52,12 +52,6 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-@pytest.fixture
-def files(raw, parsed, monkeypatch):
-    monkeypatch.setenv("DPML_CACHE", str(parsed))
-    return Files(str(raw), offline=True)
-
-
 @pytest.mark.parametrize(
     "name", [*SMALL, *(pytest.param(n, marks=pytest.mark.slow) for n in CANONICAL if n not in SMALL)]
 )

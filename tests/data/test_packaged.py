@@ -16,7 +16,6 @@ ROWS = "id,size,kind,shop,bought\n1,2.0,b,7,yes\n2,4.0,a,9,no\n3,,a,9,yes\n4,1.5
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
 
     def load(*contents, rows, features, classes=MappingProxyType({}), pinned=None, **about):
         folder = tmp_path / "data" / "mine"

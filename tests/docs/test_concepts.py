@@ -15,10 +15,7 @@ SCRIPT = DOCS.parent / "scripts" / "concept_pictures.py"
 
 
 @pytest.fixture(autouse=True)
-def in_an_empty_folder(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("DPML_OFFLINE", "1")
+def in_an_empty_folder(folder, monkeypatch) -> None:
     monkeypatch.setenv("MPLBACKEND", "agg")
 
 
