@@ -34,6 +34,9 @@ def made(test, *arguments, **options):
     return lambda asked: test(asked, *arguments, **options)
 
 
+FALLS = made(claim_tests.improves, ["d20_eps"], ["capefm"])
+
+
 def judge(test, found, readings=(READING,)):
     return Claim("X", "x/x", "text", "criterion", test, readings).judge(found)
 
@@ -86,18 +89,18 @@ def test_a_difference_is_seen_through_what_all_runs_of_a_seed_have_in_common():
     found = evidence({"capefm": [2, 2, 2], "conv": [2.3, 2.3, 2.3]}, seeds_apart=0.5)
     assert decide(made(claim_tests.compare, ["d20_eps"], "capefm", ["conv"], often="most"), found) == "reproduced"
     falling = evidence({"capefm": [2.3, 2.15, 2]}, seeds_apart=0.5)
-    assert decide(made(claim_tests.improves, ["d20_eps"], ["capefm"]), falling) == "reproduced"
+    assert decide(FALLS, falling) == "reproduced"
 
 
 def test_what_few_seeds_cannot_show_is_undecided_and_the_seeds_that_would_are_named():
     few, many = (evidence({"capefm": [2, 2, 1.75]}, noise=0.4, shape=(seeds, 1)) for seeds in (6, 400))
-    verdict = judge(made(claim_tests.improves, ["d20_eps"], ["capefm"]), few)
+    verdict = judge(FALLS, few)
     assert verdict.decision == "undecided with these seeds"
     assert verdict.readings[0]["groups"] == [["d20_eps", "capefm", "capefm", "is undecided", 0, 1, ""]]
-    assert judge(made(claim_tests.improves, ["d20_eps"], ["capefm"]), many).decision == "reproduced"
+    assert judge(FALLS, many).decision == "reproduced"
     # as many seeds without a difference rule out one that matters
     flat_ = evidence({"capefm": [2, 2, 2]}, noise=0.5, shape=(400, 1))
-    assert judge(made(claim_tests.improves, ["d20_eps"], ["capefm"]), flat_).decision == "not reproduced"
+    assert judge(FALLS, flat_).decision == "not reproduced"
     rivals = evidence({"capefm": [2, 2, 2], "conv": [2.4, 2.4, 2.4]}, noise=0.5, shape=(4, 1))
     verdict = judge(made(claim_tests.compare, ["d20_eps"], "capefm", ["conv"], often="most"), rivals)
     assert verdict.decision == "undecided with these seeds"
@@ -191,11 +194,10 @@ def test_what_is_missing_is_named():
 def test_settings_are_never_averaged():
     found = evidence({"capefm": [3, 2, 1]})
     rows = pd.concat([found.rows.assign(**{"algo.lam": lam}, value=found.rows["value"] + lam) for lam in (0, 1)])
-    verdict = judge(made(claim_tests.improves, ["d20_eps"], ["capefm"]), Evidence(rows, NO_POINTS, found.axes))
+    verdict = judge(FALLS, Evidence(rows, NO_POINTS, found.axes))
     assert verdict.readings[0]["lacks"] == ["not computed: capefm in d20_eps with one value of algo.lam"]
     twice = Evidence(pd.concat([found.rows, found.rows]), NO_POINTS, found.axes)
-    test = made(claim_tests.improves, ["d20_eps"], ["capefm"])
-    assert judge(test, twice) == judge(test, found)
+    assert judge(FALLS, twice) == judge(FALLS, found)
 
 
 def test_a_block_runs_over_the_x_of_its_panel():
@@ -223,23 +225,23 @@ def test_a_block_without_a_panel_runs_over_what_varies_in_it():
 def test_readings_that_disagree_are_the_verdict_whatever_was_not_computed():
     falls, rises = evidence({"capefm": [3, 2, 1]}, OTHER, noise=1e-4), evidence({"capefm": [1, 2, 3]})
     third = Reading("third", "third", "loss")
-    verdict = judge(made(claim_tests.improves, ["d20_eps"], ["capefm"]), joined(falls, rises), (OTHER, READING, third))
+    verdict = judge(FALLS, joined(falls, rises), (OTHER, READING, third))
     assert verdict.decision == "depends on an unstated choice"
     assert [one["outcome"] for one in verdict.readings] == ["holds", "does not hold", "cannot be tested here"]
     assert [one["lacks"] for one in verdict.readings] == [[], [], ["not computed: d20_eps"]]
-    alone = judge(made(claim_tests.improves, ["d20_eps"], ["capefm"]), falls, (OTHER, READING))
+    alone = judge(FALLS, falls, (OTHER, READING))
     assert alone.decision == "cannot be tested here"
 
 
 def test_seeds_are_counted_where_there_are_fewest():
     found = evidence({"capefm": [3, 2, 1]})
     cut = replace(found, rows=found.rows[(found.rows["eps"] < 10) | (found.rows["seed"] < 2)])
-    assert [judge(made(claim_tests.improves, ["d20_eps"], ["capefm"]), one).seeds for one in (found, cut)] == [5, 2]
+    assert [judge(FALLS, one).seeds for one in (found, cut)] == [5, 2]
 
 
 def test_runs_are_compared_in_size():
     found = evidence({"capefm": [-3, 2, -1]})
-    assert decide(made(claim_tests.improves, ["d20_eps"], ["capefm"]), found) == "reproduced"
+    assert decide(FALLS, found) == "reproduced"
 
 
 def test_every_combination_of_several_settings_is_looked_at():
