@@ -86,6 +86,14 @@ def run(results, content=TINY, words=(), name="mine/tiny", **options):
     return int(any(point.status == "failed" for point in made.plans[0].points))
 
 
+def own_experiment(folder, content, name="mine/tiny"):
+    """Write an experiment into a folder of options: the words of the command line that name the folder."""
+    path = folder / "own" / "experiment" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("# @package experiment\n" + json.dumps(content))
+    return ["--config-dir", str(folder / "own")]
+
+
 @contextmanager
 def without_pictures():
     """Experiments are written without their figures: drawing them takes as long as all else."""

@@ -5,11 +5,12 @@ import re
 import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from harness import TINY, plan, without_pictures
+from harness import TINY, own_experiment, plan, without_pictures
 
 from dpml import cli
 from dpml.errors import UserError
@@ -31,11 +32,7 @@ EXPERIMENT = TINY | {"grid": {"a_eps": TINY["grid"]["a_eps"]}, "panels": TINY["p
 EXPERIMENT |= {"settings": TINY["settings"] | {"algo": ["nonpriv", "capefm"]}}
 
 
-def own(tmp_path, name="mine/tiny", content=EXPERIMENT):
-    path = tmp_path / "own" / "experiment" / f"{name}.yaml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("# @package experiment\n" + json.dumps(content))
-    return "--config-dir", str(tmp_path / "own")
+own = partial(own_experiment, content=EXPERIMENT)
 
 
 def files(folder="results"):
@@ -189,8 +186,8 @@ def test_a_rerun_leaves_every_file_as_it_is(run_command, tmp_path, ran):
 @pytest.mark.slow
 def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
     undrawn = EXPERIMENT | {"panels": [], "metrics": ["loss"]}
-    own(tmp_path, "mine/other", undrawn | {"grid": {"b_N": {"N": [100, 200], "eps": 1.0}}})
-    own(tmp_path, "mine/tiny", undrawn)
+    own(tmp_path, content=undrawn | {"grid": {"b_N": {"N": [100, 200], "eps": 1.0}}}, name="mine/other")
+    own(tmp_path, content=undrawn)
     outcome = run_command("dpml-run", "--config-dir=own", "experiment=mine")
     assert "mine/other, mine/tiny: 0 cached, 8 to run" in outcome.out
     words = ["--config-dir=own", "-m", "experiment=mine/tiny,mine/other", "run.dry=true"]

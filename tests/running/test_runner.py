@@ -1,6 +1,5 @@
 """The experiment engine: plans, resumes, engines. Everything here runs on a small synthetic experiment."""
 
-import json
 import os
 import re
 import shutil
@@ -13,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from harness import CELLS, CONV, TINY, digests, plan, run
+from harness import CELLS, CONV, TINY, digests, own_experiment, plan, run
 
 from dpml.errors import UserError
 from dpml.reporting import artifacts
@@ -26,17 +25,9 @@ def written(results):
     return sorted(path.name for path in (results / ".cells").glob("*/*.json"))
 
 
-def write_file(folder, content=TINY):
-    path = folder / "experiment" / "mine" / "tiny.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text("# @package experiment\n" + json.dumps(content))
-    return folder
-
-
-def command(conf, results, *words):
-    program = "from dpml.cli import dpml_run; dpml_run()"
-    return [sys.executable, "-c", program, "--config-dir", str(conf), "experiment=mine/tiny",
-            f"results_dir={results}", *words]  # fmt: skip
+def command(folder, results, *words):
+    program = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", *own_experiment(folder, UNDRAWN)]
+    return [*program, "experiment=mine/tiny", f"results_dir={results}", *words]
 
 
 UNDRAWN = TINY | {"panels": [], "metrics": ["loss", "err_w"]}
@@ -212,8 +203,8 @@ def test_a_mistake_in_an_experiment_file_is_named(tmp_path, change, named):
 @pytest.mark.slow
 def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished, capsys):
     """And the cells of two worker processes have the bits of this one."""
-    conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"
-    process = subprocess.Popen(command(conf, results, "run.workers=2"), start_new_session=True)
+    results = tmp_path / "results"
+    process = subprocess.Popen(command(tmp_path, results, "run.workers=2"), start_new_session=True)
     deadline = time.time() + 600
     while len(written(results)) < 3 and process.poll() is None and time.time() < deadline:
         time.sleep(0.002)
@@ -231,12 +222,12 @@ def test_killed_at_any_moment_it_goes_on_where_it_was(tmp_path, finished, capsys
 @pytest.mark.slow
 def test_two_runs_at_once_do_no_harm(tmp_path, finished, monkeypatch):
     """Both have planned all cells: this one begins, and goes on when the other has its first."""
-    conf, results = write_file(tmp_path / "conf", UNDRAWN), tmp_path / "results"
+    results = tmp_path / "results"
     others = []
 
     def measure(cell, release=None):
         if not others:
-            others.append(subprocess.Popen(command(conf, results), stdout=subprocess.PIPE, text=True))
+            others.append(subprocess.Popen(command(tmp_path, results), stdout=subprocess.PIPE, text=True))
             deadline = time.time() + 60
             while not written(results) and time.time() < deadline:
                 time.sleep(0.002)
