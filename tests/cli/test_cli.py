@@ -1,7 +1,6 @@
 """The commands as a user meets them: what they print, what they write, and what they say to a mistake."""
 
 import json
-import math
 from pathlib import Path
 
 import pandas as pd
@@ -40,19 +39,6 @@ def test_rows_guarantees_and_manifest(run_command, tmp_path) -> None:
     assert len(manifest["dataset"][0]["sha256"]) == 64
     assert manifest["dataset"][0]["preprocessing"][0]["fitted_on"] == "training rows, no budget spent"
     assert {"versions", "seed", "git", "cpu"} <= set(manifest)
-
-
-@pytest.mark.slow
-def test_a_sweep_merges_its_rows_and_draws_a_figure(run_command, tmp_path) -> None:
-    done = run_command("dpml-run", "-m", "algo=capefm,nonpriv", "eps=[0.1,1]", "draws=3", "hydra.sweep.dir=sw")
-    assert done.code == 0, done.err
-    rows = read(tmp_path / "sw")
-    assert set(rows["algo"]) == {"capefm", "nonpriv"}
-    assert (rows.loc[rows["algo"] == "nonpriv", "proven_eps"] == math.inf).all()
-    assert (tmp_path / "sw/figure.png").stat().st_size > 10_000
-    again = run_command("dpml", "plot", "sw", "--x", "eps", "--y", "accuracy", "-o", "sw/own.svg")
-    assert again.code == 0
-    assert "sw/own.svg" in again.out
 
 
 @pytest.mark.slow

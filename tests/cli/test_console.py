@@ -1,16 +1,11 @@
 """What a run, a guarantee and an audit show."""
 
 import json
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-from harness import RARE, imported
 
 import dpml
 from dpml.cli.console import show
@@ -92,24 +87,6 @@ def test_an_audit_without_privacy(run_command) -> None:
     done = run_command("dpml", "audit", "algo=nonpriv", "--figure", "none.png")
     assert done.code == 0
     assert "no privacy" in done.out
-
-
-@pytest.mark.slow
-def test_guarantees(shown) -> None:
-    arguments = ["guarantee", "algo=capefm", "eps=0.123456"]
-    text = shown(*arguments)
-    program = Path(sys.executable).with_name("dpml")
-    environment = os.environ | {"COLUMNS": "80", "PYTHONPROFILEIMPORTTIME": "1"}
-    through = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True, check=True)
-    assert through.stdout.splitlines() == text  # a pipe gets the same
-    loaded = imported(through.stderr)  # and it does not wait for libraries that it does not need
-    assert "dpml.cli.errors" in loaded
-    assert not loaded & {"pandas", *RARE}
-    lines = [line.split() for line in text]
-    for entry in json.loads("\n".join(shown(*arguments, "--json")))["views"]:
-        assert set(entry) == {"view", "unit", "eps", "delta", "basis", "source", "mu"}
-        assert any(line[:1] == [entry["view"]] and written(entry["eps"]) in line for line in lines)
-        assert all(word in "\n".join(text) for word in entry["source"].split())
 
 
 @pytest.mark.slow

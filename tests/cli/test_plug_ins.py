@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from harness import written_from_page
 
@@ -51,48 +50,3 @@ def test_an_installed_pack(tmp_path) -> None:
     subprocess.run(command, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": places})
     rows = dpml.rows(tmp_path / "results/mypaper2026/fig1")
     assert set(rows.loc[rows["algo"] == "mean_model", "proven_eps"]) == {np.inf}  # declared only
-
-
-READING = """
-from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-
-from dpml.data import Dataset, Info, sha256
-
-
-@dataclass(frozen=True)
-class Reading:
-    info: ClassVar[Info] = Info(name="reading", title="Rows of a file", task="binary", citation="nobody")
-
-    def size(self, N):
-        return N or 60, 2
-
-    def load(self, files, N, rng):
-        path = files.root / "rows.npy"
-        rows = np.load(path)
-        X, y = rows[:, :2], rows[:, 2]
-        return Dataset("reading", "binary", X, y, X, y, {"source": "rows.npy", "preprocessing": [], STATED})
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stated", ["", "'sha256': sha256(path.read_bytes())"])
-def test_a_data_set_of_ones_own_is_that_of_its_folder(run_command, tmp_path, stated) -> None:
-    module = f"reading_{len(stated)}"
-    (tmp_path / "own/dataset").mkdir(parents=True)
-    (tmp_path / "own/dataset/reading.yaml").write_text(f"_target_: {module}.Reading\n")
-    (tmp_path / f"{module}.py").write_text(READING.replace("STATED", stated))
-    shares = {"one": 0.75, "other": 0.6}
-    for name, share in shares.items():
-        (tmp_path / name).mkdir()
-        rows = np.full((60, 3), 0.5)
-        rows[:, 2] = np.where(np.arange(60) < 60 * share, 1, -1)
-        np.save(tmp_path / name / "rows.npy", rows)
-    words = ["--config-dir", "own", "dataset=reading", "algo=constant", "draws=1", "results_dir=out"]
-    for folder in shares:
-        run_command("dpml-run", *words, f"data_dir={folder}")
-    tables = (tmp_path / "out").glob("runs/*/*/rows.csv")
-    rows = pd.concat(map(pd.read_csv, sorted(tables)))
-    assert rows[rows["metric"] == "accuracy"]["value"].tolist() == list(shares.values())

@@ -113,3 +113,17 @@ def test_an_own_data_set_gets_the_checks_of_a_run(dpml, own, content, told):
     assert "data set 'cubes'" in err
     assert told in err
     assert err.count("\n") == 1
+
+
+def test_the_rows_of_an_own_data_set_are_those_of_the_folder(run_command, own, tmp_path):
+    """Also in one process, which remembers what it has loaded."""
+    losses = []
+    for power in (1, 3, 1):
+        folder = tmp_path / f"power {power}" / "cubes"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cubes.csv").write_text("".join(f"{i},{-i},{i**power}\n" for i in range(9)))
+        words = ["--config-dir", str(own), "dataset=cubes", "algo=constant", "draws=1", "M=1", "eps=1"]
+        done = run_command("dpml-run", *words, f"data_dir={folder.parent}", "hydra.run.dir=out")
+        assert done.code == 0, done.err
+        losses.append(pd.read_csv(tmp_path / "out" / "rows.csv").set_index("metric").loc["loss", "value"])
+    assert losses[0] == losses[2] != losses[1]

@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from harness import CELLS, CONV, TINY, digests, own_experiment, plan, run
 
@@ -242,18 +241,6 @@ def test_two_runs_at_once_do_no_harm(tmp_path, finished, monkeypatch):
     rows = (finished / "mine" / "tiny_rows.csv").read_bytes()
     assert (results / "mine" / "tiny_rows.csv").read_bytes() == rows
     assert not list(results.rglob(".*-*"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
-def test_with_another_launcher_every_job_is_a_run_in_hydras_folder(tmp_path, launcher):
-    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
-    program = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()"]
-    words = ["-m", f"hydra/launcher={launcher}", "algo=capefm,conv", "algo.lam=0.1", "hydra.sweep.dir=out"]
-    subprocess.run([*program, *words], check=True, capture_output=True, cwd=tmp_path)
-    tables = [pd.read_csv(tmp_path / f"out/{job}/rows.csv") for job in range(2)]
-    assert [set(table["algo"]) for table in tables] == [{"capefm"}, {"conv"}]
-    assert all(set(table["algo.lam"]) == {0.1} for table in tables)
 
 
 def launched(run_command, *words):
