@@ -54,23 +54,11 @@ def test_why_nothing_is_proven_is_said(rows, monkeypatch, capsys) -> None:
     assert "Nothing is proven: it was tuned." in out
 
 
-@pytest.fixture
-def shown(run_command, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")
-
-    def run(*arguments: str) -> list[str]:
-        done = run_command("dpml", *arguments)
-        assert done.code == 0, done.err
-        return done.out.splitlines()
-
-    return run
-
-
 @pytest.mark.usefixtures("unsearched")
-def test_an_audit(shown) -> None:
-    arguments = ["audit", "algo=capefm", "eps=1.2345", "draws=2000"]
-    lines = shown(*arguments)
-    findings = json.loads("\n".join(shown(*arguments, "--json")))["views"]
+def test_an_audit(run_command) -> None:
+    arguments = ["dpml", "audit", "algo=capefm", "eps=1.2345", "draws=2000"]
+    lines = run_command(*arguments).out.splitlines()
+    findings = json.loads(run_command(*arguments, "--json").out)["views"]
     assert len(findings) == 5
     for finding in findings:
         line = next(line for line in lines if line.split()[:1] == [finding["view"]])
@@ -89,9 +77,14 @@ def test_an_audit_without_privacy(run_command) -> None:
     assert "no privacy" in done.out
 
 
-@pytest.mark.slow
-def test_why_leads_from_the_messages_to_every_view(shown) -> None:
-    said = words(" ".join(shown("guarantee", "algo=capefm", "eps=0.1", "--why")))
+def test_a_guarantee_and_why(run_command) -> None:
+    command = ["dpml", "guarantee", "algo=capefm", "eps=0.123456"]
+    text = run_command(*command).out
+    lines = [line.split() for line in text.splitlines()]
+    for entry in json.loads(run_command(*command, "--json").out)["views"]:
+        assert any(line[:1] == [entry["view"]] and written(entry["eps"]) in line for line in lines)
+        assert all(word in text for word in entry["source"].split())
+    said = words(run_command(*command, "--why").out)
     assert "Theorems 1 and 2, docs/privacy/imtiaz2019.md" in said
     assert re.search(r"noise = ([\d.]+) / 1 = \1 .*- release: \1-GDP, which gives eps = [\d.]+ at delta = 0\.001", said)
 
