@@ -96,6 +96,10 @@ def test_comparisons_are_made_under_the_same_own_settings():
     assert settings(summarise(rows)) == settings(rows)
     assert "algo.lam" in settings(rows)
     assert compare(rows, "a").set_index("algo.lam")["difference"].to_dict() == {0.0: 3.0, 1.0: 4.0}
+    without = pd.concat([rows[rows["algo"] == "a"], table([[5.0]], algo="c"), table([[7.0]], algo="d")])
+    found = compare(without, "c").set_index("algo")["difference"]  # neither c nor d has the setting
+    assert found["d"] == 2.0
+    assert found["a"].isna().all()
 
 
 def test_two_values_of_one_run_are_a_setting_without_a_column():
