@@ -50,9 +50,6 @@ def test_real_targets_have_fifths() -> None:
     assert named_classes(np.array([1.0, -1.0]), "binary")[1] == ["-1", "+1"]
 
 
-# ---- the command
-
-
 WORDS = ("data", "partition", "dataset=wdbc", "partition=dirichlet", "M=8", "seed=3")
 
 
