@@ -129,7 +129,8 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
     values = rng.normal(0, 1, (experiments, 5, 1)) + rng.normal(0, 1, (experiments, 5, 20))
     index = pd.MultiIndex.from_product([range(experiments), range(5), range(20)], names=["N", "seed", "draw"])
     rows = pd.DataFrame({"value": values.ravel()}, index).reset_index()
-    found = summarise(rows.assign(**{key: MADE[key] for key in MADE if key not in rows}, proven_eps=1.0))
+    about = MADE | {"proven_eps": 1.0}
+    found = summarise(rows.assign(**{key: value for key, value in about.items() if key not in rows}))
     covered = int((found["mean"].abs() <= found["interval"]).sum())
     low, high = rejections(experiments, 0.95)
     assert low <= covered <= high
