@@ -17,8 +17,6 @@ from dpml.errors import UserError
 from dpml.running import expansion, runner
 from dpml.running.store import Store
 
-PROGRAM = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()"]
-
 METRIC = '''
 import numpy as np
 

@@ -22,7 +22,6 @@ from dpml.data.sources import cache
 from dpml.errors import UserError
 from dpml.seeds import generator
 
-NAMES = list(catalogue.sources())
 # training rows, test rows, features, labels and how many rows have each: as published, or as the papers use them
 CANONICAL = {
     "adult": (30_162, 15_060, 104, {-1: 34_014, 1: 11_208}),

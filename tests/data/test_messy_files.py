@@ -37,7 +37,6 @@ def cities(*names):
 
 TWO_WORDS = column("bmi", lambda i: ("unknown", "k.A.")[i % 2] if i % 7 == 3 else 20 + i / 2)
 SEMICOLON = text(sep=";", decimal=",")
-GERMAN = cities("Göteborg", "Århus", "Łódź")
 RIGHT = [
     # name, content, the keys that describe prints, the cities that are read
     ("as it should be", text().encode(), {}, CITIES),

@@ -17,7 +17,6 @@ from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
 
 SQUARED, CLAIMS = LOSSES["squared"], claims_of("heikkila2017")
-KINDS = (dca.DCA, dca.Unprojected, dca.Curator, dca.InputPerturbed)
 
 
 def textbook(delta):
