@@ -49,7 +49,8 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
     In expectation over `rng`, a sum over the rows counts each row with its weight (rejection sampling, Zadrozny,
     Langford & Abe 2003). Each new row depends on its own row, weight and coin only, and zeros lie in the unit ball. So
-    neighbours stay neighbours, and each guarantee holds for rows together with their weights.
+    neighbours stay neighbours even if the coins are known, and each guarantee holds for rows together with their
+    weights.
     """
     if not weights:
         return X

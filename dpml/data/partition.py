@@ -344,6 +344,7 @@ class Dirichlet(ByLabel):
 
     Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower use this partition, but repeat
     the draw until every party has 10 rows. dpml instead moves rows to parties with fewer than `smallest` rows.
+    NIID-Bench also limits each party to N/M rows.
 
     Args:
         alpha: The parameter of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.

@@ -477,7 +477,10 @@ def split_apply(
 
 
 def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
-    """Raise UserError unless the steps map every possible row into the unit ball; read no row."""
+    """Raise UserError unless the steps map every possible row into the unit ball.
+
+    The check reads no row. Otherwise the norm of a private row would decide whether a release is refused.
+    """
     longest = image(steps, columns).norm
     if not longest <= 1 + 1e-9:
         raise UserError(

@@ -186,8 +186,8 @@ class Ledger:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             raise UserError(
-                f"{self.path} has a cap for a party, whose total eps is unknown if a release protects only single "
-                "samples or has other parties: use another ledger if this release is about different people."
+                f"{self.path} has a cap for a party, but a release protects only single samples or has other parties, "
+                "so a party's total eps is unknown: use another ledger if this release is about different people."
             )
         reached = then.eps(cap.delta)
         if math.isinf(reached):

@@ -33,7 +33,7 @@ from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
 
 K = TypeVar("K", bound=Hashable)
 
-FLOOR = 2.0**-52
+FLOOR = 2.0**-52  # smaller sizes are rounding errors
 RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 
@@ -45,7 +45,7 @@ class MetricScale:
     up: bool
     matters: float
     near: float
-    zero: float = FLOOR
+    zero: float = FLOOR  # sizes below this count as zero
 
     def badness(self, values: Array) -> Array:
         """Return values on the scale of the metric, with a sign such that smaller values are better."""

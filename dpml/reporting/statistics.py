@@ -188,7 +188,9 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
         row = several[apart].iloc[0]
         shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
         where = ", ".join(f"{key}={row[key]}" for key in shown)
-        raise UserError(f"there are two values of {row['metric']} for {where}: the runs differ in a hidden setting.")
+        raise UserError(
+            f"there are two values of {row['metric']} for {where}: the runs differ in a setting that is not stored."
+        )
     return rows[~again]
 
 

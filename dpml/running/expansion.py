@@ -71,7 +71,7 @@ class Expansion:
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
-        """Return all combinations of settings in all blocks; with `check`, skip points without possible noise."""
+        """Return all combinations of settings in all blocks; `check` skips points whose noise cannot be calibrated."""
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):

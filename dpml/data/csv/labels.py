@@ -99,7 +99,7 @@ def class_names(column: FileColumn) -> tuple[str, ...]:
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Return the labels as numbers, (n,): -1 and +1, 0 to K-1, or regression targets; NaN for a missing label."""
+    """Return each row's label as a number, whatever the other rows: -1, +1, 0 to K-1, or a target; NaN if missing."""
     if labels.task == "regression":
         return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}

@@ -153,7 +153,7 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Return each row's number (n,), given the numbers of the distinct texts in `values`; NaN if it is missing."""
+        """Return each row's number (n,), given the numbers of the distinct texts in `values`; NaN if missing."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:

@@ -300,7 +300,7 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
         fill = "set dataset.missing=keep and add the step impute, or " if options.missing == "refuse" else ""
         raise UserError(
             f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}): "
-            f"{fill}set dataset.missing=drop, in experiments only, to leave out rows with missing values."
+            f"{fill}set dataset.missing=drop (in experiments only) to leave out rows with missing values."
         )
     if len(y) - left < least:
         raise UserError(
