@@ -93,7 +93,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: float = 0.0) -> ApproximateMinimum:
-    """The norm of eta is above ``sigma (sqrt d + 10)`` once in 10^21."""
+    """Return the release without output noise; the norm of eta is above ``sigma (sqrt d + 10)`` once in 10^21."""
     gamma = max(gamma, _ATTAINABLE, _ROUNDING * sigma * (math.sqrt(problem.d) + 10) / problem.N)
     return ApproximateMinimum("gaussian", sigma, extra, lam, problem.N, gamma=gamma, output=0.0)
 

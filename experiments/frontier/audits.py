@@ -92,8 +92,8 @@ def shown_rounds(algorithm: NoisyNewton, pair: Pair, budget: Budget) -> list[Exp
 def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair:
     """Return neighbours with one row rotated by an angle; all other rows are zero, so that w stays near 0.
 
-    At w = 0, gradients differ by sin(angle/2) times their sensitivity, directions by at least sin(angle) times theirs.
-    With one feature, a row changes its label or vanishes.
+    At w = 0, gradients differ by sin(angle/2) times their sensitivity, directions by at least sin(angle) times theirs
+    if G is in the rows' plane. With one feature, a row changes its label or vanishes.
     """
     gradients, directions = algorithm.budget_share, 1 - algorithm.budget_share
     if problem.d == 1:
