@@ -125,10 +125,7 @@ RARE = ["sklearn", "scipy.stats", "scipy.io", "matplotlib", "requests", "cryptog
 
 
 def imported(said):
-    """The modules that a process has imported: Python itself said so on stderr, and it said nothing else.
-
-    The process had PYTHONPROFILEIMPORTTIME=1 in its environment.
-    """
+    """The modules that a process with PYTHONPROFILEIMPORTTIME=1 has imported; it said nothing else on stderr."""
     lines = said.splitlines()
     assert all(line.startswith("import time:") for line in lines), said
     return {line.rpartition("|")[2].strip() for line in lines}
