@@ -1,4 +1,4 @@
-"""Define base classes for data sets in files, which parse files, draw and preprocess rows, and cache results."""
+"""Define base classes of data sets, which parse files, draw and preprocess rows, and cache the results."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields

@@ -169,7 +169,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """Parties of which this process has at most one party's rows; `stated` has the public numbers of all parties."""
+    """The parties of a federation, with the rows of at most one party; `stated` has all parties' public numbers."""
 
     stated: Problem = field(kw_only=True)
 

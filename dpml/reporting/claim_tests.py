@@ -266,7 +266,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 
 
 def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
-    """Return a reason if no algorithm is more accurate than the constant classifier on a data set; otherwise ""."""
+    """Return a sentence if no algorithm is more accurate than the constant classifier on a data set; otherwise ""."""
     chance = evidence.runs(block, "constant")
     if chance.empty or evidence.reading.metric != "accuracy":
         return ""

@@ -149,7 +149,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return evidence with the same rows under an interpretation that has the changed fields `changes`."""
+        """Return evidence with the same rows for another interpretation, in which the fields `changes` are replaced."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -255,7 +255,7 @@ class Evidence:
 
 
 def short(x: Any) -> str:
-    """Return a value of x in the short form that verdicts show."""
+    """Return a value on the x axis as a short text for verdicts."""
     return f"{x:g}" if isinstance(x, float) else str(x)
 
 

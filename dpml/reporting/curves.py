@@ -132,7 +132,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """Return the value of a setting in the shortest text that reads back exactly; empty without a value."""
+    """Return the shortest text from which a setting's value can be read back exactly; empty without a value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     short = f"{value:g}" if isinstance(value, float) else str(value)
