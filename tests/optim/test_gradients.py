@@ -9,10 +9,13 @@ import pytest
 from examples import LOGISTIC, SIGMOID, SOFTMAX, SQUARED, clipped_slope
 
 from dpml import sums
+from dpml.data.partition import Parties
 from dpml.errors import UserError
+from dpml.mechanism.statistics import ClippedRows
 from dpml.optim.gradients import Rows
 from dpml.optim.losses import LOSSES, Logistic, Loss, Slopes, mean_gradient, mean_loss, scores
 from dpml.optim.merged_descent import descend, merged
+from dpml.privacy import Problem
 from dpml.sums import PairwiseSum, gamma, imprecision, levels, single_imprecision
 
 CUT = [Slopes(LOGISTIC, 0.1), Slopes(LOGISTIC, 0.5), Slopes(LOGISTIC, 0.8), Slopes(SQUARED, 0.3), Slopes(SQUARED, 1.5)]
@@ -216,6 +219,26 @@ def farthest(N: int, clip: float, seeds: int) -> float:
 def test_no_row_moves_a_sum_by_more_than_is_counted(N, clip) -> None:
     """With sums of ``tanh`` and a constant the second pair moved by 1.22 times as much, at a clip of 1e-3."""
     assert 0.9 < farthest(N, clip, 2) <= 1 + single_imprecision(N, 1)
+
+
+def rows(X, y):
+    return X
+
+
+@pytest.mark.parametrize("unit", ["sample", "party"])
+def test_clipped_rows_move_their_sum_by_no_more_than_is_counted(unit) -> None:
+    """Terms of about half an ulp of the sum, one after another, would all be rounded away or none of them."""
+    n, half_ulp, large = 10**5, 2.0**-38, 2**15 + 1
+    ends = []
+    for first in (1.0, -1.0):
+        X = np.zeros((n, 2))  # NumPy would add a single column in pairs
+        X[:, 0] = -half_ulp * (1 - 2**-6)
+        X[:large, 0], X[0, 0] = 1.0, first
+        offsets = np.arange(n + 1) if unit == "party" else np.array([0, n])
+        parties = Parties(None, np.arange(n), offsets, X, np.ones(n), X[:0])
+        ends.append(ClippedRows(rows, 1.0, unit, 2).on(parties).total()[0])
+    counted = ClippedRows(rows, 1.0, unit, 2).imprecision(Problem(n, n, 2))
+    assert (ends[0] - ends[1]) / 2 <= 1 + counted
 
 
 @pytest.mark.parametrize("clip", [1e-6, 4.5e-6, 0.1, 0.3, 0.8, 1.0])

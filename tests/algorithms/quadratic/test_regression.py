@@ -264,6 +264,35 @@ def test_copies_of_a_row_are_not_all_rounded_the_same_way_and_one_of_them_change
     assert 0 < (whole - less)[0, 0] * steps[0] <= 2 / 512  # one term of 1 or 2 steps
 
 
+@pytest.mark.parametrize("d", [13, 20, 50])
+def test_copies_next_to_a_step_are_rounded_alike_at_every_place(d):
+    """Scores of a matrix product differ in the last bit from place to place, so that two terms would change."""
+    rng, copies, of = np.random.default_rng(d), 13, NewtonSums()
+    last = (0.5 + (copies - 1) * (np.sqrt(5) - 1) / 2) % 1  # the threshold of the copy that is replaced
+    for _ in range(20):
+        x = rng.standard_normal(d)
+        X = np.tile(0.9 * x / np.linalg.norm(x), (copies, 1))
+        data = Dataset("copies", "binary", X, np.ones(copies), X[:0], np.zeros(0))
+        parties = partition(data, Equal(), 1, rng)
+        other = replace(parties, X=np.vstack([np.zeros(d), X[1:]]))
+        column, w = np.abs(x).argmax(), rng.standard_normal(d)
+
+        def total(rows, factors, column=column, w=w):
+            models = factors[:, None] * w
+            return of.on(rows).integers(np.full(len(factors), 13), False, models)[0, :, column]
+
+        low, high = 0.5, 1.5
+        at_low = total(parties, np.array([low]))
+        while high - low > 2**-52:  # to a model at which some copy is next to a step
+            middle = (low + high) / 2
+            low, high = (middle, high) if total(parties, np.array([middle])) == at_low else (low, middle)
+        near = low + np.arange(-30, 31) * 2.0**-53
+        slope = 512 * -expit(-near * float(X[0] @ w)) + last
+        if np.abs(slope - np.rint(slope)).min() > 1e-9:  # another copy is next to the step
+            z = np.rint(2**13 * X[0, column])
+            np.testing.assert_array_equal(total(parties, near) - total(other, near), np.floor(slope) * z)
+
+
 def fit(X, y):
     b = np.zeros(X.shape[1])
     for _ in range(30):
