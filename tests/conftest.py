@@ -71,11 +71,17 @@ Command = Callable[..., Outcome]
 
 
 @pytest.fixture
-def run_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Command:
-    """Run ``dpml-run`` or ``dpml`` with some words, in an empty working folder without a data cache."""
+def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working folder, without a data cache."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("DPML_OFFLINE", "1")
+    return tmp_path
+
+
+@pytest.fixture
+def run_command(monkeypatch: pytest.MonkeyPatch, folder: Path, capsys: pytest.CaptureFixture[str]) -> Command:
+    """Run ``dpml-run`` or ``dpml`` with some words, in an empty working folder without a data cache."""
     monkeypatch.setenv("DPML_PACKS", "")
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.setenv("COLUMNS", "120")

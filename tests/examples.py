@@ -102,7 +102,6 @@ def sent(algorithm, budget, problem):
 
 
 def release_of(algorithm, parties, budgets, draws=1, seed=1):
-    """What is released of some parties, with noise from this seed."""
     prepared = algorithm.prepare(parties, np.random.default_rng(0))
     return prepared.release(budgets, np.random.default_rng(seed), draws)
 
@@ -112,7 +111,6 @@ Coefficients = tuple[np.ndarray | None, np.ndarray, np.ndarray]
 
 
 def unpacked(of, packed: np.ndarray, d: int) -> Coefficients:
-    """The coefficients that a message of them has."""
     return (packed[..., 0] if of.constant else None, *polynomial(packed, d, 1, 0.0))
 
 
@@ -145,7 +143,6 @@ def unit_rows(M: int, N: int, d: int, zero: bool = False) -> Parties:
 
 
 def clipped_slope(loss, t, y, clip):
-    """Return the slope at the score t, as the definition has it."""
     return np.clip(-y * expit(-y * t) if loss is LOGISTIC else 2 * (t - y), -clip, clip)
 
 
@@ -167,7 +164,6 @@ class Observed:
 
 
 def model_of(prepared: Prepared) -> np.ndarray:
-    """The model, (D,), before the noise."""
     (message,) = prepared.algorithm.messages(Budget(1.0, 1e-5), prepared.problem)
     return prepared.terms(message.of).total()
 

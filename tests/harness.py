@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from dpml.api.jobs import ask, compute, results_of_run, write_experiment
@@ -15,6 +16,7 @@ from dpml.api.settings import Settings
 from dpml.config import experiments
 from dpml.config.build import build_algorithm, instantiate
 from dpml.config.compose import compose, option, options
+from dpml.running.rows import COLUMNS
 
 TINY = {
     "title": "Tiny",
@@ -30,6 +32,17 @@ TINY = {
     ],
 }
 CELLS, CONV = 30, 10  # 3 x 2 and 3 x 2 x 2 x 2
+
+
+MADE = dict.fromkeys(COLUMNS, "x") | {"block": "a", "delta": 1e-5, "M": 2, "N": 10, "d": 3, "metric": "loss"}
+MADE |= {"not_proven": None, "conditional_eps": float("nan"), "tuned": "fixed", "unit": "sample", "variant": "paper"}
+
+
+def made_rows(values, eps=1.0, **columns):
+    """Made-up rows of a run whose values, (seeds, draws), are given."""
+    about = MADE | {"eps": eps, "claimed_eps": eps, "proven_eps": eps, "n_min": 5, "n_max": 5} | columns
+    places = [(seed, draw, value) for seed, draws in enumerate(values) for draw, value in enumerate(draws)]
+    return pd.DataFrame([about | {"seed": seed, "draw": draw, "value": value} for seed, draw, value in places])
 
 
 def tables(words, results):
@@ -73,6 +86,14 @@ def run(results, content=TINY, words=(), name="mine/tiny", **options):
     return int(any(point.status == "failed" for point in made.plans[0].points))
 
 
+def own_experiment(folder, content, name="mine/tiny"):
+    """Write an experiment into a folder of options: the words of the command line that name the folder."""
+    path = folder / "own" / "experiment" / f"{name}.yaml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("# @package experiment\n" + json.dumps(content))
+    return ["--config-dir", str(folder / "own")]
+
+
 @contextmanager
 def without_pictures():
     """Experiments are written without their figures: drawing them takes as long as all else."""
@@ -113,7 +134,7 @@ def digests(results):
 
 def written_from_page(page, folder):
     """Write the files that a page of the documentation shows into a folder."""
-    shown = r"`([\w/]+\.(?:py|yaml))`[^`]*:\n\n```\w+\n(.*?)^```"
+    shown = r"`([\w/]+\.(?:py|yaml|csv))`[^`]*:\n\n```\w+\n(.*?)^```"
     text = (Path(__file__).parents[1] / "docs" / page).read_text(encoding="utf-8")
     for name, body in re.findall(shown, text, flags=re.DOTALL | re.MULTILINE):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -125,10 +146,7 @@ RARE = ["sklearn", "scipy.stats", "scipy.io", "matplotlib", "requests", "cryptog
 
 
 def imported(said):
-    """The modules that a process has imported: Python itself said so on stderr, and it said nothing else.
-
-    The process had PYTHONPROFILEIMPORTTIME=1 in its environment.
-    """
+    """The modules that a process with PYTHONPROFILEIMPORTTIME=1 has imported; it said nothing else on stderr."""
     lines = said.splitlines()
     assert all(line.startswith("import time:") for line in lines), said
     return {line.rpartition("|")[2].strip() for line in lines}

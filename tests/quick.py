@@ -7,10 +7,7 @@ import pytest
 
 
 def quick_first(cases: Iterable[Any], quick: int = 1) -> list[Any]:
-    """The cases of a parametrisation, of which all but the first `quick` are slow: they go through the same code.
-
-    A tuple has the values of several arguments.
-    """
+    """The cases, of which all but the first `quick` are slow; a tuple has the values of several arguments."""
     return [case if number < quick else _slow(case) for number, case in enumerate(cases)]
 
 

@@ -1,7 +1,4 @@
-"""Rounding that a proof about real numbers does not see, as somebody could write it: each makes the wrong of the right.
-
-For `dpml.optim.gradients.Rows` (its `gradient`, `bend` and `of`), and sums of coefficients.
-"""
+"""Rounding bugs of `Rows` and of sums of coefficients, as somebody could write them: each changes the right method."""
 
 import numpy as np
 

@@ -86,10 +86,7 @@ def nodes(path: Path) -> tuple[ast.AST, ...]:
 
 @cache
 def imported(name: str) -> set[str]:
-    """All that a module imports anywhere in it, inside functions and under TYPE_CHECKING too, as dotted names.
-
-    ``from dpml.data import cache`` is the module dpml.data.cache if there is one, else something in dpml.data.
-    """
+    """All that a module imports anywhere in it, inside functions and under TYPE_CHECKING too, as dotted names."""
     path, names = modules()[name], set()
     by_name = "import_module" in path.read_text(encoding="utf-8")
     for node in nodes(path):
@@ -114,9 +111,6 @@ def graph() -> dict[str, set[str]]:
 def room(name: str) -> str:
     """The first part of a module's name inside the package; the package itself has none."""
     return name.partition(".")[2].partition(".")[0]
-
-
-# ---- imports
 
 
 def test_imports_go_one_way() -> None:
@@ -144,9 +138,6 @@ def test_mathematics_knows_no_screen_no_files_and_no_plots() -> None:
     assert {name for name, library in users if library == "matplotlib"} <= {"reporting"}
 
 
-# ---- sizes
-
-
 def weight(folders: str) -> int:
     """Count the lines of all Python files below some folders."""
     files = (path for place in folders.split() for path in ROOT.glob(place if "*" in place else f"{place}/**/*.py"))
@@ -164,15 +155,9 @@ def test_all_of_the_package_is_in_a_room() -> None:
     assert sum(map(weight, rooms)) == weight("dpml")
 
 
-# ---- classes
-
-
 def test_no_two_classes_have_one_name() -> None:
     names = Counter(node.name for path in modules().values() for node in nodes(path) if isinstance(node, ast.ClassDef))
     assert not {name: number for name, number in names.items() if number > 1}
-
-
-# ---- noise
 
 
 def draws(node: ast.AST) -> set[str]:
@@ -194,9 +179,6 @@ def test_privacy_noise_is_drawn_in_one_module() -> None:
         if isinstance(node, ast.FunctionDef) and draws(node)
     }
     assert drawing == INITIAL_MODELS
-
-
-# ---- the map in CONTRIBUTING.md
 
 
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")

@@ -1,8 +1,4 @@
-"""Numbers and files as other libraries compute and read them; each test is skipped where its library is missing.
-
-The libraries are in the extra `oracles`, but for sacroml, which needs PyTorch: install it by hand. None of them shares
-code with dpml.
-"""
+"""Numbers and files as other libraries (the extra `oracles`, and sacroml) have them; skipped where they are missing."""
 
 import gzip
 import math
@@ -122,10 +118,7 @@ def test_holm_is_that_of_scikit_posthocs() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_an_attack_of_sacroml_finds_less_than_eps_allows_and_more_of_a_tree(tmp_path) -> None:
-    """At eps = 1 no attack is right about more than 1/(1 + 1/e) = 0.73 of members and others, drawn as often.
-
-    False alarm: below 1e-6. Over 5 repetitions the mean of the area, of 114 rows each, has a deviation of 0.03.
-    """
+    """At eps = 1 no attack is right about more than 0.73 of members and others. False alarm: below 1e-6."""
     pytest.importorskip("sacroml")
     from sacroml.attacks.target import Target
     from sacroml.attacks.worst_case_attack import WorstCaseAttack

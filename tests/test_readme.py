@@ -1,9 +1,10 @@
-"""The README, and files that are made from others, say what the results, the code and the metadata say."""
+"""The README, generated files and published results say what the code and the metadata say."""
 
 import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 import yaml
@@ -12,7 +13,8 @@ import dpml
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
-overview, notebook, metadata = (pytest.importorskip(name) for name in ("overview", "notebook", "metadata"))
+NAMES = "overview", "notebook", "metadata", "recompute"
+overview, notebook, metadata, recompute = map(pytest.importorskip, NAMES)
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
@@ -31,21 +33,6 @@ def test_the_first_table_and_picture_are_those_of_the_committed_results() -> Non
     overview.plt.close(figure)
 
 
-def test_a_headline_is_the_worst_view_that_a_claim_is_about() -> None:
-    def rows(algo: str, view: str, **values: float) -> list[dict[str, object]]:
-        same = {"noise": "published", "variant": "paper", "algo.protocol": None, "algo": algo, "loss": "logistic"}
-        return [{**same, "view": view, "metric": name, "mean": value} for name, value in values.items()]
-
-    table = [
-        *rows("capefm", "release", claimed=1, proven=2, attacked=1.5),
-        *rows("capefm", "colluders", claimed=1, proven=3, attacked=0.5),
-        *rows("capefm", "client", proven=9, attacked=8),
-        *(row for algo in ("wddp", "psgd", "soft") for row in rows(algo, "release", claimed=1, proven=1, attacked=0)),
-    ]
-    first = overview.headlines(pd.DataFrame(table))[0]
-    assert (first.view, first.claimed, first.proven, first.attacked) == ("colluders", 1, 3, 0.5)
-
-
 def test_generated_files_are_up_to_date() -> None:
     page = notebook.PAGE.read_text(encoding="utf-8")
     assert notebook.NOTEBOOK.read_text(encoding="utf-8") == notebook.notebook(page)
@@ -61,17 +48,45 @@ def test_one_version() -> None:
     assert newest[1] == "Unreleased" or (newest[1], newest[2]) == (dpml.__version__, str(citation["date-released"]))
 
 
-def test_two_commands_lead_from_a_clone_to_a_result_and_to_the_tests() -> None:
-    """.ci/run runs them as they are printed, and so does the image."""
-    first, second = README.split("```bash\n")[1].split("```")[0].strip().splitlines()
-    assert " && pip install -e . && dpml-run " in first
-    image = (ROOT / "Dockerfile").read_text("utf-8")
-    assert f"RUN {first}\n" in image
-    assert second in image
-
-
 def test_nobody_is_told_to_install_a_name_that_is_not_published() -> None:
     """Only a clone has it: a name on an index could be anybody's."""
     pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "dpml").rglob("*.py")]
     told = re.compile(r"\binstall\s+(?:-[a-zA-Z-]+\s+)*['\"]?(?:multiparty-dp|dpml)\b")
     assert not [path for path in pages if told.search(path.read_text(encoding="utf-8"))]
+
+
+def rows(**changes):
+    plain = {"block": "b", "algo": ["x", "x", "y"], "eps": [1, 2.0, np.inf], "metric": "loss", "tuned": "fixed"}
+    return pd.DataFrame({**plain, "value": [0.5, 2e-3, np.nan], "proven_eps": [1.0, 2.0, np.inf], **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "differs"),
+    [
+        ({}, ""),
+        ({"tuned": "rule", "value": [0.5 * (1 + 1e-9), 2e-3, np.nan]}, ""),
+        ({"value": [0.5, 2.1e-3, np.nan]}, "1 of 3 value"),
+        ({"value": [0.5, 2e-3, 0.0]}, "1 of 3 value"),
+        ({"proven_eps": [1.0, 2.0, 3.0]}, "1 of 3 proven_eps"),
+        ({"proven_eps": [1.0, 2.0, np.nan]}, "1 of 3 proven_eps"),
+        ({"eps": [1, 3.0, np.inf]}, "1 of 3 rows"),
+    ],
+)
+def test_what_differs_is_found(changes, differs):
+    found = recompute.compared(rows(**changes), rows())
+    assert found.startswith(differs)
+    assert bool(found) == bool(differs)
+
+
+@pytest.mark.parametrize("words", [["heikkila2017/row"], ["--results", "nowhere"]])
+def test_a_check_of_nothing_does_not_pass(tmp_path, words):
+    with pytest.raises(SystemExit) as stop:
+        recompute.main(["--data-dir", str(tmp_path), "--results", str(ROOT / "results"), *words])
+    assert stop.value.code
+
+
+@pytest.mark.slow
+def test_published_numbers_are_those_of_the_code(tmp_path, capsys):
+    words = ["rajkumar2012/theorem53", "--data-dir", str(tmp_path), "--results", str(ROOT / "results")]
+    assert recompute.main([*words, "--cells", "2"]) == 0
+    assert capsys.readouterr().out == "rajkumar2012/theorem53: 231 of 1423 rows computed again\n"

@@ -1,4 +1,4 @@
-"""Define the private algorithms and the baselines. `dpml.mechanism.algorithm` defines the interface of algorithms."""
+"""Define the private algorithms and the baselines."""
 
 from dpml.mechanism.algorithm import Algorithm, Mechanism, Release, require_domain
 

@@ -1,4 +1,4 @@
-"""Baselines without noise, with which private algorithms are compared."""
+"""Define baselines without noise, with which private algorithms are compared."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -56,8 +56,6 @@ class Baseline:
 class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=VARIANTS, **SIMULATED):
     """`nonpriv`: the exact minimiser of the risk + lam/2 ||w||^2 on all rows together. It has no privacy.
 
-    The budget has no effect.
-
     Args:
         variant: `paper` is the exact minimiser; `authors` is the point in the box [-1, 1]^d where the solver in the
             scripts of Imtiaz et al. 2019 stops, before convergence if d is large.
@@ -79,8 +77,7 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
 class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATED):
     """`ceiling`: the non-private model with the best of several ridges, chosen on held-out training rows.
 
-    This baseline shows how good a model can be without privacy. `nonpriv` minimises the training loss instead, so it
-    may overfit and be worse than a private model.
+    `ceiling` shows how good a model can be without privacy; `nonpriv` may overfit and be worse than a private model.
 
     Args:
         loss: The loss that is minimised.
@@ -92,7 +89,6 @@ class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATE
     """The coefficients of lam/2 ||w||^2 that are tried, for rows of norm at most 1."""
 
     def begin(self, parties: Parties, rng: Generator) -> Fixed:
-        """Choose the ridge on a random fifth of the rows that is held out, and fit a model to all rows."""
         order = rng.permutation(len(parties.y))
         kept, held = np.split(order, [len(order) - len(order) // 5])
         X, y = parties.X[kept], parties.y[kept]
@@ -156,9 +152,8 @@ class Individual(Baseline, LocalClassifiers):
 class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=(), **SIMULATED):
     """`constant`: the same prediction for every row, the mean target or the most frequent class. It has no privacy.
 
-    An algorithm that uses features should be better. The reported loss is the least loss of a constant score. A
-    constant score is not a linear model without intercept, so there are no weights and no optimality gap. The metric
-    `err_w` is computed for w = 0.
+    An algorithm that uses features should be better. The reported loss is the least loss of a constant score, and there
+    is no optimality gap. The metric `err_w` is computed for w = 0.
 
     Args:
         loss: The loss that is reported.
@@ -187,7 +182,6 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
         return (None, metrics)
 
     def _least_loss(self, y: Array) -> float:
-        """Return the infimum of the mean loss over constant scores."""
         if self.loss.task == "regression":
             return float(np.var(y))
         shares = np.unique(y, return_counts=True)[1] / len(y)

@@ -1,4 +1,4 @@
-"""The default constants that were chosen on data, and the data sets on which each constant was chosen.
+"""Define the default constants that were chosen on data, and name the data sets on which each constant was chosen.
 
 All constants are public and do not depend on the rows of a run. "Adult" is UCI Adult with one-hot features in the unit
 ball, with eps = .05 to 1 unless another eps is given. "Crime" is Communities and Crime.
@@ -22,8 +22,8 @@ SPECTRAL_FLOOR = 0.42
 class DescentRule:
     """The hyper-parameters of `dpgd` for one loss and one unit of privacy (a row or a party).
 
-    These are the rounds T, the clip, `noise_step`, and the largest step. `noise_step` is half the standard deviation
-    that a round's noise gives each coordinate of a model. With clip="step" the clip equals the step.
+    `noise_step` is half the standard deviation that a round's noise gives each coordinate of a model, and `largest` is
+    the largest step. With clip="step" the clip equals the step.
     """
 
     rounds: int
@@ -66,10 +66,9 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
 class WhitenedRule:
     """The hyper-parameters of `wdgd` for one loss and one unit of privacy (a row or a party).
 
-    These are the rounds T, the least clip, `noise_step` as in `DescentRule`, and limits. If n mu/d exceeds `enough`,
-    the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A step is at most `largest`,
-    or more if the curvature allows it, and grows from 1 - `growth` to 1 + `growth` times its average. X'X gets the
-    share `share` of mu^2, or `unseen` if noise would hide it anyway.
+    If n mu/d exceeds `enough`, the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A
+    step is at most `largest`, or more if the curvature allows it, and grows from 1 - `growth` to 1 + `growth` times its
+    average. X'X gets the share `share` of mu^2, or `unseen` if noise would hide it anyway.
     """
 
     rounds: int

@@ -1,7 +1,7 @@
 """Release one model from the parties' models or votes, with noise for pure eps-DP (docs/privacy/hamm2016.md).
 
-Rows have norm at most 1. Every proven sensitivity includes the largest distance of a computed model from the exact
-minimiser twice, once for each of two neighbours.
+Every proven sensitivity includes the largest distance of a computed model from the exact minimiser, once for each of
+two neighbours.
 """
 
 import math
@@ -94,7 +94,6 @@ class LocalClassifiers(
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the message of the release, which is the model with noise of scale sensitivity/eps."""
         published, proven = self.sensitivity(problem)
         scale = with_slack(proven / budget.eps) if self.tight else published / budget.eps
         known = problem.classes > 1 or self.loss.task != "multiclass"
@@ -129,10 +128,7 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """Return the share of parties that vote for +1, (n, 1), or for each of K classes, (n, K), on the rows X (n, d).
-
-    The parties use `local` classifiers with their `seeds` (M,), or the models of `fit_parties`.
-    """
+    """Return the share of parties that vote for +1 or for each of K classes on the rows X, (n, 1) or (n, K)."""
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
     votes = np.zeros((len(X), classes))
@@ -158,7 +154,7 @@ def drawn_seeds(parties: Parties, rng: Generator) -> Index:
 
 
 def count_votes(scores: Array) -> Array:
-    """Count the votes of b models for +1, (n, 1), or for each class, (n, K), given scores (n, b) or (n, b, K).
+    """Count the votes of b models for +1 or for each class, (n, 1) or (n, K), given scores (n, b) or (n, b, K).
 
     A score of zero is a vote for +1. If several classes have the largest score, the vote is for the first class.
     """
@@ -193,7 +189,6 @@ def _build(spec: Any) -> Any:
 
 
 def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
-    """Train a classifier on X and y, and predict the labels of X_new, (n,)."""
     if np.all(y == y[0]):  # some classifiers refuse a single class
         return np.full(len(X_new), y[0])
     from sklearn.base import clone  # slow to import, and only this path needs it
@@ -238,8 +233,8 @@ class Vote(LocalClassifiers):
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """Return the published and the proven L2 sensitivity of the model to replacing one party's rows.
 
-        With `protect_auxiliary`, an auxiliary row may be replaced instead. It counts as one changed label in the paper
-        (Sec. 4.5), and as two changed labels in our proof.
+        With `protect_auxiliary`, a replaced auxiliary row counts as one changed label in the paper, and as two changed
+        labels in our proof.
         """
         n = problem.auxiliary
         if n == 0:
@@ -305,14 +300,13 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return a model (K d,) or, with `local` classifiers, B models (B, K d) for the parties' `seeds` (B, M)."""
+        """Return the model that is trained on the parties' votes, or one for each of the classifiers' `seeds`."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
         return np.array([self.trained(parties, vote_shares(parties, X, *own, each)) for each in seeds])
 
     def trained(self, parties: Parties, shares: Array) -> Array:
-        """Return the model, (K d,), that is trained on the shares (n, K) of the parties' votes."""
         X, weight = _auxiliary(parties)
         lam = self.lam / len(parties.X_auxiliary) if self.sums else self.lam
         return fit(X[None], self.targets(shares)[None], lam, weight[None])[0]
@@ -344,9 +338,8 @@ TAIL = 0.05  # the probability with which the noise, or the sample of rows, viol
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
     """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of binary `soft` with the paper's noise.
 
-    It holds with probability 1 - 2 `TAIL`: ``4 d^2 (c + lam) log^2(d/TAIL) / (lam M eps)^2 + 16 (32 + log(1/TAIL)) /
-    (lam n) + lam/2 length^2``. Here c is the smoothness of the loss, M the number of `voters` (1 for `vote`, eq. 9), n
-    the number of auxiliary rows, and `length` the norm of the reference model.
+    The bound holds with probability 1 - 2 `TAIL`. `voters` is 1 for `vote` (eq. 9), n is the number of auxiliary rows,
+    and `length` is the norm of the reference model.
     """
     root = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
     noise_term = root * root * (LOSSES["logistic"].smoothness + lam)
@@ -379,8 +372,7 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
     """`la`: the mean of the parties' models, with noise that protects one row (Pathak et al. 2010).
 
     A replaced row changes the mean by at most 2/(M n lam), where n is the size of the smallest party. `tight` noise
-    also uses a bound on the norm of every minimiser (`longest_minimiser`), and accounts for the tolerance of the
-    solver. The parties' sizes are public.
+    also uses a bound on the norm of every minimiser. The parties' sizes are public.
 
     Args:
         loss: logistic.

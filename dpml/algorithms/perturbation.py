@@ -1,9 +1,6 @@
-"""Objective perturbation: one trusted curator minimises the risk plus a random linear term and a ridge.
+"""Define objective perturbation: one trusted curator minimises the risk plus a random linear term and a ridge.
 
-The objective is ``J(w) + (1/N) eta'w + Delta/2 ||w||^2`` with ``J(w) = (1/N) sum loss(x_i'w, y_i) + lam/2 ||w||^2``
-over rows in the unit ball. The random vector eta is L2-Laplace noise in `objpert`, for pure eps-DP, and Gaussian noise
-in `gop`. docs/privacy/perturbed_minima.md and docs/privacy/rajkumar2012.md have the proofs, list misprints in the
-papers, and explain how `tight` chooses the noise and the ridge Delta together.
+The proofs: docs/privacy/perturbed_minima.md and docs/privacy/rajkumar2012.md.
 """
 
 import math
@@ -43,7 +40,7 @@ def solver_tolerance(N: int) -> float:
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """Return the R in [low, high] that minimises the expected excess risk ``(R norm^2 + E||noise||^2 / R) / 2 N``.
+    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + E||noise||^2 / R) / 2 N``.
 
     ``noise_energy(R)`` is E||noise||^2, the expected squared norm, which decreases with R. `start` is an initial R.
     """
@@ -91,10 +88,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the perturbed objective with the least expected excess risk for a minimiser of norm `typical_norm`.
-
-    It has the least noise that is proven for its ridge. A ridge above `free_ridge` would not reduce the noise.
-    """
+    """Return the perturbed objective with the least expected excess risk for a minimiser of norm `typical_norm`."""
     if math.isinf(budget.eps):
         return PerturbedObjective("gaussian", 0.0, 0.0, lam, problem.N)
     delta = budget.require_delta(who)
@@ -127,11 +121,7 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Bound the optimality gap of `gop` with probability 1 - delta_p (Rajkumar & Agarwal 2012, Theorem 5.1).
-
-    The optimality gap is J(w_gop) - J(w*). The proof bounds ||w_gop - w*|| by ``(||eta||/N + Delta ||w*||) / (lam +
-    Delta)``. Here ||w*|| is at most `longest_minimiser`, and ||eta|| at most its 1 - delta_p quantile.
-    """
+    """Bound the optimality gap of `gop` with probability 1 - delta_p (Rajkumar & Agarwal 2012, Theorem 5.1)."""
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
     return (SMOOTHNESS + made.lam) / 2 * ((length + pull) / made.strength) ** 2
@@ -166,7 +156,6 @@ class ObjectivePerturbation(
 
     @property
     def claim(self) -> str:  # type: ignore[override]
-        """The publication that claims the guarantee of calibration=published."""
         return "the authors' scripts" if self.variant == "authors" else "Chaudhuri et al. 2011, Thm 9"
 
     @property
@@ -188,7 +177,6 @@ class ObjectivePerturbation(
         return 2 * self.zeta / left, extra
 
     def ridge(self, eps: float, d: int) -> float:
-        """Return the ridge R with the least expected excess risk."""
         c = self.loss.smoothness
         least = c * over_expm1(eps) * (1 + 1e-6)  # no noise suffices with a smaller ridge
 
@@ -216,7 +204,6 @@ class ObjectivePerturbation(
         return (made,)
 
     def run(self, carrier: Carrier) -> Release:
-        """Minimise the perturbed objectives up to `solver_tolerance`, and release the models."""
         problem, parties = carrier.problem, carrier.mechanism.parties
         X, y = parties.X, parties.y
         if self.variant == "authors":
@@ -278,7 +265,7 @@ class GaussianObjectivePerturbation(
         if self.published_lam > 0 and self.lam == 0:
             raise UserError("calibration=published needs a ridge: set algo.lam to a positive number.")
         if self.shift > 0:
-            raise UserError(f"algo={self.name} has no algo.shift={self.shift:g} in the paper: set calibration=tight.")
+            raise UserError(f"algo.shift={self.shift:g} of algo={self.name} needs calibration=tight: set algo.shift=0.")
 
     @property
     def trained(self) -> Loss:
@@ -289,11 +276,7 @@ class GaussianObjectivePerturbation(
         return (calibrate(budget, problem, self.lam, f"algo={self.name}"),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Minimise the perturbed objectives up to `solver_tolerance`, and release the models.
-
-        If lam > 0 and there is no shift, the metric `gap_bound` is a bound on the optimality gap, which holds for
-        95 % of the noise draws (Rajkumar & Agarwal 2012, Theorem 5.1).
-        """
+        """Release the models, and a bound on the optimality gap that holds for 95 % of noise draws (`gap_bound`)."""
         problem = carrier.problem
         sent: list[Any] = [message for (message,) in carrier.messages]
         eta = perturbations(sent, carrier.rng, carrier.draws, problem.d)

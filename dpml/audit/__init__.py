@@ -43,13 +43,10 @@ class Finding:
         declared: The eps that a plug-in declares; else NaN.
         exact: The eps of the attacked pair, computed without random draws; NaN if it is not known.
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
-        attack: The attack that gave the bound.
         power: The share of the proven mu (of the proven eps if delta = 0) that the pair reaches.
         verdict: What follows, as docs/audit.md explains.
         moved: The measured sensitivity of the sums, divided by the sensitivity in the proof.
-        mu: The proven mu, if mu-GDP is proven.
         rates: The error rates of the best attack at many thresholds; None if nothing was attacked.
-        notes: Further observations about a plug-in.
     """
 
     view: View
@@ -75,7 +72,6 @@ class Finding:
 
     @property
     def judgement(self) -> str:
-        """The verdict as a text, with the power of the attack or the words "too few draws"."""
         if self.verdict not in ("consistent", "no violation seen"):
             return self.verdict
         blind = self.verdict == "no violation seen" and self.power >= POWER
@@ -140,7 +136,6 @@ def _finding(proven: Guarantee, verdict: Verdict, power: float = math.nan, **sho
 
 
 def _judged(proven: Guarantee, scores: Scores | None, claimed: Guarantee | None) -> Finding:
-    """Return the audit's result for one view; `scores` is None if the view sees nothing that can be attacked."""
     if scores is None:
         return _finding(proven, "no violation seen", power=0.0)
     verdict: Verdict = "no violation seen"

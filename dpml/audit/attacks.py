@@ -1,8 +1,7 @@
 """Compute lower bounds on eps from an attacker's scores, and learn scores from samples of releases.
 
-An attacker guesses the second data set when a score exceeds a threshold. (eps, delta)-DP bounds true and false positive
-rates (Wasserman & Zhou 2010; Kairouz et al. 2015). So measured rates, with Clopper & Pearson's exact intervals, give
-lower bounds on eps (Nasr et al. 2021). For normal scores, bounds on mu give much better ones (Nasr et al. 2023).
+An attacker guesses the second data set when a score exceeds a threshold, and measured error rates give a lower bound on
+eps (Nasr et al. 2021). For normal scores, bounds on mu give much better ones (Nasr et al. 2023).
 """
 
 import math
@@ -98,10 +97,7 @@ def trade_off(first: Array, second: Array, error: float) -> Rates:
 
 
 def mu_of_scores(first: Array, second: Array, error: float) -> float:
-    """Return a lower bound on Cohen's d, the standardised difference between the means, of two normal samples (n,).
-
-    The standard error of d is ``sqrt(1/n + 1/n' + d^2 / (2n + 2n'))`` (Hedges & Olkin 1985).
-    """
+    """Return a lower bound on the standardised difference of two normal samples' means (Hedges & Olkin 1985)."""
     n, m = len(first), len(second)
     apart, spread = second.mean() - first.mean(), math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 2)
     if spread == 0:
@@ -111,11 +107,8 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` > 0 for n >= 100 normal scores; it fails with probability <= `error`."""
+    """Return a lower bound on eps at `delta` > 0 for n >= 100 normal scores; an error has probability <= `error`."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
-
-
-# Scores that are learned from two samples.
 
 
 def learn_direction(first: Array, second: Array) -> Callable[[Array], Array]:

@@ -1,8 +1,4 @@
-"""Audit an algorithm by its released models alone, and check how it uses random numbers.
-
-Attacks see only models, and try only neighbours that are bad for sums of rows and for descents. So a clean audit says
-little, and its power says how little.
-"""
+"""Audit an algorithm by its released models alone, and check how it uses random numbers."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -85,10 +81,7 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
-    """Compare releases of two data sets with the same seed, and return warnings about the use of random numbers.
-
-    How many random numbers are drawn may depend on earlier releases but not on rows; the notes ask a person to check.
-    """
+    """Compare releases of two data sets with the same seed, and return warnings about the use of random numbers."""
     first, second = prepared(algorithm, pair)
     runs = [[_with_seed(each, budget, seed) for each in (first, first, second)] for seed in range(_SEEDS)]
     same = [np.array_equal(one[0], again[0], equal_nan=True) for one, again, _ in runs]

@@ -44,7 +44,7 @@ class Exposure:
 
     Attributes:
         source: Draws what this view sees, and other views with the same source.
-        score: The log likelihood ratio of observations, (draws, k) -> (draws,): the best attack. None: not known.
+        score: The log likelihood ratio of observations, (draws, k) -> (draws,); None: not known.
         normal: Whether the score is normal with one variance for both data sets, or nearly so.
         mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
         loss: The largest |score| that is known, a lower bound on a pure eps. NaN: not known.
@@ -70,10 +70,7 @@ class Exposure:
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the attacks on what the observer sees, and the distance mu of the two data sets (NaN if unknown).
-
-        The attacks are trained on observations of each data set, (n, k). `rng` belongs to the attacker.
-        """
+        """Return attacks trained on observations (n, k) of each data set, and the data sets' distance mu or NaN."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 
@@ -112,9 +109,8 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
 class HalfNoise(Generator):
     """A random generator that draws noise of half the size, so that an audit can test itself.
 
-    Lengths and coordinates are halved. `standard_gamma` draws the variance of a Gaussian, whose coordinates are halved.
-    Noise on integers is drawn from bytes, so `mechanism.discrete` multiplies its variance by `variance_kept`. Copies
-    have this class, too.
+    `standard_gamma` draws the variance of a Gaussian, whose coordinates are halved. Noise on integers is drawn from
+    bytes, so `mechanism.discrete` multiplies its variance by `variance_kept`.
     """
 
     kept: ClassVar[float] = 0.5
@@ -141,10 +137,7 @@ class HalfNoise(Generator):
 
 
 class Quiet(HalfNoise):
-    """A random generator with negligible noise; the noise is not exactly 0, so that noise vectors have directions.
-
-    Bytes are zeros, which make discrete noise 0, because they are the first digits of a uniform number.
-    """
+    """A random generator with negligible noise; the noise is not exactly 0, so that noise vectors have directions."""
 
     kept = 2.0**-100
     variance_kept = Fraction(1)

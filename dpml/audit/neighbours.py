@@ -1,7 +1,4 @@
-"""Build pairs of neighbouring data sets, which differ in one row or one party, for the audit.
-
-A *crowd* of many equal rows often holds the model where the row that differs has the largest influence.
-"""
+"""Build pairs of neighbouring data sets, which differ in one row or one party, for the audit."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +24,7 @@ def synthetic_parties(
 ) -> Parties:
     """Split rows X (N, d) with labels y (N,) into parties with `sizes` (M,) rows, and add public rows (n, d).
 
-    One test row has the highest class as its label, so that the number of classes does not depend on private labels.
+    A test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
     data = Dataset("neighbours", task, X, y, np.zeros((1, X.shape[1])), np.array([classes - 1.0]))
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -97,7 +94,7 @@ def polar(log_norm: Array, angle: Array) -> Array:
 
 
 def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike) -> Array:
-    """Search a box for the point (k,) where the function ``value``, (B, k) -> (B,), is largest."""
+    """Return the point (k,) of a box at which the function `value` is largest, found by a search."""
     options: Any = {"updating": "deferred", "vectorized": True, "popsize": 40, "tol": 1e-6, "seed": 0}
     found = differential_evolution(lambda x: -value(x.T), Bounds(low, high), **options)  # type: ignore[arg-type, misc]
     return np.asarray(found.x)
@@ -107,12 +104,8 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
     """Return two data sets that differ in one row; all other rows drive the model in the direction `ahead` (d,).
 
     The row ``a e - b ahead`` becomes ``-a e - b ahead`` for a unit vector e orthogonal to `ahead`. All other rows are
-    ``r ahead``.
-
-    Both rows have the loss's slope at ``-b t``, where t is the model's score of `ahead`. For the logistic loss, slopes
-    are close to 1 after the crowd has driven the model far, and shorter rows push for longer. For the sigmoid loss and
-    for clipped slopes, they are largest at 0. ``reached(crowd)`` returns the scores t of every round, (T,), of a run on
-    the crowd alone; r and b are the best for these.
+    ``r ahead``. The numbers r and b are those for which the replaced row shifts the sums of gradients the most.
+    ``reached(crowd)`` returns the scores (T,) of `ahead` in every round of a run on the other rows alone.
     """
     against = np.linspace(0, 1, 101)
     best = 0.0, 1.0, 0.5
@@ -130,10 +123,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return two data sets that differ in one row's label; at the model `start`, the row's score is between the labels.
-
-    The slopes of the squared loss then have both signs, and are clipped for both labels. All other rows are 0.
-    """
+    """Return two data sets that differ in one row's label, with squared losses of opposite clipped slopes."""
     length = float(np.linalg.norm(start))
     row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
     return one_replaced("regression", problem, row, row)
@@ -147,10 +137,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets of equal rows with balanced labels; they differ in the label(s) of the last row or party.
-
-    A model of these rows stays where both labels are about equally likely, so that both slopes are about 1/2.
-    """
+    """Return two data sets of equal rows with balanced labels; they differ in the label(s) of the last row or party."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

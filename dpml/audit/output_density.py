@@ -1,8 +1,4 @@
-"""Compute how well an attacker who sees the minimiser of a perturbed objective distinguishes two data sets.
-
-The release is the minimiser w of ``sum loss + R/2 ||w||^2 + b'w`` for a random b. Given the rows, w determines b, so
-the density of w is that of b times a Jacobian.
-"""
+"""Compute how well an attacker who sees the minimiser of a perturbed objective distinguishes two data sets."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -38,14 +34,12 @@ Folded = Sequence[Rows]
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Return two data sets that differ in one row; the row's two logistic gradients are long and opposite.
+    """Return two data sets that differ in one row, whose gradients in the two data sets are long and opposite.
 
-    A row's gradient is long if w misclassifies the row, and opposite rows cannot both be misclassified. So a crowd
-    holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b); for large t a small b suffices. The longest
-    minimiser belongs to crowd rows (p, c) and (-p, c) with ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the
-    ridge resists shifts across, and the Jacobian matters; with the largest p, w hardly shifts under any noise. Among
-    these and several b, the pair with the largest ``shows`` is returned. If the ridge is lost in rounding, a label
-    flips instead.
+    A crowd of rows (p, c) and (-p, c) holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b). The longest
+    minimiser belongs to ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the ridge resists shifts across, and the
+    Jacobian matters; with the largest p, w hardly shifts under any noise. Among these and several b, the pair with the
+    largest ``shows`` is returned. If the ridge is lost in rounding, a label flips instead.
     """
     if ridge < _LOST:
         return turned_label(problem)
@@ -92,11 +86,7 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """Return the largest |log likelihood ratio| that a search finds for two data sets under L2-Laplace noise.
-
-    The result is NaN for too many rows, or if the ridge is lost in rounding. Every output gives a lower bound on the
-    eps of the pair at delta = 0. The search tries noise along the difference of the rows, which shifts b the most.
-    """
+    """Return the largest |log likelihood ratio| of two data sets that a search finds for L2-Laplace noise, or NaN."""
     if _different(pair) > _MOST or ridge < _LOST:
         return math.nan
     size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]
@@ -125,11 +115,8 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
     """Return two measures, mu and mu', of the distance between two data sets under Gaussian noise, or NaN for both.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
-    scores differ by mu' standard deviations, which is at most mu for normal scores.
-
-    If all rows lie in a plane, the release across the plane does not depend on them, and eps is an integral over two
-    coordinates of b. It is computed as a lower sum on a grid, with exact probabilities of the cells, and the smallest
-    score of each cell's corners.
+    scores differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not depend
+    on them, and eps is an integral over two coordinates of b, computed as a lower sum on a grid.
     """
     plane = _in_plane(pair)
     if plane is None:
@@ -168,10 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate the rows (n, 2) of both data sets, so that the data sets differ along the first axis.
-
-    Return None if a feature after the first two is not 0, or if there are too many rows.
-    """
+    """Rotate the rows (n, 2) of both data sets so that they differ along the first axis; None if this is impossible."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

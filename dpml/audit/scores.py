@@ -109,10 +109,7 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """Return the scores of all attacks on each view, and the mu with which an attacker distinguishes the data sets.
-
-    The attacks of an exposure know everything except the noise. They are trained on draws that are not scored.
-    """
+    """Return the scores of all attacks on each view, and the mu with which an attacker distinguishes the data sets."""
     sides = rng.spawn(2)
     own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker's generator, not the release's
     width = sum(exposure.sample(0, np.random.default_rng(0), 1).shape[1] for exposure in exposures)

@@ -1,9 +1,4 @@
-"""Measure how much a release's sums change between neighbouring data sets, relative to the proven sensitivity.
-
-The code adds rounded numbers in some order, so its sensitivity may exceed that of exact sums (Casacuberta et al. 2022).
-Both data sets are summed at the same models, without noise. So one release shows every difference, and a ratio above 1
-is certainly a bug.
-"""
+"""Measure how much a release's sums change between neighbouring data sets, relative to the proven sensitivity."""
 
 import math
 from collections.abc import Sequence
@@ -86,7 +81,7 @@ def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
 
     Labels are equal, so that sums grow with every row, or balanced, so that large parts of a sum cancel. In every third
     pair, one row in twenty is a copy, and a copy is replaced: code that merges equal rows then sums the neighbour in
-    another order. The replaced row is in the first half of the last party.
+    another order.
     """
     parties, (N, d) = pair[0], pair[0].X.shape
     low, high = (0.0, 1.0) if parties.data.task == "multiclass" else (-1.0, 1.0)

@@ -1,7 +1,4 @@
-"""Record what a view sees of the messages of a release, while the release sends them.
-
-An attacker who knows all rows but one computes the log likelihood ratio of whitened messages (docs/audit.md).
-"""
+"""Record what a view sees of the messages of a release, while the release sends them (docs/audit.md)."""
 
 import math
 from collections.abc import Sequence
@@ -26,8 +23,7 @@ class Recorder:
 
     Args:
         channel: What the view sees of a message.
-        blocks: The numbers of entries in the blocks of each message. Blocks are recorded separately, so that a block
-            without noise is noticed.
+        blocks: The sizes of the blocks of a message, which are recorded separately to notice a block without noise.
         in_time: The correlation matrix of the noise of different messages, (T, T); None: independent.
     """
 
@@ -39,7 +35,7 @@ class Recorder:
         self.columns: list[tuple[Array, ...]] = []
 
     def add(self, residual: Array, shift: Array, parts: Array) -> None:
-        """Record those numbers in one message by which an attacker distinguishes the two data sets best.
+        """Record the numbers in a message by which an attacker distinguishes the two data sets best.
 
         `residual` (B, k) is the message minus that of the first data set, `shift` is the second data set's message
         minus the first's, and `parts` is the noise of every source.
@@ -61,7 +57,7 @@ class Recorder:
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """Return the difference between the noise of two successive messages, along the change of the shift: (1, B).
+        """Return the change of the noise between two messages in the direction in which the shift changes, (1, B).
 
         Noise that both messages share cancels in the difference, even if both shifts have the same length.
         """
@@ -90,7 +86,6 @@ class Recorder:
         return tuple(np.tensordot(row, np.array(past), axes=1) for past in zip(*self.history, strict=True))  # type: ignore[return-value]
 
     def seen(self) -> Array:
-        """Return all collected numbers as one array with a row for each release."""
         assert len(self.columns) == len(self.blocks)
         along, length, *seen = zip(*self.columns, strict=True)
         return np.concatenate([np.stack(along), np.stack(length), *map(np.concatenate, seen)]).T
@@ -108,10 +103,7 @@ def _units(vectors: Array) -> tuple[Array, Array]:
 class Transcript(Exposure):
     """What a view sees of T messages, as a `Recorder` recorded them during the release.
 
-    Attributes:
-        messages: The number T of messages.
-        gaussian: Whether all noise is Gaussian, so that the whitened residuals are exactly normal; for other noise,
-            only the variance matches.
+    `gaussian` says whether all noise is Gaussian, so that the whitened residuals are exactly normal.
     """
 
     messages: int = 0

@@ -55,7 +55,6 @@ def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]
 
 
 def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
-    """Return what an attacker sees of sums with Laplace noise, and the exact log likelihood ratio."""
     of, d = message.of, both[0].problem.d
     size = sum(of.state(d)[1])
     about = (np.broadcast_to(both[0].start, (1, size)).astype(float),) if size else ()
@@ -90,10 +89,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what several observers see of the messages in the same releases.
-
-    Attackers compute sums without noise by `known`; None: as the release does.
-    """
+    """Return what several observers see of the messages in the same releases; `known` computes sums without noise."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
@@ -145,21 +141,14 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 
 @exposures.register
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the last model, and what each view sees of all rounds.
-
-    The sum of a few Laplace vectors is not normal; only its variances are matched.
-    """
+    """Return what an attacker sees of the last model, and what each view sees of all rounds."""
     both = prepared(algorithm, pair)
     return [model_exposure(both, budget), *recorded(_of_rounds(both[0]), both, budget, algorithm.tight)]
 
 
 def _of_rounds(mechanism: Prepared) -> list[View]:
-    """Return the views that see all rounds, which are all views except `release`."""
     problem = mechanism.problem
     return [view for view in mechanism.algorithm.sharing(problem).views(problem) if view != "release"]
-
-
-# Perturbed objectives: the density of a minimiser is that of its noise, times a Jacobian.
 
 
 @exposures.register(ObjectivePerturbation)
@@ -178,9 +167,6 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
     return [replace(exposure, score=score, loss=loss, mu=mu, normal=normal)]
 
 
-# Networks and noisy descents start at a public point, and their guarantees hold for every such point.
-
-
 @exposures.register
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return what an attacker sees of the trained network, and what each view sees of all rounds."""
@@ -197,7 +183,10 @@ def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]
 
 @lru_cache
 def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
-    """Return the seed, among a thousand, whose initial network has the longest gradients for both labels."""
+    """Return the seed, among a thousand, whose initial network has the longest gradients for both labels.
+
+    The guarantee holds for every public initial network.
+    """
     row = with_ones(np.eye(d)[[0]])
     starts = [initial_weights(np.random.default_rng(seed), hidden, d) for seed in range(_SEEDS)]
     models = Models.of(np.concatenate([start.flat() for start in starts]), hidden)

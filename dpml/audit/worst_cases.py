@@ -1,8 +1,4 @@
-"""Find the worst known pair of neighbouring data sets for every algorithm.
-
-An algorithm without registered neighbours is attacked with the farthest of several pairs that are bad for sums of rows,
-of gradients and of parties. From each pair, a search looks for worse ones.
-"""
+"""Find the worst known pair of neighbouring data sets for every algorithm."""
 
 import math
 from dataclasses import replace
@@ -79,10 +75,7 @@ def of_any_program(algorithm: Program, budget: Budget, problem: Problem) -> Pair
 @worst_case.register(FunctionalMechanism)
 @worst_case.register(SufficientStatistics)
 def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets whose last rows are the worst case of the sensitivity proof; all other rows are zero.
-
-    With `unit=party`, all rows of the last party are replaced.
-    """
+    """Return two data sets whose last rows are the worst case of the sensitivity proof; all other rows are zero."""
     (message,) = algorithm.messages(budget, problem)
     assert isinstance(message.of, Coefficients)
     constant = message.units[0] if message.of.constant else math.inf
@@ -125,15 +118,12 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 
 
 def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
-    """Return the component along `ahead` (d,) of the model at each of T sums of a release without noise: (T,)."""
+    """Return the component of the model along `ahead` at each of T sums of a release without noise, (T,)."""
     models: list[Array] = []
     heard = replace(mechanism, announce=lambda of, at: models.append(at[0][0, -len(ahead) :]))
     heard.release([budget], Quiet(PCG64(0)), 1)
     along: Array = np.array(models) @ ahead
     return along
-
-
-# Perturbed objectives.
 
 
 @worst_case.register(ObjectivePerturbation)
@@ -149,9 +139,6 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
         return float(np.fmax(loss, mu))
 
     return density.held_pair(algorithm.trained, problem, sent.ridge, shows)
-
-
-# Noisy descents, whose rounds start at a public point.
 
 
 @worst_case.register
@@ -173,9 +160,6 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
         return _path(fixed, Budget(math.inf, budget.delta), ahead)
 
     return in_a_crowd(problem, ahead, reached, algorithm.slopes)
-
-
-# Algorithms that combine the parties' models.
 
 
 @worst_case.register
@@ -201,8 +185,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
     """Return two data sets that differ in one row; the row decides to which side of an axis a party's model points.
 
-    A model and its mirror image fit the party's other rows, a crowd (0, c), equally well; a row (+-a, b) decides. For d
-    = 1, a row flips its label.
+    The party's other rows are a crowd (0, c), and the row is (a, b) or (-a, b). For d = 1, a row flips its label.
     """
     if problem.d == 1:
         return turned_label(problem)
@@ -210,7 +193,6 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
-        """Return the distance of the party's model from the axis of symmetry, for B parameter vectors `at` of rows."""
         X = np.stack([np.exp(at[:, :1]) * [0.0, 1.0], polar(*at[:, 1:].T)], axis=1)
         models = fit(X, np.ones((*X.shape[:2], 1)), algorithm.lam, shares.repeat(len(X), axis=0), LOCAL_TOLERANCE)
         return np.abs(models[:, 0])
@@ -225,8 +207,8 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
     """Return two data sets that differ in party 0's rows; the party's two models are mirror images.
 
-    All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). Both
-    models fit the other public rows, a crowd (0, c), equally well. For d = 1, party 0 flips its labels.
+    All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). The
+    other public rows are a crowd (0, c). For d = 1, party 0 flips its labels.
     """
     n, M = problem.auxiliary, problem.M
     pair = turned_party(algorithm, budget, problem)
@@ -250,7 +232,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return auxiliary rows (n, 2), equal to (0, c), (a, b) or (-a, b), on which a party's vote shifts `soft` most."""
+    """Return auxiliary rows (n, 2) for which one party's votes change the model of `soft` the most."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
@@ -267,7 +249,6 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
         return np.stack([np.exp(at[:, :1]) * [0.0, 1.0], long, long * [-1, 1]], axis=1), counts
 
     def swing(at: Array) -> Array:
-        """Return the distance of the model from the axis of symmetry, for B parameter vectors `at` of public rows."""
         X, counts = rows(at)
         w = fit(X, np.broadcast_to(targets, (*X.shape[:2], K)), lam, counts / n, LOCAL_TOLERANCE)
         return np.linalg.norm(w.reshape(len(X), K, 2)[:, :, 0], axis=1)
@@ -275,9 +256,6 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     least = -math.log(2 + 2 * longest_minimiser(algorithm.loss, lam, problem.classes))
     (worst,), (counts,) = rows(highest(swing, [least, 1e-6, 1], [0.0, math.pi / 2, n // 2 + 1 - 1e-6])[None])
     return np.repeat(worst, counts.astype(int), axis=0)
-
-
-# The search for worse neighbours.
 
 
 def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries: int | None = None) -> Pair:

@@ -1,8 +1,4 @@
-"""Define the interface of an algorithm, and the values that shared options may have.
-
-`prepare` reads the rows, `release` draws the noise, and `guarantees` returns the guarantees. Algorithms derive from
-`dpml.mechanism.program.Program`, or implement the interface themselves.
-"""
+"""Define the interface of an algorithm, and the values that shared options may have."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,11 +47,9 @@ Clip = Annotated[float, between(LEAST_CLIP, 1e6)]
 class Release:
     """The released models `weights` (budgets, draws, d), and metrics that only the algorithm can compute.
 
-    An algorithm without linear models has weights = None. `metrics` maps a name to values (budgets, draws), for example
-    the noisy objective at its minimiser. All budgets get the same noise, multiplied by different factors, which makes
-    comparisons paired. Publish the release of one budget only, because two of them together reveal the noise.
-
-    A single release of `regression` also has its noisy sums, `moments`, from which intervals are computed.
+    An algorithm without linear models has weights = None. `metrics` maps a name to values (budgets, draws). All budgets
+    get the same noise, multiplied by different factors, so publish the release of one budget only: two of them reveal
+    the noise. A single release of `regression` also has its noisy sums, `moments`.
     """
 
     weights: Array | None

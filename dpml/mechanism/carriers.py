@@ -1,8 +1,7 @@
 """Compute the noisy sums that an algorithm requests, by default in a simulation of all parties.
 
-An algorithm's loop asks a `Carrier` for one sum after another. All budgets and noise draws run at once: axis 0 has B =
-budgets * draws entries, first all draws of the first budget. Continuous noise is the same for all budgets, multiplied
-by different factors. `dpml.mechanism.ways` has real secure sums and discrete noise.
+All budgets and noise draws run at once: axis 0 has B = budgets * draws entries, first all draws of the first budget.
+Continuous noise is the same for all budgets, multiplied by different factors.
 """
 
 from collections.abc import Callable, Sequence
@@ -47,7 +46,6 @@ class Prepared:
         return self.parties.problem
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
-        """Return the object that sums a statistic over the parties' rows."""
         if statistic not in self._terms:
             self._terms[statistic] = statistic.on(self.parties)
         return self._terms[statistic]
@@ -55,10 +53,7 @@ class Prepared:
     def release(
         self, budgets: Sequence[Budget], rng: Generator, draws: int, observer: Observer | None = None
     ) -> Release:
-        """Run the algorithm for all budgets and noise draws, and report every noisy sum to the observer.
-
-        Budgets whose messages differ in more than their noise run separately, with the same random numbers.
-        """
+        """Run the algorithm for all budgets and noise draws, and report every noisy sum to the observer."""
         alike: dict[Any, list[int]] = {}
         for i, budget in enumerate(budgets):
             messages = self.algorithm.messages(budget, self.problem)
@@ -82,7 +77,6 @@ class Carrier:
 
     Attributes:
         mechanism: The algorithm with the parties' rows, which its loop may use for metrics only.
-        algorithm: The algorithm.
         problem: Public facts about the parties.
         budgets, draws: The budgets, and the number of noise draws per budget.
         messages: The messages of every budget, which differ only in their noise.
@@ -109,7 +103,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return B values (B, k) of noisy sum `number`; `at` has the statistic's arguments, such as current models."""
+        """Return the noisy sum with index `number` for B runs, (B, k), given the statistic's arguments `at`."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)
@@ -121,7 +115,7 @@ class Carrier:
         return self.messages[0][number].of
 
     def widths(self, number: int) -> Array:
-        """Return the scale of the noise in every entry of noisy sum `number`: (budgets, k)."""
+        """Return the noise scales of all entries of a noisy sum, for each budget: (budgets, k)."""
         if number not in self._widths:
             self._widths[number] = np.array([messages[number].widths(self.problem.d) for messages in self.messages])
         return self._widths[number]
@@ -148,7 +142,7 @@ class Carrier:
         return sources[:M].sum(axis=0), sources
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Divide a noisy sum and the noise of each source by the noise_std, and report them to the observer."""
+        """Report a noisy sum and the noise of each source to the observer, after dividing both by the noise_std."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -165,7 +159,6 @@ class Carrier:
         self.observer(noisy / scale, drawn / scale, exact)
 
     def noisy(self, number: int, exact: Array, unit: Array, constant: Array | None) -> Array:
-        """Multiply unit noise (draws, k) by each budget's noise scale, and add the product to exact sums: (B, k)."""
         if constant is not None:
             wide = np.array([messages[number].constant for messages in self.messages])
             exact = exact + wide[:, None, None] * constant
@@ -173,14 +166,14 @@ class Carrier:
         return noisy.reshape(-1, noisy.shape[-1])
 
     def shaped(self, number: int, sums: Array) -> Array:
-        """Split the axis B of sums (..., B, k) into budgets and draws; for sums (..., k), add two axes of length 1."""
+        """Split the axis of B runs in sums (..., B, k) into budgets and draws; sums (..., k) get two new axes."""
         if not self.statistic(number).state(self.problem.d)[1]:
             return sums[..., None, None, :]
         return sums.reshape(*sums.shape[:-2], len(self.budgets), self.draws, sums.shape[-1])
 
     @cached_property
     def rounding(self) -> Generator:
-        """The random generator for rounding numbers before secure sums; the generator need not be secret."""
+        """The generator that rounds numbers before secure sums; the generator need not be secret."""
         return self.rng.spawn(1)[0]
 
     def _drawn_once(self) -> Array | None:
@@ -208,7 +201,7 @@ and for an observer the noise of each source (scale 1)."""
 
 
 def simulated(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-    """Return a noisy sum of a simulation: add up the rows of all parties, and add noise to the total."""
+    """Return the sum over all parties' rows plus noise, as a simulation computes it."""
     unit, parts = carrier.unit_noise(number)
     exact = carrier.shaped(number, carrier.mechanism.terms(carrier.statistic(number)).total(*at))
     constant = None if carrier.constant is None else carrier.constant.sum(axis=0)

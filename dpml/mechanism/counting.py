@@ -1,8 +1,4 @@
-"""Count the errors of a trained model on the training rows by an additional noisy sum.
-
-The sum has its own budget; the squares of all mu add up. Errors are counted on the training rows, so the result is the
-training error.
-"""
+"""Count the errors of a trained model on the training rows by an additional noisy sum with its own budget."""
 
 import math
 from dataclasses import dataclass, replace
@@ -30,10 +26,7 @@ LARGEST = 4.0
 
 @dataclass(frozen=True)
 class Errors:
-    """Compute errors between -1/2 and 1/2, (B, n, 1), of models w (B, K d) on rows X (n, d) with labels y (n,).
-
-    A wrong class gives 1/2 and the right class -1/2. A squared error e, clipped to `LARGEST`, gives e/4 - 1/2.
-    """
+    """Compute the errors of models w on rows X with labels y, scaled to lie between -1/2 and 1/2: (B, n, 1)."""
 
     regression: bool
     classes: int
@@ -51,9 +44,8 @@ class Errors:
 class Counting(Program, lam=0.0, units=UNITS):
     """An algorithm that trains a model by the algorithm `of`, and then spends `eps` on counting the model's errors.
 
-    Its release has two more metrics. `error` is the noisy share of misclassified rows, or the noisy mean of squared
-    errors clipped to `LARGEST`; with `unit=party` it is the mean of the parties' means. `error_deviation` is the
-    standard deviation of the noise in `error`.
+    The metric `error` is the noisy share of misclassified rows, or the noisy mean of squared errors clipped to
+    `LARGEST`; with `unit=party` it is the mean of the parties' means. `error_deviation` is the noise_std of `error`.
     """
 
     of: Program
@@ -78,7 +70,6 @@ class Counting(Program, lam=0.0, units=UNITS):
         return f"{self.of.proof}, and of the count of errors"
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of the algorithm `of`, and the noisy sum of twice the model's errors."""
         count = ClippedRows(
             Errors(self.regression, problem.classes), 0.5, self.unit, 1, about=(problem.d * problem.classes,)
         )
@@ -98,7 +89,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return replace(release, metrics={**release.metrics, **found})
 
     def deviation(self, message: Sum, problem: Problem) -> float:
-        """Return the standard deviation of the noise in the metric `error` if no party drops out."""
+        """Return the noise_std of the metric `error` if no party drops out."""
         scale = LARGEST if self.regression else 1.0
         drawn = discrete.grid(message, problem)
         return scale / (2 * problem.units(self.unit)) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])

@@ -1,8 +1,6 @@
 """Add discrete Gaussian or Laplace noise, which is as private as continuous noise, to sums of integers.
 
-Each of M parties adds discrete Gaussian noise of variance v to each of its integers. v is the least integer with which
-the sum is as private as with continuous noise, except for `REST` in its mu, against every observer:
-docs/privacy/discrete_noise.md, Theorem 1. The grid is chosen from public numbers so that sums fit into 64 bits.
+The proof: docs/privacy/discrete_noise.md, Theorem 1.
 """
 
 import math
@@ -30,11 +28,7 @@ _WIDEST_NOISE = 2.0**55  # the largest standard deviation of the noise in a sum,
 
 
 def checked(vectors: Integers, radius: int) -> Integers:
-    """Return integer vectors (..., k) unchanged, after checking that none is longer than `radius`.
-
-    Raises:
-        AssertionError: A vector is longer, so the sensitivity that was accounted does not hold.
-    """
+    """Return integer vectors (..., k) unchanged; raise AssertionError if one is longer than `radius`."""
     rows = vectors.reshape(-1, vectors.shape[-1])
     for some in map(rows.__getitem__, blocks(len(rows), rows.shape[-1])):
         squares = np.einsum("ij,ij->i", some, some)
@@ -95,10 +89,7 @@ def grid(message: "Sum", problem: Problem) -> Grid:
 def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
     """Return the variance of the discrete noise that each party adds, in squared steps of the grid.
 
-    Args:
-        width: The standard deviation that continuous noise would have in the sum of all parties, in steps; 0: no noise.
-        problem: The number of parties, and of honest parties.
-        coordinates: The number of coordinates of the vector that is summed.
+    `width` is the standard deviation that continuous noise would have in the sum of all parties, in steps.
     """
     if width == 0:
         return Fraction(0)

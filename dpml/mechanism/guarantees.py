@@ -1,7 +1,4 @@
-"""Compute the claimed and the proven privacy guarantee of a release against every observer.
-
-Guarantees of algorithms outside dpml are *declared*; only those of dpml's own algorithms are *proven*.
-"""
+"""Compute the claimed and the proven privacy guarantee of a release against every observer."""
 
 import math
 from collections.abc import Mapping
@@ -41,10 +38,7 @@ def stated(
     delta: float,
     uncounted: str | None = None,
 ) -> list[Guarantee]:
-    """Return the proven guarantee against every observer, and the guarantees that the paper claims.
-
-    If something is `uncounted` (not accounted for), nothing is proven, and `proofs` become conditional guarantees.
-    """
+    """Return a release's proven and claimed guarantees; nothing is proven if private rows are used `uncounted`."""
     guarantees = []
     for view, (eps, source, mu, curve) in proofs.items():
         if view in claims:
@@ -65,10 +59,7 @@ def no_privacy(unit: Unit, source: str) -> list[Guarantee]:
 
 
 def author(algorithm: Algorithm) -> str | None:
-    """Return the name of the class outside dpml on which an algorithm's guarantees rely, or None.
-
-    A class that derives from a class of dpml counts, too, because it declares its own sensitivity.
-    """
+    """Return the name of the class outside dpml on which an algorithm's guarantees rely, or None."""
     for part in (algorithm, getattr(algorithm, "loss", None)):  # a loss declares its Lipschitz constant
         for kind in type(part).__mro__:
             if kind.__module__ not in _THEIRS and not packs.is_ours(kind.__module__):
@@ -77,10 +68,7 @@ def author(algorithm: Algorithm) -> str | None:
 
 
 def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[Guarantee]:
-    """Return an algorithm's guarantees, which dpml proves or which a class outside dpml declares.
-
-    Tables, statements, models and ledgers take their guarantees from this function only.
-    """
+    """Return an algorithm's guarantees, which dpml proves or which a class outside dpml declares."""
     given, who = algorithm.guarantees(budget, problem), author(algorithm)
     if who is None:
         return given

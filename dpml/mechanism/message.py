@@ -1,7 +1,6 @@
 """Describe the noisy sums of a release: the statistic, its sensitivity, the noise, and the number of sums.
 
-An algorithm declares its messages for a budget as plain values. The noise, the proven guarantees (`mu_of`), the number
-and length of secure sums, and the audit follow from them.
+The noise, the proven guarantees, the number and length of secure sums, and the audit follow from these descriptions.
 """
 
 import math
@@ -207,10 +206,9 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """Return the eps (delta = 0) of all messages with Laplace-type noise; this eps holds against every observer.
+    """Return the eps (delta = 0) of all messages with Laplace-type noise against every observer.
 
-    It is inf for noise of an exponentially distributed length in more than one dimension, whose density is infinite at
-    0.
+    The eps is inf for noise of an exponentially distributed length in more than one dimension.
     """
     total = 0.0
     for m in messages:

@@ -1,8 +1,4 @@
-"""Describe objective perturbation: the random linear term, the ridge, and the privacy guarantee.
-
-The released model minimises ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w`` with random b, over N rows of norm at most 1.
-The guarantees are for one row.
-"""
+"""Describe objective perturbation, which minimises ``sum loss(x_i'w, y_i) + R/2 ||w||^2 + b'w`` for a random b."""
 
 import math
 from collections.abc import Sequence
@@ -30,9 +26,7 @@ class PerturbedObjective:
 
     Attributes:
         law: The distribution of b: Gaussian or L2-Laplace.
-        scale: The scale of b.
         extra: The coefficient of ||w||^2 / 2 that is added to `lam`, both for a mean loss.
-        N: The number of rows.
         slope, curvature: Bounds on a row's gradient and second derivative, for another loss than the logistic.
     """
 
@@ -63,7 +57,6 @@ class PerturbedObjective:
         return self.N * self.strength
 
     def proven(self, delta: float) -> Proof:
-        """Return the proven guarantee of the release at `delta`."""
         source = "Theorem 5, docs/privacy/imtiaz2019.md"
         if self.law == "gaussian":
             source = "Theorem 2, docs/privacy/rajkumar2012.md"
@@ -84,7 +77,6 @@ class Perturbed(Program, **SIMULATED):
 
     @property
     def trained(self) -> Loss:
-        """The loss that is minimised."""
         return self.loss
 
     def sharing(self, problem: Problem) -> Sharing:

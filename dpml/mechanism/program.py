@@ -170,8 +170,6 @@ class Program(ABC):
             return on_grid
         return in_ring if self.protocol == "secagg" else simulated
 
-    # The noise for a budget.
-
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
         """Return the mu of all sums together at which the strongest observer's guarantee equals the budget.
 
@@ -193,17 +191,12 @@ class Program(ABC):
         """Whether parties round their noisy contributions to integers for a secure sum."""
         return self.protocol == "secagg" and self.noise == "continuous"
 
-    # The guarantees.
-
     def pure(self, budget: Budget, problem: Problem) -> bool:
         messages = self.messages(budget, problem)
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return a proof for each observer; the mu is the total mu times a factor for noise that the observer knows.
-
-        The eps of sums without Gaussian noise add up, and are the same for all observers.
-        """
+        """Return a proof for each observer; the mu is the total mu times a factor for noise that the observer knows."""
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
             return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))

@@ -1,7 +1,6 @@
 """Describe which parties draw the noise of a released sum, and what every observer (`View`) sees.
 
-The noise of the released sum has variance 1 in every coordinate, and all other noise is relative to it. A party sends
-its contribution plus noise. An observer's mu is a multiple of the mu of the released sum.
+The noise of the released sum has variance 1 in every coordinate, and all other noise is relative to it.
 """
 
 import math
@@ -45,7 +44,6 @@ class Channel:
 
     @cached_property
     def covariance(self) -> Array:
-        """The covariance of the numbers that the observer sees, (m, m)."""
         deviations = self.noise @ self.sources
         return deviations @ deviations.T
 
@@ -95,24 +93,20 @@ class Sharing(ABC):
     def seen(self, view: View, problem: Problem) -> Array:
         """Return what an observer sees as m combinations of the noise sources: coefficients (m, sources).
 
-        `client` sees the last party's message. `colluders` see the sum and the noise of the first parties, who collude.
-        All others see the sum.
+        `client` sees the last party's message, `colluders` (the first parties) see their own noise and the sum, and all
+        other observers see the sum.
         """
         each = np.eye(problem.M)
         known = problem.colluders if view == "colluders" else 0
         return each[-1:] if view == "client" else np.vstack([np.ones(problem.M), each[:known]])
 
     def channel(self, view: View, problem: Problem) -> Channel:
-        """Return what an observer sees of the parties' messages, and the covariance of the noise."""
         sources = self.sources(problem.M)
         total = (np.arange(len(sources)) < problem.M).astype(float)
         return Channel(self.seen(view, problem), total, sources)
 
     def total(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        """Draw the sum of all parties' noise at once, (draws, size), in time that does not depend on M.
-
-        Independent shares N(0, v_k I) with sum v_k = 1 add up to N(0, I), and zero-sum noise cancels.
-        """
+        """Draw the sum of all parties' noise at once, (draws, size), in time that does not depend on M."""
         return unit(law, rng, draws, size)
 
     def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
@@ -158,9 +152,8 @@ class TrustedCurator(Sharing):
 class CapeNoise(Sharing):
     """CAPE's noise (Imtiaz et al. 2019, Alg. 1): party k adds zero-sum noise ``e_k`` and independent noise ``g_k``.
 
-    Only the ``g_k``, of variance 1/M each, remain in the sum. `spread` is the standard deviation of the secrets
-    ``ehat_k``, from which the ``e_k`` are computed by subtracting their mean. There are 2 M noise sources: the noise
-    ``e_k + g_k`` in each of the M messages, and the M secrets.
+    `spread` is the standard deviation of the secrets ``ehat_k``, from which the ``e_k`` are computed by subtracting
+    their mean. The 2 M noise sources are the noise ``e_k + g_k`` in each of the M messages, and the M secrets.
     """
 
     spread: float
@@ -188,9 +181,9 @@ class CapeNoise(Sharing):
     def seen(self, view: View, problem: Problem) -> Array:
         """Return what an observer sees in CAPE as m combinations of the noise sources: coefficients (m, sources).
 
-        Colluders, the first parties, see all messages, the mean of the secrets and their own secrets. The numbers are
-        an equivalent form without cancellation: the messages except the last, with the mean of the secrets added back,
-        and the sum of the honest messages without zero-sum noise, whose total the colluders know.
+        Colluders see all messages, the mean of the secrets and their own secrets. The method returns an equivalent form
+        without cancellation: the messages except the last, with the mean of the secrets added back, and the sum of the
+        honest messages without zero-sum noise.
         """
         messages, secrets = np.split(np.eye(2 * problem.M), 2)
         if view in ("release", "aggregate"):
@@ -221,10 +214,7 @@ class IndependentNoise(Sharing):
 
 @dataclass(frozen=True)
 class SecureSumNoise(Sharing):
-    """Each party adds an equal share of the noise, and secure aggregation reveals only the sum.
-
-    Colluders know their own shares, so only H/M of the variance protects the H honest parties.
-    """
+    """Each party adds an equal share of the noise, and secure aggregation reveals only the sum."""
 
     secure: ClassVar[bool] = True
 
@@ -238,11 +228,7 @@ def secure_sharing(problem: Problem) -> Sharing:
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu against CAPE's aggregator with M - `honest` colluders, divided by the mu of the released sum.
-
-    The square is ``M/H + (1 - 1/H) / (s^2 + 1/M)`` for H honest parties and zero-sum noise with standard deviation s:
-    docs/privacy/imtiaz2019.md.
-    """
+    """Return the mu against CAPE's aggregator with M - `honest` colluders, divided by the mu of the released sum."""
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 

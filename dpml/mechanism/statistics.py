@@ -1,12 +1,8 @@
 """Sum clipped vectors of rows, or train a model without noise, for algorithms that add noise afterwards.
 
-`ClippedRows` needs only a function that maps each row to a vector. Vectors longer than `clip` are shortened to it; with
-`unit=party`, the mean of each party's vectors is shortened instead. Sums are divided by the clip, so replacing a row
-(or all rows of a party) changes them by at most 2, for every function:
+The sums of `ClippedRows` change by at most 2 if a row (or all rows of a party) is replaced, for every function:
 
     Sum(ClippedRows(function, clip, self.unit, length), 2.0, noise)
-
-With discrete noise, every clipped vector becomes an integer vector whose length is at most the clip (`to_integers`).
 """
 
 import math
@@ -104,7 +100,7 @@ class ClippedRows(Statistic):
         function: ``function(X, y)``, (n, d) and (n,) -> (n, length); a row's vector may depend on that row only. For
             sums with arguments, ``carrier.ask(number, w)``, it is ``function(X, y, w)`` -> (B, n, length). Use a
             function of a module, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
-        clip: The largest norm of a row's vector, or of a party's mean vector; positive.
+        clip: The largest norm of a row's vector, or of a party's mean vector; longer vectors are shortened to it.
         unit: Whose vectors are clipped and summed, and who is thus protected: `sample` or `party`.
         length: The number of entries of a vector.
         about: The number of entries of each argument in each run: ``(d,)`` for models w (B, d); () without arguments.

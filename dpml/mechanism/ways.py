@@ -1,7 +1,4 @@
-"""Compute noisy sums by the real secure aggregation protocol, or with discrete noise on integers.
-
-Over a network, the same code runs at every party and at the aggregator with another transport (`dpml.federated.sums`).
-"""
+"""Compute noisy sums by the real secure aggregation protocol, or with discrete noise on integers."""
 
 import math
 from dataclasses import replace
@@ -44,7 +41,6 @@ def in_ring(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, 
 
 
 def _by_cape(carrier: Carrier, number: int, shares: Array, spread: float) -> tuple[Array, Array | None]:
-    """Return a noisy sum by CAPE and, for an observer, the noise in the parties' messages and secrets, at scale 1."""
     from dpml.protocols.cape import cape_sum
 
     of, widths, d, M = carrier.statistic(number), carrier.widths(number), carrier.problem.d, carrier.problem.M
@@ -102,7 +98,6 @@ def _between(carrier: Carrier) -> tuple[Any, Any]:
 
 
 def _rescaling(carrier: Carrier, survivors: Index) -> float:
-    """Return the factor that rescales the sum of the surviving parties to all parties, and store it in the carrier."""
     sizes = np.ones(carrier.problem.M) if carrier.algorithm.unit == "party" else carrier.mechanism.parties.sizes
     carrier.scaled_up = factor = float(sizes.sum() / sizes[survivors].sum())
     carrier.widening = factor * float(np.sqrt(len(survivors) / carrier.problem.M))

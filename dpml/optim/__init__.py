@@ -1,4 +1,4 @@
-"""Losses, their gradients and their minimisers, without noise."""
+"""Define losses, and compute their gradients and their minimisers without noise."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ from dpml.errors import UserError
 
 
 class NotConvergedError(UserError):
-    """A solver stopped before it reached its tolerance, so its result must not be reported."""
+    """Raised if a solver stopped before it reached its tolerance, so that its result must not be reported."""
 
 
 def alike(
@@ -19,8 +19,8 @@ def alike(
 ) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
     """Yield batches of groups of rows with similar sizes. Group k has the rows ``offsets[k]:offsets[k + 1]``.
 
-    A batch has the numbers of b groups, the places of their rows (b, n), and which places are not padding (b, n). The
-    sizes in a batch differ by at most a quarter. At most ``most(n)`` groups with n rows or more are together.
+    A batch has the numbers of b groups, the places of their rows (b, n), and which places are not padding (b, n). At
+    most ``most(n)`` groups with n rows or more are together.
     """
     sizes = np.diff(offsets)
     order = np.argsort(sizes, kind="stable")

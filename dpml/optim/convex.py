@@ -4,11 +4,8 @@ A problem has rows x_i with weights r_i and targets a_i, and minimises over the 
 
     sum_i r_i (A(t_i) - a_i't_i) + lam/2 ||w||^2 + tilt'w,    t_i = x_i'w.
 
-For the logistic loss, ``A(t) = log(1 + e^t)``, and the target a is the probability of the label +1. For softmax, w has
-a vector for every class, ``A(t) = log sum_k e^{t_k}``, and a has the probabilities of the classes. With shares of votes
-as targets, the objective is the weighted risk of Hamm et al. 2016, eqs. (12) and (55). An experiment minimises hundreds
-of objectives that differ only in the tilt. No library solves these problems together and shares the products of the
-rows (results/benchmarks.md).
+The target a_i is the probability of the label +1 or, for softmax, of every class. A(t) is ``log(1 + e^t)`` or, for
+softmax, ``log sum_k e^{t_k}``. No library solves problems with different tilts together (results/benchmarks.md).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -49,9 +46,8 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
 ) -> Array:
     """Return the minimisers (B, d) of B objectives ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w``.
 
-    The loss is logistic, with or without a shift; `lam` is one number or (B,). Row i stands for ``counts[i]`` rows.
-    Newton's method stops when the norm of the gradient is at most `tolerance`, or at most 1e-13 times the norm of the
-    tilt.
+    The loss is logistic; `lam` is one number or (B,). Row i stands for ``counts[i]`` rows. The norm of the gradient is
+    at most `tolerance`, or at most 1e-13 times the norm of the tilt.
 
     Raises:
         NotConvergedError: A gradient is still too long after 100 steps.
@@ -79,9 +75,7 @@ def fit(
 ) -> Array:
     """Return the minimisers (B, K d) of B regularised logistic or softmax losses, with rows X (B, n, d).
 
-    Damped Newton steps optimise the K d weights or, if n < d, the coefficients of w in the span of the rows. They stop
-    when the norm of the gradient is at most `tolerance`. Rows with `row_weights` 0 pad smaller problems. The `offset`
-    (n, 1) is added to the scores.
+    Rows with `row_weights` 0 pad smaller problems. The `offset` (n, 1) is added to the scores.
     """
     B, n, d = X.shape
     r = np.full((B, n), 1 / n) if row_weights is None else row_weights
@@ -180,7 +174,6 @@ class _Problems:
         return matrix.reshape(B, m * K, m * K)
 
     def _weighted(self, curvature: Array) -> Array:
-        """Return ``X_b' diag(c_b) X_b`` or, if `span` is true, ``diag(c_b) X_b X_b'``, for `curvature` c (B, n)."""
         curvature *= self.r
         return curvature[:, :, None] * self.base if self.span else _weighted_grams(self.base, curvature)
 
@@ -197,7 +190,6 @@ def _sigmoid(t: Array) -> tuple[Array, Array]:
 
 
 def _weighted_grams(X: Array, weights: Array) -> Array:
-    """Return the matrices ``X_b' diag(weights_b) X_b`` for X (B or 1, n, d) and weights (B, n) >= 0."""
     (B, n), d = weights.shape, X.shape[2]
     grams, roots = np.zeros((B, d, d)), np.sqrt(weights)
     for rows in blocks(n, most=min(TALL, max(LOW, (1 << 19) // (B * d)))):  # fits into the CPU cache
@@ -207,10 +199,7 @@ def _weighted_grams(X: Array, weights: Array) -> Array:
 
 
 def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array | None = None) -> Array:
-    """Return the Hessians (B, d, d) of the mean logistic loss at models `weights` (B, d).
-
-    Row i stands for ``counts[i]`` rows.
-    """
+    """Return the Hessians (B, d, d) of the mean logistic loss at models `weights` (B, d)."""
     assert isinstance(loss, Logistic)
     counts = np.ones(len(y)) if counts is None else counts
     return _weighted_grams(X[None], loss.curvature(X @ weights.T, y).T * counts) / counts.sum()
@@ -218,7 +207,6 @@ def mean_hessian(loss: Loss, X: Array, y: Array, weights: Array, counts: Array |
 
 @np.errstate(over="ignore", invalid="ignore")  # an unbounded problem overflows before it is refused
 def _newton(problems: _Problems, enough: Array) -> Array:
-    """Take Newton steps until no gradient is longer than `enough`, and return the minimisers (B, m, K)."""
     c = np.zeros_like(problems.linear)
     value, gradient, p = problems.at(c)
     for _ in range(_STEPS):
@@ -253,11 +241,8 @@ def conjugate_gradients(
 ) -> Array:
     """Solve B positive definite systems ``A_b s_b = right_b`` by preconditioned conjugate gradients, (B, d).
 
-    Args:
-        times: Multiplies each A_b by one vector, (B, d) -> (B, d).
-        precondition: Multiplies positive definite approximations of the inverses by vectors, (B, d) -> (B, d).
-        right: The right-hand sides, (B, d).
-        enough: The norms of the residuals (B,) at which the iteration stops, at the latest after d steps.
+    `times` multiplies each A_b by one vector, and `precondition` an approximation of each inverse, (B, d) -> (B, d).
+    The iteration stops when the norms of the residuals are at most `enough` (B,).
     """
     solution, residual = np.zeros_like(right), right.copy()
     direction = preconditioned = precondition(residual)
@@ -309,11 +294,11 @@ def fit_parties(
 
 
 def optimum(loss: Loss, X: Array, y: Array, lam: float = 0.0, counts: Array | None = None) -> Array:
-    """Return the non-private minimiser, (d,) or (K d,), of the mean loss + lam/2 ||w||^2 on rows X with labels y.
+    """Return the non-private minimiser of the mean loss + lam/2 ||w||^2 on rows X with labels y, (d,) or (K d,).
 
     For the squared loss, the minimiser is exact, and the shortest one if there are several. For the sigmoid loss, which
-    is not convex, it is a local minimiser. If there is no minimiser, as for separable rows with lam = 0, the gradient
-    of the result is not longer than `TOLERANCE`. Row i stands for ``counts[i]`` rows.
+    is not convex, it is a local minimiser. If there is no minimiser, as for separable rows with lam = 0, the norm of
+    the gradient is at most `TOLERANCE`. Row i stands for ``counts[i]`` rows.
     """
     n, d = X.shape
     if n < d:  # a minimiser is in the span of the rows

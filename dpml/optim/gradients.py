@@ -1,13 +1,10 @@
 """Compute gradients at many models at once, and add them in an order that bounds their rounding errors.
 
-Rows are in blocks of at most 64, and the last block is padded with zeros. Each block takes two matrix products in
-single precision: the scores ``X W``, and the gradient ``X'S`` from the slopes S. Blocks are added in double precision
+Rows are in padded blocks, whose products are in single precision and are added in double precision
 (docs/privacy/floating_point_sums.md). Rows are halved, so the slopes are, up to a constant factor:
 
     logistic, u = y x:  h - 1, h = tanh(u'w/2)      squared:  x'w/2 - y/2
     sigmoid, u = y x:   h^2 - 1                     softmax:  p - e_y, a column for every class
-
-The last bits of a sum may depend on the number of models, because BLAS may add in another order.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,7 +36,7 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows and labels in blocks, stored to compute gradients at many models. Each model may have its own map of rows.
+    """Rows and labels in blocks, stored to compute gradients at many models; each model may have its own map of rows.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
@@ -82,9 +79,9 @@ class Rows:
     def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
-        """Return rows x that the b-th descent maps to ``P_b x / |P_b x|`` by its own matrix P_b in `maps` (runs, d, d).
+        """Return the rows for descents that map each row x to ``P x / |P x|`` by their own P in `maps` (runs, d, d).
 
-        `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P_b x|, because its
+        `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P x|, because its
         gradient is ``2 L (L z'w - y) z``.
         """
         each = []
@@ -115,8 +112,7 @@ class Rows:
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
         """Yield several blocks of rows at a time, as the blocks' indices, the halved rows, and the slopes of the loss.
 
-        The rows are (..., k, h, d), and the slopes are (..., k, h, columns). There are B K columns if runs share rows,
-        else K. At most `most` blocks are in memory.
+        The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
@@ -131,7 +127,6 @@ class Rows:
             yield some, half, scores
 
     def bend(self, scores: Single, labels: Single | None) -> None:
-        """Replace the scores of halved rows in place by the slopes of the loss."""
         limit = self.limit
         if self.loss.task == "multiclass":
             assert labels is not None
@@ -172,7 +167,6 @@ class MergedRows:
     y: Array
 
     def sum(self, w: Array) -> Array:
-        """Return the sums (B, d) of the rows' gradients at models w (B, d)."""
         long = not np.linalg.norm(w, axis=1).max() <= LONG  # also true for NaN
         return (self._plain if long else self._merged).gradient(w)
 
@@ -193,11 +187,7 @@ class MergedRows:
 class PartyGradients:
     """Compute the clipped mean gradients of many parties, at many models at once.
 
-    A bucket has parties of similar size, as blocks of one array. Gradients are computed in single precision, and
-    clipped and added in double precision.
-
-    Attributes:
-        buckets: The numbers of each bucket's parties, their rows, and the number of rows of each party.
+    A bucket has parties of similar size, as blocks of one array.
     """
 
     buckets: Sequence[tuple[Index, Rows, Single]]
@@ -222,7 +212,7 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sum over parties of clipped mean gradients divided by the clip, for every model w, (B, K d).
+        """Return the sums over parties of clipped mean gradients divided by the clip, (B, K d), at models w.
 
         Also return the number of parties whose gradients were not longer than the clip, (B,).
         """

@@ -1,10 +1,8 @@
 """Emulate the solver of Imtiaz et al. 2019 on a quadratic over a box, where it may stop before the minimum.
 
-Imtiaz et al. used the interior-point method of MATLAB's `fmincon` at its defaults. It needs d evaluations of the
-objective for a gradient, and stops after 3,000 evaluations, which are 29 steps at d = 101. The solver is not public.
-This emulation follows the papers that its manual cites (Byrd, Hribar & Nocedal 1999; Byrd, Gilbert & Nocedal 2000;
-Waltz et al. 2006) and uses their constants. Its gradients are exact. Forward differences of a quadratic have an error
-of only 1e-8 (the step) times the curvature.
+The authors used the interior-point method of MATLAB's `fmincon`, which stops after 3,000 evaluations of the objective.
+The emulation has exact gradients, and follows the papers that the manual of `fmincon` cites (Byrd, Hribar & Nocedal
+1999; Byrd, Gilbert & Nocedal 2000; Waltz et al. 2006).
 """
 
 import numpy as np
@@ -42,14 +40,8 @@ def usual_start(d: int) -> Array:
 def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS) -> Array:
     """Return the points (B, d) at which the solver stops when it minimises ``w'Aw + b'w`` over ``|w_j| <= 1``.
 
-    The primal-dual interior-point method has a logarithmic barrier, and damped BFGS from the identity. A step costs one
-    evaluation for each step length that is tried, and d evaluations for the next gradient.
-
-    Args:
-        A: The symmetric matrices (B, d, d), which may be indefinite.
-        b: The linear terms (B, d).
-        start: The initial point (d,) in the box, which is moved inside from the boundary.
-        evaluations: The number of evaluations after which a problem stops.
+    The matrices A (B, d, d) are symmetric, and may be indefinite. A step costs one evaluation for each step length that
+    is tried, and d `evaluations` for the next gradient.
     """
     count, d = b.shape
     w = np.tile(np.clip(start, -_INSIDE, _INSIDE), (count, 1))
@@ -89,7 +81,6 @@ def stop_in_box(A: Array, b: Array, start: Array, evaluations: int = EVALUATIONS
 
 
 def _residual(w: Array, gradient: Array, low: Array, high: Array, barrier: Array) -> Array:
-    """Return the largest residual of each problem's optimality conditions at the barrier parameters `barrier`, (B,)."""
     target = barrier[:, None]
     off = gradient - low + high, low * (1 + w) - target, high * (1 - w) - target
     return np.max([np.abs(part).max(axis=1, initial=0.0) for part in off], axis=0)
@@ -115,7 +106,6 @@ def _searched(  # noqa: PLR0913 - a problem, a step, and the promised decrease
 
 
 def _update(hessian: Array, move: Array, change: Array) -> None:
-    """Update Hessians (B, d, d) in place by damped BFGS, given steps `move` (B, d) and gradient changes (B, d)."""
     expected = _times(hessian, move)
     known, seen = np.sum(move * expected, axis=1), np.sum(move * change, axis=1)
     damp = np.where(seen < _DAMPED * known, (1 - _DAMPED) * known / np.where(known > seen, known - seen, 1.0), 1.0)

@@ -1,4 +1,4 @@
-"""Losses of models that are linear in the features, with the constants that privacy proofs use.
+"""Define losses of models that are linear in the features, with the constants that privacy proofs use.
 
 A model is one vector w, and its score on a row x is ``t = x'w`` (softmax: one score per class). Methods take scores of
 shape (n, B), for B models at once, and labels (n,). `lipschitz` and `smoothness` bound the gradient and the Hessian of
@@ -162,7 +162,6 @@ class Logistic(_Signed):
         return p * (1 - p)
 
     def _against(self, scores: Array, y: Array) -> Array:
-        """Return ``b - y t``."""
         against = -y[:, None] * scores
         return against + self.shift if self.shift else against
 
@@ -215,8 +214,8 @@ class Softmax(Loss):
 class Slopes:
     """The derivatives (slopes) of a loss with respect to the score, clipped to [-clip, clip].
 
-    The clipped slopes of a convex loss are the slopes of another convex loss, for example of Huber's loss if the loss
-    is squared. So all proofs for descent on a convex loss hold with the constants of the clipped loss.
+    The clipped slopes of a convex loss are the slopes of another convex loss, such as Huber's loss for the squared
+    loss. So all proofs for descent on a convex loss hold with the constants of the clipped loss.
 
     Args:
         loss: A loss with one score. A loss with a clip must be convex.
@@ -265,8 +264,7 @@ LOSSES: dict[str, Loss] = {loss.name: loss for loss in (Squared(), Logistic(), S
 def longest_minimiser(loss: Loss, lam: float, classes: int = 1) -> float:
     """Return a bound on the norm of any minimiser of a mean logistic or softmax loss + lam/2 ||w||^2.
 
-    Rows have norm at most 1. `classes` is the number of classes K, or 1 if K is unknown. The proof:
-    docs/privacy/hamm2016.md, Theorem 1.
+    `classes` is the number of classes K, or 1 if K is unknown. The proof: docs/privacy/hamm2016.md, Theorem 1.
     """
     binary = loss.task == "binary"
     if not binary and classes == 1:

@@ -4,9 +4,6 @@ No proof covers the rounding of these runs, so rows may be reordered, equal rows
 precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
 
     logistic: (h - y) x/2,      sigmoid: y (h^2 - 1) x/4.
-
-Terms that do not depend on w are added only once, so equal rows are merged even if their labels differ. Rows are sorted
-so that each block has few nonzero columns, and only these columns are multiplied.
 """
 
 from collections.abc import Callable, Sequence
@@ -70,10 +67,10 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
     lam: float,
     rounds: int,
 ) -> None:
-    """Run D S noisy gradient descents on each of G groups of rows, and change the models w (G, d, D S) in place.
+    """Run noisy gradient descents with D noise draws and S step sizes on G groups of rows, and update the models.
 
-    A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. The runs are D noise draws for each of S
-    step sizes, with steps (D S,) and widths (G, D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).
+    A round is ``w <- w - step (gradient + lam w + width z)`` for models w (G, d, D S), with steps (D S,) and widths (G,
+    D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).
     """
     u, decay = w / steps, 1 - lam * steps  # in these units a step subtracts plain gradients
     G, d, D = *w.shape[:2], widths.shape[1]
@@ -115,7 +112,6 @@ def _sorted(group: int, rows: Group, height: int) -> Merged:
 
 
 def _stack(groups: list[int], rows: Sequence[Group]) -> Merged:
-    """Stack small groups of rows, which are padded with rows of zeros."""
     most, d = max(len(half) for half, _, _ in rows), rows[0][0].shape[1]
     half = np.zeros((len(rows), most, d), np.float32)
     scaled = np.zeros((len(rows), d, most), np.float32)

@@ -1,6 +1,6 @@
-"""Compute scores, sums of clipped gradients, and steps of a small neural network, for many networks at once.
+"""Compute scores, clipped gradients and training steps of many small neural networks at once.
 
-A network has one hidden layer of ReLU units and one output. The score of a row x is ``t = v'relu(U x + a) + c``.
+The score of a row x is ``t = v'relu(U x + a) + c``.
 """
 
 import math
@@ -15,7 +15,6 @@ from dpml.sums import TALL, PairwiseSum
 _BLOCK = 1 << 21  # numbers of the hidden layer in memory in an evaluation: 16 MiB
 _CACHE = 1 << 17  # numbers in memory for a gradient: 1 MiB, twice as fast as all rows at once
 
-# the constants of Adam
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 
@@ -34,7 +33,6 @@ class Models:
         return cls(np.ascontiguousarray(inner), np.ascontiguousarray(flat[:, hidden * d1 :].T))
 
     def flat(self) -> Array:
-        """Return the networks' parameter vectors, (B, size)."""
         inner = self.inner.transpose(1, 0, 2)
         return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
 
@@ -52,9 +50,8 @@ def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float | No
     A row's gradient is clipped to the norm `clip`; inf: no clipping. If `clip` is None, the sum is that of the authors'
     scripts: a gradient is divided by n^2 for n rows, and each of its four blocks is clipped to norm 1.
 
-    The gradients of single rows are not computed. With the loss's slope s, hidden units z and ``q = v * [z > 0]``, a
-    gradient is ``s (z, 1)`` for the outer weights and ``s q (x, 1)'`` for the inner weights. So clipping a gradient, or
-    one of its blocks, means reducing its slope.
+    With the loss's slope s, hidden units z and ``q = v * [z > 0]``, a gradient is ``s (z, 1)`` for the outer weights
+    and ``s q (x, 1)'`` for the inner weights. So clipping a gradient means reducing its slope.
     """
     total = PairwiseSum()
     for some in blocks(len(y), most=min(TALL, max(64, _CACHE // models.outer.size))):
@@ -90,8 +87,8 @@ def _squares(units: Array) -> Array:
 class Adam:
     """Adam as in the scripts of Imtiaz et al. 2019, which changes parameter vectors w (B, size) in place.
 
-    Unlike Kingma & Ba (2015, Alg. 1), the scripts do not correct the bias of the second moment, so their first steps
-    are up to 30 times as long. The scripts also add the small constant under the root.
+    Unlike Kingma & Ba (2015, Alg. 1), the scripts do not correct the bias of the second moment, and they add the small
+    constant under the root.
     """
 
     def __init__(self, w: Array, rate: float) -> None:
@@ -99,7 +96,6 @@ class Adam:
         self.rate, self.steps = rate, 0
 
     def step(self, gradient: Array) -> None:
-        """Change the parameters by one step of Adam for the gradient (B, size)."""
         self.steps += 1
         self.first *= _FIRST
         self.first += (1 - _FIRST) * gradient
@@ -109,7 +105,7 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """Return every network's mean loss and accuracy, (B,) each, where row i is counted ``counts[i]`` times."""
+    """Return every network's mean loss and accuracy, (B,) each; row i stands for ``counts[i]`` rows."""
     total, right = np.zeros((2, models.outer.shape[1]))
     counts = np.ones(len(y)) if counts is None else counts
     for rows in blocks(len(y), models.outer.size, _BLOCK):

@@ -12,11 +12,8 @@ _TINY = np.finfo(float).eps
 def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Bw + b'w`` with B = A + ridge I, for symmetric A (..., d, d), b (..., d) and ridges (...).
 
-    If B is not positive definite, there is no minimum. Then w is restricted to the span of the eigenvectors with
-    positive eigenvalues (Zhang et al. 2012, Sec. 6.2).
-
-    Returns:
-        The models w (..., d), and whether they were restricted (...).
+    If B is not positive definite, w is restricted to the span of the eigenvectors with positive eigenvalues (Zhang et
+    al. 2012, Sec. 6.2). Return the models w (..., d), and whether they were restricted (...).
     """
     d, stack = A.shape[-1], A.shape[:-2]
     ridges = np.broadcast_to(ridge, stack).reshape(-1)
@@ -39,11 +36,8 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A below `floor` (...) to the floor.
 
-    A (..., d, d) is symmetric, and b is (..., d); leading axes are broadcast. Eigenvectors whose eigenvalues are still
-    not positive are left out, as in `minimise_quadratic`.
-
-    Returns:
-        The models w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
+    A (..., d, d) is symmetric, and b is (..., d). Eigenvectors whose eigenvalues are still not positive are left out.
+    Return the models w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
     """
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
@@ -56,8 +50,7 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
     """Return the minimisers (B, d) of ``w'(A + shift_i I)w + b_i'w`` over ``||w|| <= radius`` for B problems i.
 
-    All problems share the positive semidefinite A (d, d); b is (B, d), and shift (B,) >= 0. Bisection solves
-    ``||(A + (shift + m) I)^-1 b / 2|| = radius`` for the multiplier m of the constraint.
+    All problems share the positive semidefinite A (d, d); b is (B, d), and shift (B,) >= 0.
     """
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, 0.0) + shift[:, None]

@@ -1,8 +1,7 @@
-"""Compute the total guarantee of several releases about the same rows; a release may depend on earlier results.
+"""Compute the total guarantee of several releases about the same rows.
 
-The types and budgets of the releases must be fixed in advance; otherwise no total over different types is proven
-(Rogers, Roth, Ullman & Vadhan 2016). One exception: Gaussian releases whose budgets depend on results are mu-GDP
-together if their total stays below a mu that was fixed in advance (Smith & Thakurta 2022).
+A release may depend on earlier results, but the types and budgets of all releases must be fixed in advance. The only
+exception is a total mu of Gaussian releases that was fixed in advance: docs/privacy.md, "Several releases".
 
 >>> from dpml.privacy.accountant import Accountant
 >>> spent = Accountant().spend(0.1, times=100)  # 100 answers, each 0.1-DP
@@ -29,10 +28,8 @@ _PLAIN = 40.0  # larger eps are added, which is tight because randomised respons
 class Accountant:
     """The privacy that releases have spent on one row, or on one party if all guarantees protect parties.
 
-    For Gaussian releases, ``mu^2 = sum mu_i^2``. An (eps, delta)-DP release is treated as the worst one: with
-    probability delta it reveals everything, otherwise it is randomised response (Kairouz, Oh & Viswanath 2015, Thm
-    3.3). Of the minimiser of a perturbed objective, the whole privacy curve is used. Equal releases compose in closed
-    form, different ones by privacy loss distributions (`pld`). The order of releases does not matter.
+    An (eps, delta)-DP release is treated as the worst such mechanism. For a perturbed objective, the whole privacy
+    curve is used. The order of releases does not matter.
 
     Args:
         mu: The mu of all Gaussian releases together.
@@ -120,12 +117,12 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum, rounded up, of all eps that are too large to compose (above `_PLAIN`)."""
+        """The sum, rounded up, of all eps above `_PLAIN`, which are added instead of composed."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
     def _plain(self) -> float:
-        """The sum, rounded up, of all eps that are small enough to compose (at most `_PLAIN`)."""
+        """The sum, rounded up, of all eps up to `_PLAIN`, which privacy loss distributions can compose."""
         return total(self._pure.items())
 
     @property
@@ -138,12 +135,11 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether to compose releases by privacy loss distributions: not if all are Gaussian, or if mu is huge."""
+        """Whether releases are composed by privacy loss distributions, which Gaussian releases alone do not need."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
     def _gaussian_eps(self, delta: float) -> float:
-        """Return the total eps of Gaussian releases and perturbed objectives, each at an equal part of `delta`."""
         shares = (self.mu > 0) + sum(times for _, _, times in self.objectives)
         if not shares:
             return 0.0

@@ -1,7 +1,4 @@
-"""Draw the noise of published releases from the operating system's random numbers, which nobody can predict.
-
-NumPy's generators are reproducible: whoever observes enough output may find the state, and with it all other noise.
-"""
+"""Draw the noise of published releases from the operating system's random numbers, which nobody can predict."""
 
 import os
 import secrets
@@ -28,7 +25,6 @@ _DIGITS = 52  # binary digits of a uniform number; the half unit that is added n
 class SystemGenerator(Generator):
     """A NumPy generator whose bytes and noise come from the operating system's random numbers.
 
-    Each number is the inverse distribution function at a uniform number of 52 binary digits, in double precision.
     Random choices that protect nobody, such as the order of rows, come from NumPy's generator with a new 256-bit seed.
     """
 
@@ -42,7 +38,7 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1); for single precision, which no noise uses, call NumPy's generator."""
+        """Draw uniform numbers in (0, 1), or by NumPy's generator in single precision, which no noise uses."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))

@@ -1,8 +1,6 @@
 """Convert between the mu of Gaussian differential privacy and (eps, delta), rounded to the safe side.
 
-A Gaussian release with L2 sensitivity ``D`` and noise of standard deviation ``s`` in every direction is mu-GDP with
-``mu = D/s`` (Dong, Roth & Su 2019, Thm 2.7). The conversion is Theorem 8 of Balle & Wang 2018 (docs/privacy.md). The
-usual formula subtracts two nearly equal numbers if delta is small or eps is large; the formulas here do not.
+A Gaussian release is mu-GDP with mu = L2 sensitivity / noise_std (Dong, Roth & Su 2019, Thm 2.7).
 
 >>> round(eps_of(mu=1.0, delta=1e-5), 4)
 4.3772
@@ -34,13 +32,14 @@ _ERROR = 2.0**-46
 def log_delta_of(mu: float, eps: float) -> float:
     """Return the log of the least delta for which mu-GDP implies (eps, delta)-DP, rounded up, for eps >= 0.
 
-    With z1, z2 = eps/mu -+ mu/2 and Mills' ratio ``m(z) = Phi(-z)/phi(z)``, which decreases, the curve is
+    The curve is Theorem 8 of Balle & Wang 2018, without its difference of nearly equal numbers. With z1, z2 = eps/mu -+
+    mu/2 and the decreasing Mills' ratio ``m(z) = Phi(-z)/phi(z)``, it is
 
         delta = phi(z1) (m(z1) - m(z2)),    1 - delta = phi(z1) (m(-z1) + m(z2)).
 
     The second form is used for z1 < 0, where delta may be close to 1. z1 is rounded down and z2 up, because delta
-    decreases in z1 and grows with z2 - z1. For small mu the difference would lose digits, so ``m(z1) - m(z2) =
-    int_z1^z2 (1 - z m(z)) dz`` is integrated by Gauss's rule, with an error below 1e-30.
+    decreases in z1 and grows with z2 - z1. For small mu, ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz`` is integrated
+    by Gauss's rule, with an error below 1e-30.
     """
     if mu == 0:
         return -math.inf
@@ -81,11 +80,7 @@ def _mills_slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
 
 @lru_cache(maxsize=1 << 12)
 def eps_of(mu: float, delta: float) -> float:
-    """Return the least eps for which mu-GDP implies (eps, delta)-DP, rounded up; inf for mu = inf.
-
-    Raises:
-        ValueError: mu is negative or NaN, or delta is not in (0, 1).
-    """
+    """Return the least eps for which mu-GDP implies (eps, delta)-DP, rounded up; inf for mu = inf."""
     _check(mu=mu, delta=delta)
     log_delta = _log_below(delta)
     if log_delta_of(mu, 0.0) <= log_delta:
@@ -101,11 +96,7 @@ def eps_of(mu: float, delta: float) -> float:
 def mu_of(eps: float, delta: float) -> float:
     """Return the largest mu for which mu-GDP implies (eps, delta)-DP, rounded down; inf for eps = inf.
 
-    ``sensitivity / mu`` is the noise_std of the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1). mu is
-    multiplied by 1 - `SPARE`, which covers the rounding of later operations on mu.
-
-    Raises:
-        ValueError: eps is negative or NaN, or delta is not in (0, 1).
+    ``sensitivity / mu`` is the noise_std of the analytic Gaussian mechanism (Balle & Wang 2018, Alg. 1).
     """
     _check(eps=eps, delta=delta)
     if math.isinf(eps):
@@ -121,18 +112,18 @@ def mu_of(eps: float, delta: float) -> float:
 
 
 def classical_mu(eps: float, delta: float) -> float:
-    """Return the mu of the textbook's Gaussian mechanism: ``eps / sqrt(2 log(1.25/delta))``.
+    """Return the mu of the textbook's Gaussian mechanism, ``eps / sqrt(2 log(1.25/delta))``.
 
-    Dwork & Roth 2014, Thm A.1, prove that it gives (eps, delta)-DP for eps < 1 only. For larger eps, use `eps_of`.
+    The mechanism is (eps, delta)-DP for eps < 1 only (Dwork & Roth 2014, Thm A.1). For larger eps, use `eps_of`.
     """
     _check(eps=eps, delta=delta)
     return eps / math.sqrt(2 * math.log(1.25 / delta))
 
 
 def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> float:
-    """Return the mu of a Gaussian release with covariance S (k, k); between neighbours its mean shifts by v (k,).
+    """Return the mu of a Gaussian release with covariance S (k, k) whose mean shifts by v (k,) between neighbours.
 
-    It is ``sqrt(v' S^-1 v)``, or inf if v has a part in a direction without noise, which identifies the data set.
+    The mu is ``sqrt(v' S^-1 v)``, or inf if v has a part in a direction without noise.
     """
     variances, directions = np.linalg.eigh(covariance)
     along = directions.T @ shift

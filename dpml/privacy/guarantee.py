@@ -1,7 +1,4 @@
-"""Define privacy budgets and guarantees for neighbouring data sets.
-
-Neighbours differ in one row (``unit="sample"``) or in all rows of one party.
-"""
+"""Define privacy budgets and guarantees for data sets that differ in one row or in all rows of one party."""
 
 import math
 from collections.abc import Iterable
@@ -165,10 +162,7 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A `Problem` in which the parties' numbers of rows are unknown, because many guarantees do not need them.
-
-    Reading `sizes`, and comparing or copying the problem, raises a UserError with the text `why`.
-    """
+    """A `Problem` in which the parties' numbers of rows are unknown; reading `sizes` raises a UserError with `why`."""
 
     def __init__(self, problem: Problem, why: str) -> None:
         vars(self).update(vars(problem), why=why)  # the properties below take precedence
@@ -194,10 +188,10 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the last of the guarantees with the largest eps; this eps holds against every observer.
+    """Return the guarantee with the largest eps (the last one of several), with the largest delta of all guarantees.
 
-    It gets the largest delta of all. It has a `mu` or a `curve` only if all guarantees have one, because a guarantee
-    with a smaller eps but without a mu may compose to a larger total.
+    The result has a `mu` or a `curve` only if all guarantees have one, because a guarantee with a smaller eps but
+    without a mu may compose to a larger total.
     """
     guarantees = list(guarantees)
     mus = [each.mu for each in guarantees if each.mu is not None]

@@ -1,7 +1,7 @@
 """Draw all floating-point noise of dpml, with scale 1.
 
 Experiments use NumPy's reproducible generators; releases use the operating system's (`dpml.privacy.entropy`). Neither
-is protected against floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
+resists floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
 """
 
 import numpy as np
@@ -44,7 +44,6 @@ def radial(rng: Generator, draws: int, d: int) -> Array:
 
 
 def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
-    """Draw N(0, I) vectors, (draws, d), and return them with their lengths, (draws, 1)."""
     vectors, lengths = np.empty((draws, d)), np.empty((draws, 1))
     for rows in blocks(draws, d):
         part = vectors[rows]
@@ -56,8 +55,8 @@ def _normals(rng: Generator, draws: int, d: int) -> tuple[Array, Array]:
 def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
     """Draw sums of `parties` independent `l2_laplace` vectors, (draws, d), as quickly as single vectors.
 
-    The distribution is exact: a vector with density exp(-||x||) in R^d is a Gaussian with a random variance of
-    distribution Gamma((d + 1)/2, scale 2), so the sum is a Gaussian whose variance is a sum of Gamma variables.
+    The distribution is exact: an `l2_laplace` vector is a Gaussian with a random variance of distribution Gamma((d +
+    1)/2, scale 2), so the sum is a Gaussian whose variance is a sum of Gamma variables.
     """
     noise_std = np.sqrt(2 * rng.standard_gamma(parties * (d + 1) / 2, size=(draws, 1)))
     total = np.empty((draws, d))
@@ -79,9 +78,8 @@ def cape_messages(
 ) -> tuple[Array, Array]:
     """Draw the noise in every party's message in CAPE, and the secrets ``ehat_k``: two arrays (draws, parties, size).
 
-    Party k draws ``ehat_k`` and ``g_k ~ N(0, I)`` (Imtiaz et al. 2019, Alg. 1). The parties learn the sum of all
-    ``ehat`` by secure aggregation, and set ``e_k = ehat_k - (1/M) sum ehat``, so the ``e_k`` sum to zero. The noise in
-    a message is ``shared * e_k + own * g_k``.
+    Party k draws ``ehat_k`` and ``g_k ~ N(0, I)``. The noise in its message is ``shared * e_k + own * g_k``, where the
+    ``e_k = ehat_k - (1/M) sum ehat`` sum to zero (Imtiaz et al. 2019, Alg. 1).
     """
     ehat, g = cape_parties(rng, draws, parties, size)
     for some in blocks(draws, parties * size):

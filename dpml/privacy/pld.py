@@ -1,8 +1,7 @@
 """Compose releases by privacy loss distributions, rounded so that delta is never too small.
 
-docs/privacy.md ("Several releases") has the definitions, and the proof that errors only raise delta. If neighbours have
-different losses in their two orders, each order is composed separately. The library dp-accounting has a fixed grid of
-1e-4 in eps, and does not bound the error of its FFTs at a delta below 1e-9.
+docs/privacy.md ("Several releases") has the proof. If neighbours have different losses in their two orders, each order
+is composed separately. The library dp-accounting does not bound the error of its FFTs at a delta below 1e-9.
 """
 
 import math
@@ -38,7 +37,6 @@ class Losses:
 
     @cached_property
     def centred(self) -> tuple[float, Array, Array]:
-        """The most likely loss, the differences of all losses from it, and the log probabilities."""
         middle = float(self.at[np.argmax(self.mass)])
         with np.errstate(divide="ignore"):
             return middle, self.at - middle, np.log(self.mass)
@@ -79,9 +77,8 @@ class Losses:
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
     """Return the privacy losses of a Gaussian release whose mu is random, but known to the observer.
 
-    The values `mus` (k,) of mu have probabilities `weights` (k,). The loss is ``mu^2/2 + mu z``. Gauss's rule splits
-    the probability of each interval of z between its ends, with a relative error below 1e-14 for |z| <= 12. If mu times
-    the interval's length exceeds 1, the upper end gets all.
+    The values `mus` (k,) of mu have probabilities `weights` (k,). Gauss's rule splits the probability of each interval
+    of z in the loss ``mu^2/2 + mu z`` between its ends, with a relative error below 1e-14 for |z| <= 12.
     """
     nodes, node_weights = leggauss(6)
     edges = np.linspace(-_REACH, _REACH, panels + 1)
@@ -130,8 +127,7 @@ def pure(eps: float, times: int = 1) -> Losses:
 def from_curve(eps: Array, delta: Array) -> Losses:
     """Return the privacy losses of a release whose delta is at most `delta` (n,) at ascending `eps` (n,).
 
-    Every privacy curve is convex in e^eps, so lines between the points are an upper bound. Below the first point it is
-    the line to delta = 1 at e^eps = 0, and beyond the last point its delta.
+    Every privacy curve is convex in e^eps, so lines between the points are an upper bound.
     """
     eps, delta = eps[eps > eps[-1] - 650], delta[eps > eps[-1] - 650]  # e^eps of the other points is negligible
     x = np.exp(eps - eps[-1])  # relative to the last point
@@ -149,7 +145,6 @@ def from_curve(eps: Array, delta: Array) -> Losses:
 
 
 def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
-    """Return whether point b lies on or above the line from point a to point c."""
     return bool((y[b] - y[a]) * (x[c] - x[a]) >= (y[c] - y[a]) * (x[b] - x[a]))
 
 
@@ -256,7 +251,7 @@ def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
 
 
 def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
-    """Return an upper bound (n,) on the tilted distribution of the sum of losses, on a cyclic grid of n points."""
+    """Return an upper bound on the tilted distribution of the sum of losses, on a cyclic grid of n points."""
     relative = 8 * math.log2(n) * _ULP  # relative error of an FFT
     log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

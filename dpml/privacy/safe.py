@@ -1,16 +1,11 @@
-"""Round privacy numbers to the safe side, and format them.
-
-A proven eps, delta or mu must be at least the true value for the noise as drawn. k operations on positive numbers have
-a relative error below ``k 2^-52``, so `ROUNDING` covers 450 of them. Calibrated noise is larger than its formula by
-`SPARE`, so that it still meets the budget after intermediate numbers were rounded up.
-"""
+"""Round privacy numbers to the safe side, and format them."""
 
 import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-ROUNDING = 1e-13
-SPARE = 1e-12
+ROUNDING = 1e-13  # covers 450 operations on positive numbers, each with a relative error below 2^-52
+SPARE = 1e-12  # the relative excess of calibrated noise, so that it meets its budget after later rounding
 _UNSEEN = 1e-6  # formatted numbers ignore a relative excess of this size
 
 

@@ -1,7 +1,4 @@
-"""Bound the eps of Gaussian noise on sums over random samples of rows or parties, from above and from below.
-
-docs/privacy.md ("Sampled rounds") proves which two distributions dominate one round. `pld` composes the rounds.
-"""
+"""Bound the eps of Gaussian noise on sums over samples of rows or parties (docs/privacy.md, "Sampled rounds")."""
 
 import math
 from dataclasses import dataclass
@@ -69,8 +66,8 @@ class SampledGaussian:
     def reached(self, delta: float) -> float | None:
         """Return a lower bound on the eps of the final model, computed from tests on the sum of all rounds.
 
-        If losses are linear and steps equal, the final model is such a sum. For one round, and without sampling, no
-        test is better. None if a client's participation is seen, and for several sums of fixed size.
+        No test is better for one round or without sampling. The result is None if a client's participation is seen, and
+        for several sums of fixed size.
         """
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta) * (1 - 1e-9)
@@ -133,7 +130,7 @@ def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
 
 
 def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]:
-    """Return ascending eps, and the delta at each eps, for two mixtures of N(a, 1) with a monotone likelihood ratio."""
+    """Return the privacy curve (ascending eps, deltas) of two Gaussian mixtures with a monotone likelihood ratio."""
     far = reach + max(abs(a) for _, a in (*first, *second))
     z = np.linspace(-far, far, _POINTS)
     eps = _log_ratio(first, z) - _log_ratio(second, z)
@@ -144,7 +141,6 @@ def _curve(first: Mixture, second: Mixture, reach: float) -> tuple[Array, Array]
 
 
 def _log_ratio(mixture: Mixture, z: Array) -> Array:
-    """Return the log of a Gaussian mixture's density at z, relative to the density of N(0, 1)."""
     parts = [np.log(w) + a * z - a * a / 2 for w, a in mixture if w]
     return np.asarray(parts[0] if len(parts) == 1 else np.logaddexp(*parts))
 
@@ -163,14 +159,12 @@ def _safe(eps: Array, first: Array, second: Array, z: Array) -> tuple[Array, Arr
 
 
 def _sometimes(losses: pld.Losses, present: float) -> pld.Losses:
-    """Return the privacy losses of a round in which a client visibly takes part with probability `present`."""
     at = int(np.searchsorted(losses.at, 0.0))
     mass = np.insert(losses.mass * present, at, (1 - present) * (1 + 2.0**-50))
     return pld.Losses(np.insert(losses.at, at, 0.0), mass, losses.infinite * present)
 
 
 def _threshold(seen: SampledGaussian, delta: float) -> float | None:
-    """Return the largest lower bound on eps from threshold tests on the sum of all rounds, or None."""
     from scipy.stats import binom  # slow to load
 
     rounds = seen.rounds * seen.steps

@@ -1,9 +1,8 @@
 """Compute secure sums: the server learns the sum of the parties' vectors, and nothing else about the vectors.
 
-This is the protocol of Bonawitz et al. 2017 (CCS, Fig. 4), with signatures and the consistency round, which protect
-against a malicious server; with a sparse `Topology` it is the variant of Bell et al. 2020. docs/secure_aggregation.md
-describes the rounds, the guarantees and their assumptions. Flower's own protocol signs no message, binds no keys to a
-session and draws its masks from 32 bits. The cryptographic primitives are those of the library `cryptography`.
+This is the protocol of Bonawitz et al. 2017 (CCS, Fig. 4) with signatures and the consistency round; with a sparse
+`Topology` it is the variant of Bell et al. 2020. docs/secure_aggregation.md has the guarantees and their assumptions.
+Flower's own protocol signs no message, binds no keys to a session and draws its masks from 32 bits.
 """
 
 from dataclasses import dataclass
@@ -31,8 +30,7 @@ Integers = NDArray[np.int64]
 class SecureSum:
     """The result of a secure sum: the total (d,), the parties that did not drop out, and the traffic in bytes.
 
-    Integer sums are exact modulo 2^64, in [-2^63, 2^63). Each entry of a sum of real numbers has an error below
-    `error`, plus the rounding to a float (relative 2^-53).
+    Integer sums are exact modulo 2^64, in [-2^63, 2^63). Entries of real sums have an error below `error`.
     """
 
     total: NDArray[Any]
@@ -54,7 +52,7 @@ def secure_sum(
     Args:
         vectors: The parties' vectors, (M, d).
         bound: A public bound on the size of every entry, not computed from the data.
-        rng: Rounds numbers to fixed point. Keys and masks come from the operating system's random numbers.
+        rng: Rounds numbers to fixed point; the generator need not be secret.
         transport: A function that carries the messages, such as `in_process`.
         dropouts: The parties that drop out, and the first message that each does not send.
         topology: Which pairs of parties share masks; None: all, or for many parties neighbours on a ring.
@@ -71,12 +69,7 @@ def secure_sum_integers(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """Return the exact sum of the parties' integer vectors, computed by secure aggregation.
-
-    Args:
-        vectors: The parties' vectors, (M, d). Sums outside [-2^63, 2^63) wrap around.
-        transport, dropouts, topology: As in `secure_sum`.
-    """
+    """Return the sum of integer vectors (M, d), exact modulo 2^64 in [-2^63, 2^63), by secure aggregation."""
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype not in (np.int64, np.uint64):
         raise ProtocolError(

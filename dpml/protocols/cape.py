@@ -1,9 +1,8 @@
 """Compute a sum over sites by CAPE, with as little noise as a curator would add (Imtiaz et al. 2019, Algs. 1, 2).
 
-Site k holds a share ``f_k`` (d,) of the sum. Let tau be the noise_std of the sum. Site k draws ``ehat_k ~ N(0, s^2)``
-and ``g_k ~ N(0, 1/M)``, sends ``m_k = f_k + tau (ehat_k + g_k)`` openly, and puts ``ehat_k`` into a secure sum. The
-aggregator releases ``sum m - tau sum ehat = sum (f_k + tau g_k)``. docs/secure_aggregation.md ("CAPE through it") has
-the guarantee with drop-outs and rounding, and the paper's order of messages.
+Site k sends ``f_k + tau (ehat_k + g_k)`` openly, with its share ``f_k`` of the sum, the noise_std tau of the sum,
+``ehat_k ~ N(0, s^2)`` and ``g_k ~ N(0, 1/M)``. A secure sum reveals the sum of the ``ehat_k``, which the aggregator
+subtracts. The guarantee: docs/secure_aggregation.md, "CAPE through it".
 """
 
 import math

@@ -17,9 +17,8 @@ Ring = NDArray[np.uint64]
 class FixedPoint:
     """Encode numbers of size at most `bound` as multiples of 2^-`bits`, so that sums over `parties` do not overflow.
 
-    `encode` rounds each entry at random to one of its two neighbouring multiples, without bias (up to 2^-52 of a step).
-    Each entry has an error below 2^-bits, and a sum below parties 2^-bits (`error`). Sums of encoded numbers are exact;
-    `decode` rounds sums of more than 53 bits to floats (relative 2^-53).
+    Each entry has an error below 2^-bits. Sums of encoded numbers are exact; `decode` rounds sums of more than 53 bits
+    to floats.
 
     >>> codec = FixedPoint.fit(parties=1000, bound=1.0)
     >>> codec.bits, codec.error < 1e-12
@@ -52,7 +51,7 @@ class FixedPoint:
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:
-        """Round `values` (any shape) at random to integers modulo 2^64; the generator `rng` need not be secret."""
+        """Round `values` (any shape) at random to integers modulo 2^64, without bias; `rng` need not be secret."""
         if not np.abs(values).max(initial=0.0) <= self.bound:  # also true for NaN
             raise ProtocolError(
                 f"a value is NaN or outside the range of the codec, [-{self.bound:g}, {self.bound:g}]: "

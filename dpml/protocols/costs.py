@@ -48,8 +48,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
 def float_difference(codec: FixedPoint, count: int) -> float:
     """Return a bound on the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
 
-    Decoding is off by at most ``error (1 + u) + u |S|`` for the exact sum S and u = 2^-53, and additions of floats by
-    Higham's bound (Accuracy and Stability of Numerical Algorithms, 2nd ed., eq. 4.4).
+    The bound is the error of decoding plus Higham's bound on additions of floats (Accuracy and Stability of Numerical
+    Algorithms, 2nd ed., eq. 4.4).
     """
     u = 2.0**-53
     additions = (count - 1) * u

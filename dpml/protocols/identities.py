@@ -1,11 +1,4 @@
-"""Sign and verify the parties' messages with Ed25519.
-
-A signature is bound to the session, the round and the message.
-
-Before the run, all parties know each party's verification key (`Session.identities`). A signature is over ``"dpml
-secagg 4 signature" | context (32) | kind (1) | party (4) | SHA-256 of the body (32)``. The kind is the round; the
-context identifies the session, its public parameters and the keys of this run.
-"""
+"""Sign and verify messages with Ed25519; a signature is bound to the session, the round, the party and the message."""
 
 import hashlib
 from dataclasses import replace

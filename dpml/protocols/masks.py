@@ -1,7 +1,7 @@
 """Derive keys and masks: a party adds masks to its vector, and the server removes the masks from the sum.
 
 Each key is bound to one purpose, one session, and one direction between two parties and their public keys. Otherwise a
-party could announce a variant of another party's key and cancel its masks (docs/secure_aggregation.md, "Why it holds").
+party could announce a variant of another party's key and cancel its masks.
 """
 
 import struct
@@ -58,13 +58,7 @@ def _key(secret: bytes, session: Session, purpose: bytes, sender: End, receiver:
 
 
 def agree(own: X25519PrivateKey, other: End) -> bytes:
-    """Return the secret that two parties share; derive keys from the secret, but do not use it as a key.
-
-    The other's key plus a point of small order gives the same secret.
-
-    Raises:
-        RefusedError: the key is not canonical, or of small order.
-    """
+    """Return the secret of two parties, from which keys are derived; raise RefusedError for an invalid public key."""
     require_canonical(other)
     try:
         return own.exchange(X25519PublicKey.from_public_bytes(other.key))

@@ -1,8 +1,7 @@
 """Encode the messages of secure aggregation as bytes, decode them, and refuse damaged messages.
 
 Every message is ``version (1) | kind (1) | session (16) | party (4) | body | signature (64, if a party sent it) |
-checksum (8)``, little-endian. `party` is the sender, or the receiver of a message from the server. The checksum detects
-accidental damage; the signature protects against forgery (`dpml.protocols.identities`).
+checksum (8)``, little-endian. `party` is the sender, or the receiver of a message from the server.
 """
 
 import hashlib
@@ -101,9 +100,6 @@ def _checksum(content: bytes) -> bytes:
     return hashlib.sha256(content).digest()[:_CHECKSUM_BYTES]
 
 
-# ---- bodies
-
-
 _ENTRIES = {
     Kind.NEIGHBOURS: struct.Struct(f"<I{KEY_BYTES}s{KEY_BYTES}s{SIGNATURE_BYTES}s"),  # party, both keys, signature
     Kind.SHARES: struct.Struct(f"<I{SEALED_BYTES}s"),  # receiver, sealed shares
@@ -120,10 +116,7 @@ def pack_entries(kind: Kind, entries: Iterable[tuple[Any, ...]], head: bytes = b
 
 
 def unpack_entries(kind: Kind, body: bytes, head: int = 0) -> tuple[bytes, list[tuple[Any, ...]]]:
-    """Return the first `head` bytes of a message's body, and the entries in the rest of the body.
-
-    The head is the path to the roster's root in NEIGHBOURS, and the commitment in SHARES.
-    """
+    """Return the first `head` bytes of a message's body, and the entries in the rest of the body."""
     form = _ENTRIES[kind]
     if len(body) < head or (len(body) - head) % form.size:
         raise RefusedError(
@@ -193,9 +186,6 @@ def _require_length(kind: Kind, body: bytes, length: int) -> None:
         raise RefusedError(f"a message {kind.name} has a wrong length: {len(body)} bytes where {length} are due.")
 
 
-# ---- the roster
-
-
 _ABSENT = bytes(HASH_BYTES)
 
 
@@ -215,7 +205,7 @@ def root(party: int, keys: bytes, path: bytes) -> bytes:
 
 
 class Roster:
-    """The Merkle tree of all parties' fresh public keys; all later keys and signatures are bound to its root."""
+    """The Merkle tree of all parties' fresh public keys; all later keys and signatures are bound to the tree's root."""
 
     def __init__(self, parties: int, keys: Mapping[int, bytes]) -> None:
         leaves = [_leaf(k, keys[k]) if k in keys else _ABSENT for k in range(parties)]

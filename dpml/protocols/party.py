@@ -24,10 +24,7 @@ Contribution = Callable[[], tuple[Ring, Array]]
 
 
 class Party:
-    """A party as a state machine: `start` returns its first message, and `receive` answers a message of the server.
-
-    A message that is not due, or has invalid content, is refused, and the party's state does not change.
-    """
+    """A party as a state machine, whose state a refused message does not change."""
 
     def __init__(self, session: Session, party: int, signer: Ed25519PrivateKey, contribution: Contribution) -> None:
         self.session, self.party, self._signer, self._contribution = session, party, signer, contribution
@@ -48,7 +45,6 @@ class Party:
         return self._pack(Kind.KEYS, self._public())
 
     def receive(self, message: bytes) -> bytes:
-        """Return the answer to a message of the server; raise RefusedError if the message is invalid."""
         kind, receiver, body, _ = messages.unpack(message, self.session.name)
         if receiver != self.party:
             raise RefusedError(f"a message for party {receiver} came to party {self.party}.")
@@ -88,7 +84,6 @@ class Party:
         return self._pack(Kind.SHARES, messages.pack_entries(Kind.SHARES, sealed, committed))
 
     def _check_neighbours(self, keys: list[tuple[Any, ...]]) -> tuple[list[End], dict[int, bytes]]:
-        """Check the neighbours' signed public keys, and return their sealing keys and their mask keys."""
         self._check_ids(Kind.NEIGHBOURS, [who for who, *_ in keys], self._seats())
         self._check_count(1 + len(keys))
         public = [key for _, sealing, masking, _ in keys for key in (sealing, masking)]

@@ -48,7 +48,6 @@ class Server:
 
     @property
     def survivors(self) -> Index:
-        """The parties whose vectors are in the sum, in ascending order."""
         return np.array(sorted(self._beside), dtype=np.intp)
 
     @property
@@ -63,11 +62,7 @@ class Server:
         return self._total
 
     def receive(self, message: bytes, expected: int | None = None) -> int:
-        """Accept a party's message, and return the sender; if `expected` is given, only that party may be the sender.
-
-        Raises:
-            RefusedError: the message is invalid; the error gives the reason, and the server's state does not change.
-        """
+        """Accept a message and return the sender; refuse an invalid message, or a sender other than `expected`."""
         content = messages.unpack(message, self.session.name)
         kind, sender, body, signature = content
         if not 0 <= sender < self.session.parties:
@@ -132,8 +127,6 @@ class Server:
             Kind.SIGNATURES, sorted(self._signatures.items())[: self.session.topology.quorum]
         )
         return Kind.SIGNATURES, lambda _: signed  # a party requires `quorum` signatures
-
-    # Incoming messages.
 
     def _take_keys(self, content: Message) -> None:
         sender = content.party
@@ -211,16 +204,11 @@ class Server:
         for who, share in (*self_masks, *mask_keys):
             self._shares.setdefault(who, {})[sender] = share
 
-    # Outgoing messages.
-
     def _neighbours_of(self, party: int) -> bytes:
         keys = ((who, *self._keys[who]) for who in self._seats[party] if who in self._keys)
         return messages.pack_entries(Kind.NEIGHBOURS, keys, self._roster.path(party))
 
-    # The last stage.
-
     def _unmask(self) -> None:
-        """Subtract the self masks of the survivors, and the masks that survivors share with drop-outs."""
         total = np.zeros_like(self._total)
         for party in sorted(self._commitments):
             own = self._mask_end(party)
@@ -250,10 +238,7 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
-        """Reconstruct a party's secret from `threshold` of its shares; `fits` recognises the right secret.
-
-        Shares of holders who have not lied are tried first. The holders of wrong shares are recorded in `liars`.
-        """
+        """Reconstruct a party's secret from `threshold` of its shares; `fits` recognises the right secret."""
         shares = sorted(self._shares.get(party, {}).items(), key=lambda item: (item[0] in self.liars, item[0]))
         threshold = self.session.topology.threshold
         if len(shares) < threshold:

@@ -1,8 +1,6 @@
 """Define the public parameters of a run of secure aggregation, and which parties share masks.
 
-All pairs of parties share masks, or each party and its k/2 nearest neighbours on either side of a ring (Bell, Bonawitz,
-Gascon, Lepoint & Raykova 2020, CCS). k and the threshold t are the least for which the probabilities of three failures
-are small enough: docs/secure_aggregation.md ("What the ring needs").
+A ring has the least degree k and threshold t that are safe: docs/secure_aggregation.md, "What the ring needs".
 """
 
 import hashlib
@@ -40,7 +38,7 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """Return the least number of signatures, above (parties + colluders)/2, that two lists cannot both have.
+    """Return the least number of signatures that two different lists of survivors cannot both have.
 
     Honest parties sign one list, but C colluders of a malicious server sign any number. Two lists with q signatures
     would each need q - C different honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6).
@@ -55,8 +53,8 @@ def _default_colluders(parties: int) -> int:
 def complete(parties: int, threshold: int | None = None) -> Topology:
     """Return the topology in which all pairs of parties share masks (Bonawitz et al. 2017).
 
-    Any `threshold` parties suffice for a sum. It protects against a malicious server with ``2 threshold - M - 1``
-    colluders; the default is the least threshold for fewer than M/3 colluders, two thirds of M, rounded up.
+    It protects against a malicious server with ``2 threshold - M - 1`` colluders. The default is two thirds of M,
+    rounded up, which protects against fewer than M/3 colluders.
     """
     t = least_quorum(parties, _default_colluders(parties)) if threshold is None else threshold
     if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
@@ -76,9 +74,9 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree that is safe if a share `colluders` colludes and a share `dropouts` drops out.
+    """Return the safe ring of least degree, if shares `colluders` and `dropouts` of the parties collude and drop out.
 
-    None if the bounds on failures need the complete graph, or cannot be satisfied.
+    The result is None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
     from scipy.stats import hypergeom  # slow to load, and not needed in a party's process
 
@@ -113,7 +111,7 @@ def choose(parties: int, colluders: int = 0) -> Topology:
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
     """Return the neighbours of every party, in ascending order: the nearest parties on either side of the ring.
 
-    The session's `name` orders the ring by ``SHA-256("dpml secagg seat" | name | party (4, little-endian))``.
+    The hashes of the session's `name` and the party's number order the ring.
     """
     if degree == parties - 1:
         return tuple((*range(k), *range(k + 1, parties)) for k in range(parties))
@@ -131,9 +129,7 @@ class Session:
     """The public parameters of a run, which all parties know before it starts.
 
     Attributes:
-        parties: the number of parties M.
         length: entries of a vector.
-        topology: which parties share masks, and the threshold.
         beside: the number of floats that a party sends openly with its masked vector.
         name: 16 random bytes, never used before, which determine the parties' places on a ring.
         identities: the Ed25519 verification key of every party; () until the parties are enrolled.
@@ -175,11 +171,7 @@ class Session:
 
     @cached_property
     def context(self) -> bytes:
-        """The SHA-256 hash of all public parameters, to which every key and signature of the session is bound.
-
-        ``"dpml secagg 4" | name | M, length, beside, degree, threshold, quorum, colluders (8 bytes each, little-endian)
-        | roster | identities``. In the message KEYS the roster is empty.
-        """
+        """The SHA-256 hash of all public parameters, to which every key and signature of the session is bound."""
         numbers = struct.pack("<7Q", self.parties, self.length, self.beside, *astuple(self.topology))
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 

@@ -1,8 +1,7 @@
 """Split byte strings by Shamir's secret sharing (1979) over the prime field of 2^31 - 1 elements.
 
-A secret of 32 bytes is nine limbs of 30 bits, each the value at 0 of a random polynomial of degree t - 1; the share of
-holder x (a number in 1, 2, ..., 2^31 - 2) is the polynomials' values at x. Any t shares determine the secret; t - 1
-shares are uniformly distributed for every secret.
+A secret of 32 bytes is nine limbs of 30 bits, each the value at 0 of a random polynomial of degree t - 1. The share of
+holder x = 1, 2, ... is the polynomials' values at x.
 """
 
 import os
@@ -29,11 +28,7 @@ def split(secret: bytes) -> Field:
 
 
 def join(limbs: Field) -> bytes:
-    """Return the secret that consists of the given limbs.
-
-    Raises:
-        ValueError: no secret has these limbs, so they come from shares of different secrets.
-    """
+    """Return the secret whose parts of 30 bits are `limbs`; raise ValueError if no secret has these limbs."""
     number = sum(int(limb) << _LIMB_BITS * i for i, limb in enumerate(limbs))
     if max(limbs) >> np.uint64(_LIMB_BITS) or number >> 8 * SECRET_BYTES:
         raise ValueError("the shares do not belong to one secret.")
@@ -57,7 +52,6 @@ def holders_of(parties: Sequence[int] | NDArray[np.uint32]) -> Field:
 
 
 def _uniform(shape: tuple[int, int], entropy: Callable[[int], bytes] = os.urandom) -> Field:
-    """Draw uniform field elements."""
     size = shape[0] * shape[1]
     elements = np.frombuffer(entropy(4 * size), dtype="<u4") & PRIME
     while np.any(again := elements == PRIME):

@@ -1,7 +1,6 @@
 """Read training recipes, with the keys of dpml, Flower, Opacus or dp-accounting, from files or KEY=VALUE words.
 
-The translation follows the source code of Flower's LocalDpMod and DifferentialPrivacy...FixedClipping (flwr 1.42), of
-Opacus's PrivacyEngine.make_private (1.6), and of dp-accounting's DpEvent (0.6), which plans of jax_privacy have, too.
+The translation follows the source code of flwr 1.42, Opacus 1.6 and dp-accounting 0.6.
 """
 
 import ast
@@ -78,7 +77,7 @@ def _positive(where: str, said: Any) -> float:
 
 
 def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> TrainingRecipe:
-    """Return the recipe; raise UserError if it contradicts values (`said`) that the framework's arguments imply."""
+    """Return the recipe; raise UserError if it contradicts values that the framework's arguments imply."""
     due = typed({"rounds": 1, "delta": recipe.delta, **said})
     for key in said:
         means = getattr(due, key)
@@ -162,7 +161,6 @@ def _dp_event(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_event(node: Any) -> dict[str, Any]:
-    """Return the keys and values of a recipe that follow from the syntax tree of a printed DpEvent."""
     name, given = node.func.id, {each.arg: each.value for each in node.keywords}
     if name == "GaussianDpEvent":
         once = {"rounds": 1, "row_sampling": "none", "row_rate": 1.0}

@@ -1,7 +1,4 @@
-"""Compute the claimed, proven and attacked eps of a training recipe against every observer.
-
-docs/privacy.md ("Views of a training recipe") says which noise protects against whom, and when sampling amplifies.
-"""
+"""Compute the claimed, proven and attacked eps of a training recipe (docs/privacy.md, "Views of a training recipe")."""
 
 import json
 import math
@@ -32,7 +29,6 @@ class Judged:
     """The claimed, proven and attacked privacy of a training recipe against one observer (`view`).
 
     Attributes:
-        view, unit: the view, and the protected unit.
         delta: the delta of every eps.
         claimed: the claimed eps; None: nothing is claimed.
         proven: the eps that is proven if the training follows the recipe; inf: nothing is proven.
@@ -165,7 +161,6 @@ def _pair(recipe: TrainingRecipe, noise: float) -> SampledGaussian:
 
 
 def _client_rate(recipe: TrainingRecipe) -> float:
-    """Return the share of clients that take part in a round, after rounding up a fixed number of clients per round."""
     if recipe.client_sampling not in ("fixed", "shuffled"):
         return recipe.client_rate
     return min(recipe.most_in_round / recipe.clients, 1.0)
@@ -177,7 +172,6 @@ def _epochs(batches: int, rate: float) -> int:
 
 
 def _batches(rate: float) -> int:
-    """Return the number of batches in an epoch if a batch has the share `rate` of the rows."""
     return math.floor(1 / rate * (1 + 1e-12))
 
 

@@ -106,12 +106,12 @@ class TrainingRecipe:
 
     @property
     def most_in_round(self) -> int:
-        """Return the average number of clients in a round, rounded up: the maximum of rounds of fixed size."""
+        """Return the average number of clients in a round, rounded up."""
         return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
 
     @property
     def noise(self) -> float:
-        """Return the standard deviation of the noise, divided by a unit's largest contribution to the sum."""
+        """Return the noise_std divided by a unit's largest contribution to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
         weight = self.weight or 1.0
         # if clients add noise, a weight below 1 reduces contribution and noise alike

@@ -4,35 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SOFTMAX, labelled_parties, loss_of, recipe_parties
+from examples import LOGISTIC, labelled_parties, loss_of, recipe_parties
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import balanced_accuracy_score, log_loss, mean_squared_error, roc_auc_score
 
-from dpml.algorithms.baselines import Batch, Ceiling, Constant, Individual, NonPrivate
+from dpml.algorithms.baselines import Ceiling, Constant, NonPrivate
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES, mean_loss
 from dpml.privacy import Adversary, Budget
 from dpml.running.metrics import accuracies, auc, evaluate
-
-
-def test_batch_is_the_regularised_minimum_and_indiv_the_mean_accuracy() -> None:
-    parties = labelled_parties(3, 12)
-    batch = Batch(SOFTMAX, lam=1e-2).prepare(parties, np.random.default_rng(0))
-    theirs = LogisticRegression(C=1 / (1e-2 * len(parties.y)), fit_intercept=False, tol=1e-10, max_iter=10_000)
-    assert np.allclose(batch.start[0], theirs.fit(parties.X, parties.y).coef_.ravel(), atol=1e-5)
-    for K in (1, 3):
-        parties = labelled_parties(K, 12)
-        data = parties.data
-        found = Individual(loss_of(K), lam=1e-2).prepare(parties, np.random.default_rng(0)).start[1]["accuracy"]
-        each = []
-        for k in range(12):
-            own = parties.of(k)
-            model = LogisticRegression(C=1 / (1e-2 * len(parties.y[own])), fit_intercept=False, tol=1e-10)
-            each.append(model.fit(parties.X[own], parties.y[own]).score(data.X_test, data.y_test))
-        assert found == pytest.approx(np.mean(each), abs=1e-9)
 
 
 def test_metrics_against_their_definitions() -> None:

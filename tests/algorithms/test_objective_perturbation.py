@@ -205,7 +205,6 @@ def test_tight_spends_exactly_eps_and_published_less(eps: float, delta: float, l
 @pytest.mark.parametrize("N", [2, 30_162, 10**7])
 @pytest.mark.parametrize("calibration", ["tight", "published"])
 def test_gaussian_noise_at_every_size(calibration: str, N: int) -> None:
-    """From the smallest to the largest eps that a command line takes, without lam and with one."""
     rng = np.random.default_rng(N)
     for eps in (1e-30, 1e-12, 1e-6, 0.05, 1.0, 3000.0, 1e30, math.inf):
         for lam in (0.0, 10 ** rng.uniform(-9, 2))[calibration == "published" :]:
@@ -236,10 +235,7 @@ def test_the_slack_does_not_overflow_or_cancel(eps: float, lam: float) -> None:
 @pytest.mark.parametrize("eps", [1e-30, 1e-8, 1.0, 1e6, math.inf])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_residual_of_the_solver_is_far_below_what_a_row_changes(eps: float, calibration: str) -> None:
-    """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself.
-
-    Noise and ridge of `gop` know nothing of a shift.
-    """
+    """A gradient of norm g is noise that is N g away: at most 1e-4, or a 1e-13th of the noise itself."""
     parties = binary_parties()
     gaussian = GaussianObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)
     pure = ObjectivePerturbation(LOGISTIC, calibration=calibration, lam=0.02)

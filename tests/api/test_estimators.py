@@ -33,10 +33,7 @@ CHECKS = pytest.mark.filterwarnings("ignore::dpml.errors.PrivacyWarning", "ignor
 
 
 def run_check(estimator, check):
-    """Run a check of scikit-learn's, but for one: a row of weight 2 is not two rows, as it moves no model farther.
-
-    A score below scikit-learn's bounds is allowed: `poor_score`.
-    """
+    """A row of weight 2 is not two rows, as it moves no model farther."""
     name = getattr(check, "func", check).__name__
     if name.startswith(("check_sample_weight_equivalence", "check_sample_weights_invariance")):
         pytest.skip("the number of rows is public, and no weight is above 1")
@@ -57,7 +54,6 @@ def test_scikit_learn_takes_the_classifier_for_its_own(estimator, check):
 
 
 def made_up(n=400, d=3, seed=0):
-    """Rows in [-1, 1], and scores that a plane explains but for noise."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1, 1, (n, d))
     return X, X[:, 0] - 0.5 * X[:, 1] + 0.3 + 0.2 * rng.standard_normal(n)
@@ -66,7 +62,7 @@ def made_up(n=400, d=3, seed=0):
 def lifted(X, constant=True):
     """Rows of length 1, as documented: X in [-1, 1], a constant 1, over the length."""
     rows = np.array([[*row, 1.0] if constant else list(row) for row in X])
-    return rows / np.sqrt((rows**2).sum(axis=1))[:, None]
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
 # ---- without noise
@@ -116,7 +112,6 @@ def test_without_noise_many_classes_are_the_minimiser():
 
 
 def test_public_ranges_map_every_row_on_its_own():
-    """So that neighbours stay neighbours."""
     X, _ = made_up()
     low, high = np.full(3, -1.0), np.full(3, 1.0)
     other = X.copy()
@@ -317,7 +312,6 @@ def test_parties_go_through_a_pipeline_and_a_search(tmp_path):
 
 @pytest.mark.parametrize("estimator", [dpml.PrivateClassifier, dpml.PrivateRegressor])
 def test_parameters_are_plain_values(tmp_path, estimator):
-    """They can be written to a file and read again, with the path of a ledger."""
     ranges = {"y_bounds": [-3, 3]} if estimator is dpml.PrivateRegressor else {"class_weight": {True: 2.0}}
     model = estimator("ssp", bounds=UNIT, ledger=str(tmp_path / "people.ledger"), algo_options={"lam": 0.1}, **ranges)
     again = estimator(**yaml.safe_load(yaml.safe_dump(model.get_params())))

@@ -25,11 +25,7 @@ def same(one, other) -> bool:
     return np.array_equal(one.coef_, other.coef_) and np.array_equal(one.intercept_, other.intercept_)
 
 
-# ---- models
-
-
 def test_rows_of_weight_0_count_for_nothing():
-    """Without noise: the minimiser that scikit-learn finds with the same weights."""
     X, t = made_up()
     weights = (np.arange(len(X)) % 3 > 0).astype(float)
     lam = 0.05
@@ -75,11 +71,7 @@ def test_weights_of_classes_are_those_of_their_rows():
     assert same(both, make().fit(X, y, sample_weight=np.where(y == "up", 0.5, 0.1)))
 
 
-# ---- privacy
-
-
 def neighbours(kind, task, coins, n=60, d=3):
-    """Data sets of weighted rows, one of which is replaced with its weight; the same coins."""
     rng = np.random.default_rng(coins)
     X = into_ball(rng.uniform(-1, 1, (n, d)), -np.ones(d), np.ones(d), False)
     y = np.where(rng.random(n) < 0.5, 1.0, -1.0)
@@ -115,9 +107,6 @@ def test_a_coin_is_drawn_for_every_row_whatever_its_weight():
         other[place] = 0.0
         kept = [thinned(X, [each], np.random.default_rng(7)) for each in (some, other)]
         assert set(np.flatnonzero((kept[0] != kept[1]).any(axis=1))) <= {place}
-
-
-# ---- mistakes
 
 
 @pytest.mark.parametrize("given", ["balanced", {"lo": 2}, {"low": 0}, {"low": math.inf}])

@@ -37,19 +37,16 @@ def test_it_says_what_was_released_and_what_it_adds_up_to(run_command, ledger) -
 
 
 def test_as_json_at_another_delta(run_command, ledger) -> None:
-    whole = json.loads(run_command("dpml", "ledger", str(ledger.path), "--delta", "1e-7", "--json").out)
-    assert [release["model"] for release in whole["releases"]] == ["b" * 64, None]
-    assert whole["totals"][0] == {
-        "unit": "sample",
-        "audience": "release",
-        "eps": pytest.approx(gdp.eps_of(0.3 * math.sqrt(2), 1e-7)),
-        "delta": 1e-7,
-    }
-    assert whole["caps"] == [{"eps": 20.0, "delta": 1e-5, "unit": "sample"}]
-
-
-def test_json_has_a_text_about_infinity_as_it_is(run_command, ledger) -> None:
     views = [Guarantee(view, "sample", 1.0, 0.0, "proven", 'of "Infinity"') for view in _MUS]
+
+    def shown(*words):
+        return json.loads(run_command("dpml", "ledger", str(ledger.path), "--json", *words).out)
+
+    whole = shown("--delta", "1e-7")
+    assert [release["model"] for release in whole["releases"]] == ["b" * 64, None]
+    eps = pytest.approx(gdp.eps_of(0.3 * math.sqrt(2), 1e-7))
+    assert whole["totals"][0] == {"unit": "sample", "audience": "release", "eps": eps, "delta": 1e-7}
+    assert whole["caps"] == [{"eps": 20.0, "delta": 1e-5, "unit": "sample"}]
     ledger.publish(ledger.enter("dataset.label=Infinity", views), "c" * 64)
-    entry = json.loads(run_command("dpml", "ledger", str(ledger.path), "--json").out)["releases"][-1]
+    entry = shown()["releases"][-1]  # a text about infinity is as it was
     assert (entry["setting"], entry["guarantees"][0]["source"]) == ("dataset.label=Infinity", 'of "Infinity"')

@@ -17,7 +17,6 @@ OF_SIZES = {"jayaraman", "jayaraman_local", "la", "wddp"}
 
 
 def with_calibrations(algorithm: Algorithm) -> list[Algorithm]:
-    """An algorithm with every calibration that it knows."""
     found = []
     for calibration in CALIBRATIONS:
         with suppress(UserError):

@@ -1,5 +1,7 @@
 """A cache of its own for every test, real data where they are at hand, and a server that can misbehave."""
 
+import math
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -8,6 +10,9 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from dpml import code
+from dpml.data import Files
 
 
 @pytest.fixture(autouse=True)
@@ -20,8 +25,6 @@ def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., str]:
-    """Write a file, and say where it is."""
-
     def write(content: str | bytes, name: str = "f.csv") -> str:
         path = tmp_path / name
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -30,16 +33,61 @@ def write(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+MODULE = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+from dpml.data import Info, Raw
+from dpml.data.table import RandomSplit, Table
+
+PARSED = []
+
+@dataclass(frozen=True)
+class Cubes(RandomSplit):
+    info: ClassVar[Info] = Info(
+        "cubes", "Cubes", "regression", "nobody", "Make it.", files=(Raw("cubes.csv", lines=9),), rows=9, features=2
+    )
+    steps: tuple[str, ...] = ("max_norm",)
+    column: int = 2
+
+    def parse(self, paths):
+        PARSED.append(self.column)
+        table = np.loadtxt(paths["cubes.csv"], delimiter=",")
+        return Table(table[:, :2], table[:, self.column])
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder for --config-dir with the data set `cubes`, whose class is on the path and whose file is at hand."""
+    folder = tmp_path / "my own"
+    (folder / "dataset").mkdir(parents=True)
+    (folder / "dataset" / "cubes.yaml").write_text("_target_: my_cubes.Cubes\ntest_fraction: 0.5\nsteps: [max_norm]\n")
+    (folder / "my_cubes.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(code, "_BEGUN", math.inf)  # this process has written the module itself
+    (Files().target / "cubes").mkdir(parents=True)
+    (Files().target / "cubes" / "cubes.csv").write_text("".join(f"{i},{-i},{i**3}\n" for i in range(9)))
+    yield folder
+    sys.modules.pop("my_cubes", None)
+    code._checksum.cache_clear()
+
+
 @pytest.fixture(scope="session")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cache that tests on real data share, so that each set is parsed once."""
     return tmp_path_factory.mktemp("parsed")
 
 
+@pytest.fixture
+def files(raw: Path, parsed: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    """Real data, parsed once."""
+    monkeypatch.setenv("DPML_CACHE", str(parsed))
+    return Files(str(raw), offline=True)
+
+
 @dataclass
 class Server:
-    """A loopback HTTP server over `folder`. `faults` maps a path to what goes wrong with it; `hits` are its GETs."""
-
     folder: Path
     url: str = ""
     faults: dict[str, list[str]] = field(default_factory=dict)
@@ -47,7 +95,6 @@ class Server:
     delay: float = 0.0
 
     def fails(self, path: str, *faults: str) -> None:
-        """The next requests for `path` go wrong: `404`, `500`, `truncated`, or a text that is sent instead."""
         self.faults[path] = list(faults)
 
 

@@ -18,7 +18,6 @@ from dpml.data import Files, checksum
 from dpml.data.csv import reading
 from dpml.data.csv.columns import ColumnKind
 from dpml.data.csv.profile import profile_of
-from dpml.data.preprocess import norms, private_note
 from dpml.data.sets import csv as csv_rows
 from dpml.data.sets.csv import CSV
 from dpml.data.sets.wdbc import WDBC
@@ -39,7 +38,6 @@ def load(source, N=None, seed=0):
 
 @pytest.fixture
 def wdbc(tmp_path):
-    """The rows of dataset=wdbc as a file, label in front."""
     X, y = load_breast_cancer(return_X_y=True)
     frame = pd.DataFrame(X)
     frame.columns = [f"x{j}" for j in range(30)]
@@ -56,13 +54,6 @@ def test_rows_of_a_known_set_are_the_same_from_a_file(wdbc, N):
         np.testing.assert_array_equal(getattr(own, part), getattr(known, part))
     assert own.provenance["classes"] == {"-1": "benign", "+1": "malignant"}
     assert CSV(path=wdbc, label="kind").info.classes == WDBC.info.classes
-
-
-def test_the_default_steps(wdbc):
-    data = load(CSV(path=wdbc, label="kind"))
-    np.testing.assert_allclose(norms(data.X), 1)
-    assert data.X.shape == (455, 31)  # with a constant, for the intercept
-    assert private_note(data.provenance["preprocessing"]) == "types,one_hot,symmetric fitted on training rows"
 
 
 MIXED = """\
@@ -89,9 +80,6 @@ def test_numbers_come_first_and_then_a_column_for_every_category(write):
     notes = {entry["step"]: entry["fitted_on"] for entry in data.provenance["preprocessing"]}
     assert set(notes.values()) == {"training rows, no budget spent"}
     assert set(notes) == {"types", "one_hot", "scale_target"}
-
-
-# ---- the task
 
 
 @pytest.mark.parametrize(
@@ -130,8 +118,6 @@ def test_many_whole_numbers_are_a_regression(write):
         assert CSV(path=write(f"x,label\n{rows}"), label="label").info.task == task
 
 
-# ---- missing values
-
 GAPS = "x,c,label\n1,a,u\n?,a,v\n3,,u\n4,b,v\n5,null,NA\n6,b,u\n"
 
 
@@ -163,8 +149,6 @@ def test_or_kept_or_refused(write):
             load(CSV(path=write(content), label="label", missing=missing))
 
 
-# ---- parties
-
 PARTIES = "x,where,label\n1,South,u\n2,North,v\n3,South,u\n4,East,v\n5,,v\n6,10,u\n7,9,v\n"
 
 
@@ -176,9 +160,6 @@ def test_a_column_says_whose_a_row_is(write):
     few = load(CSV(path=write(PARTIES), label="label", party="where", steps=RAW, test_fraction=0.5), 2, 3)
     assert [whose[int(x)] for x in few.X[:, 0]] == list(few.party)
     assert few.party.dtype.kind == "i"
-
-
-# ---- test rows
 
 
 def test_a_file_of_test_rows(write):
@@ -211,9 +192,6 @@ def test_a_file_of_test_rows_that_does_not_suit(write, text, said):
     with pytest.raises(UserError) as caught:
         load(CSV(path=write("x,c,label\n1,a,u\n2,b,v\n"), test_path=write(text, "test.csv"), label="label"))
     assert said in str(caught.value)
-
-
-# ---- compression, checksums and the cache
 
 
 def test_compressed_files_are_the_same_rows_and_the_same_cell(wdbc, tmp_path):
@@ -254,9 +232,6 @@ def test_rows_are_kept_for_the_next_run_only_if_the_user_asks(wdbc, monkeypatch)
     (entry,) = (path for path in cache.root().glob("processed/csv-*") if path.is_dir())
     assert entry.stat().st_mode & 0o777 == 0o700
     assert {path.stat().st_mode & 0o777 for path in entry.iterdir()} == {0o600}
-
-
-# ---- types, whatever the texts
 
 
 WORDS = st.one_of(

@@ -1,5 +1,6 @@
 """dataset.bounds=FILE.yaml: what is stated takes the place of what would be read from the rows."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,6 @@ classes: [low, high]
 
 @pytest.fixture
 def files(write):
-    """The rows, and what is stated of them: two paths."""
     return lambda stated=STATED, rows=ROWS: {"path": write(rows), "bounds": write(stated, "b.yaml")}
 
 
@@ -118,6 +118,11 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         ("boolean", "{low: 0, high: 1}", "f.csv, line 2, column 'member': 'yes' is not a number."),
         (JOB, "{low: 0, high: 1}", "line 2, column 'job': 'nurse' is not a number."),
         (AGE, "boolean", "f.csv, line 2, column 'age': 31 is not true or false, yes o"),
+        (AGE, "{low: 0, high: 100, fill: 101}", "b.yaml: columns.age: fill must be within"),
+        (JOB, "{values: [nurse, judge], fill: clerk}", "b.yaml: columns.job: fill must be one of"),
+        (AGE, "{low: 0, high: 100, missing: mean}", "columns.age: the only value of `missing:` is indicator"),
+        ("columns:", "drop: id\ncolumns:", "b.yaml: drop: the value must be a list of texts, got 'id'"),
+        ("columns:", "label: [died]\ncolumns:", "b.yaml: label: ['died'] is no"),
         (STATED, "", "b.yaml must have lines KEY: VALUE"),
         (STATED, "classes: [a, b]", "b.yaml needs `columns`, with a range or a list of values for every feature."),
     ],
@@ -172,11 +177,16 @@ def test_edges_are_stated_beside_the_range(files):
 
 def test_edges_of_dates_are_dates(tmp_path):
     said = {"unit": "days", "low": "2020-01-01", "high": "2020-12-31", "edges": ["2020-04-01", "2020-07-01"]}
-    stated = column_bounds.bounds_from(tmp_path, {"columns": {"seen": said}, "classes": [0, 1]})
-    assert len(stated.columns["seen"].edges) == 2
-    assert column_bounds.bounds_from(tmp_path, stated.content()) == stated
-    with pytest.raises(UserError, match=r"columns\.seen: edges must increase"):
-        column_bounds.bounds_from(tmp_path, {"columns": {"seen": said | {"edges": ["2019-04-01"]}}, "classes": [0, 1]})
+
+    def stated(**change):
+        return column_bounds.bounds_from(tmp_path, {"columns": {"seen": said | change}, "classes": [0, 1]})
+
+    assert len(stated().columns["seen"].edges) == 2
+    assert column_bounds.bounds_from(tmp_path, stated().content()) == stated()
+    wrong = {"edges": ["2019-04-01"], "fill": "2021-01-11", "unit": "weeks", "high": "2019-12-31", "format": "day"}
+    for key, value in wrong.items():
+        with pytest.raises(UserError, match=r"columns\.seen"):
+            stated(**{key: value})
 
 
 @pytest.mark.parametrize("edges", ["[5, 3]", "[0]", "[a]", "true", "2.5", "{a: 1}", "[.nan]", "1001", "[1e400]"])
@@ -278,3 +288,82 @@ def test_many_values_are_not_each_compared_with_all_others() -> None:
     values = [Value(f"v{k}") for k in range(500)]
     column_bounds.bounds_from(Path("b"), {"columns": {"job": values}, "classes": ["low", "high"]})
     assert compared < 20 * len(values)
+
+
+GAPS = (
+    "id;crp;care;seen;died\n1;<0,5;home;2020-01-02;no\n2;100,5;;2020-01-03;yes\n3;;ward;;no\n4;7;ward;2020-01-04;yes\n"
+)
+FILLED = """
+columns:
+  crp: {low: 0, high: 500, fill: 0.4, missing: indicator}
+  care: {values: [home, ward], fill: ward}
+  seen: {unit: days, low: 2020-01-01, high: 2020-12-31, fill: 2020-01-11}
+classes: ["no", "yes"]
+label: died
+drop: [id]
+na: ["<0,5"]
+decimal: comma
+missing: refuse
+steps: [one_hot, min_max]
+"""
+
+
+@pytest.fixture
+def gaps(write):
+    return {"path": write(GAPS), "bounds": write(FILLED, "b.yaml")}
+
+
+def test_a_stated_value_stands_for_a_missing_one_and_a_feature_marks_it(gaps):
+    data = load(CSV(**gaps, test_fraction=0))
+    order = np.argsort(data.X[:, 2])
+    days = 365
+    expected = [  # crp, whether it is missing, seen, home, ward
+        [0.4 / 500, 1, 1 / days, 1, 0],
+        [100.5 / 500, 0, 2 / days, 0, 1],
+        [7 / 500, 0, 3 / days, 0, 1],
+        [0.4 / 500, 1, 10 / days, 0, 1],
+    ]
+    np.testing.assert_allclose(data.X[order], expected, rtol=1e-12)
+    assert list(data.y[order]) == [-1, 1, 1, -1]
+
+
+def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(gaps):
+    source = CSV(**gaps)
+    assert (source.label, source.drop, source.na, source.steps) == ("died", ("id",), ("<0,5",), ("one_hot", "min_max"))
+    assert (source.missing, source.written.decimal) == ("refuse", ",")
+    assert CSV(**gaps, steps=("one_hot", "symmetric"), na=("7",)).steps == ("one_hot", "symmetric")
+    usual = CSV(**gaps, missing="drop", decimal="point", drop=(), na=())  # the defaults, typed
+    assert (usual.missing, usual.written.decimal, usual.drop, usual.na) == ("drop", ".", (), ())
+    stated = FILLED + "party: care\nseparator: semicolon\npositive: 'no'\n"
+    Path(gaps["bounds"]).write_text(stated)
+    assert (CSV(**gaps).party, CSV(**gaps).separator, CSV(**gaps).positive) == ("care", "semicolon", "no")
+    null = CSV(**gaps, party=None, separator=None, positive=None)
+    assert (null.party, null.separator, null.positive, null.label) == (None, None, None, "died")
+    stated = column_bounds.load(Path(gaps["bounds"]))
+    assert stated.gaps(False)[:2] == ["crp counts as 0.4", "care counts as ward"]
+    assert stated.content()["columns"]["care"] == {"values": ["home", "ward"], "fill": "ward"}
+
+
+def test_a_release_takes_one_file_and_says_what_stands_for_missing_values(gaps, run_command, tmp_path):
+    Path(gaps["path"]).write_text(GAPS + "".join(f"{i};{i};home;2020-05-01;no\n" for i in range(5, 60)))
+    Path(gaps["bounds"]).write_text(FILLED.replace("min_max", "symmetric, sample_norm"))
+    Path(gaps["bounds"]).write_text(Path(gaps["bounds"]).read_text().replace("label: died", "label: id"))
+    words = [gaps["path"], "--bounds", gaps["bounds"], "eps=1", "delta=1e-5", "-o", "model.json"]
+    assert "both name the column 'id'" in run_command("dpml", "release", *words).err
+    done = run_command("dpml", "release", *words, "--label", "died")
+    assert done.code == 0, done.err
+    model = json.loads((tmp_path / "model.json").read_text())
+    assert "crp counts as 0.4; care counts as ward; seen counts as 2020-01-11" in model["statement"][-1]
+    assert {key: model["stated"][key] for key in ("decimal", "na")} == {"decimal": "comma", "na": ["<0,5"]}
+    assert "label" not in model["stated"]
+    predicted = run_command("dpml", "predict", "model.json", gaps["path"])  # <0,5 is read as the release read it
+    assert len(predicted.out.splitlines()) == 60, predicted.err
+
+
+def test_repeated_options_add_up(gaps, run_command):
+    words = ["--label", "died", "--na", "<0,5", "--na", "7", "--drop", "id", "--drop", "seen", "--decimal", "comma"]
+    done = run_command("dpml", "data", "describe", gaps["path"], *words)
+    assert '\'dataset.na=["<0,5","7"]\'' in done.out
+    stated = run_command("dpml", "data", "describe", gaps["path"], "--bounds", gaps["bounds"])
+    assert "with the steps one_hot, min_max" in stated.out  # and the column that it drops is none that it must state
+    assert "'dataset.drop=[id,seen]'" in done.out

@@ -1,5 +1,6 @@
 """With dataset.bounds=public no preprocessing step reads a row: stated ranges and lists take the place of fits."""
 
+import gzip
 import itertools
 import math
 from dataclasses import dataclass, replace
@@ -11,7 +12,7 @@ import pytest
 from test_data_sets import with_info
 
 from dpml.config import catalogue
-from dpml.data import Files, Info, Range, Raw
+from dpml.data import Files, Info, Range, Raw, checksum
 from dpml.data.preprocess import (
     EACH_ROW,
     STATED,
@@ -26,13 +27,12 @@ from dpml.data.preprocess import (
     scale_target,
     width,
 )
-from dpml.data.sets.official import Adult, Bank, KDDCup99, KDDCup9970k
+from dpml.data.sets.official import Adult, KDDCup99
 from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
 from dpml.errors import UserError
 
 
 def values(text: str) -> tuple[str, ...]:
-    """Symbolic values, separated by spaces."""
     return tuple(text.split())
 
 
@@ -58,22 +58,17 @@ REFUSED = ["creditcard", "creditcard_subset", "twitter_buzz", "url", "wdbc"]
 
 
 def rows(n: int, seed: int = 0) -> np.ndarray:
-    """Rows of a table with COLUMNS, some of their numbers far outside the ranges, some values unknown."""
     rng = np.random.default_rng(seed)
     wild = rng.standard_cauchy((n, 3)) * [40, 1e5, 3]
     return np.column_stack([wild[:, 0], rng.integers(-1, 3, n), wild[:, 1], wild[:, 2], rng.integers(-1, 2, n)])
 
 
 def extremes(columns: dict[str, Range | tuple[str, ...]]) -> np.ndarray:
-    """Every row whose numbers are at ends of their ranges, with every value of the symbolic columns or none."""
     choices = [
         (column.low, column.high) if isinstance(column, Range) else range(-1, len(column))
         for column in columns.values()
     ]
     return np.array(list(itertools.product(*choices)), dtype=float)
-
-
-# ---- what the steps do
 
 
 @pytest.mark.parametrize("steps", STEPS_IN_USE)
@@ -156,13 +151,8 @@ def test_a_target_is_clipped_and_scaled_by_its_range():
     assert private_note([record]) == ""
 
 
-# ---- a data set with ranges
-
-
 @dataclass(frozen=True)
 class Shop(RandomSplit):
-    """Nine rows in a file: a number, a symbolic value, and a target."""
-
     info: ClassVar[Info] = Info(
         "shop",
         "Shop",
@@ -185,18 +175,15 @@ class Shop(RandomSplit):
 
 @dataclass(frozen=True)
 class Corner(OfficialSplit):
-    """The same with an official split, whose arrays are kept."""
-
     info: ClassVar[Info] = replace(Shop.info, name="corner", train_rows=6)
     steps: tuple[str, ...] = ("one_hot", "min_max", "sample_norm")
     parse = Shop.parse
 
 
 @pytest.fixture
-def shop(tmp_path, monkeypatch) -> Files:
+def shop(tmp_path) -> Files:
     """Its file has two of the three kinds only, and then `features` is 3."""
     (tmp_path / "shop.csv").write_text("".join(f"{i},{'ab'[i % 2]},{2 * i}\n" for i in range(9)))
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     return Files(str(tmp_path), offline=True)
 
 
@@ -220,20 +207,10 @@ def test_bounds_change_the_columns_and_the_scales_but_not_the_rows(kind, shop):
     np.testing.assert_allclose(public.X, x / np.linalg.norm(x, axis=1, keepdims=True))
 
 
-# ---- mistakes
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_set_without_ranges_refuses_in_one_sentence(name):
-    with pytest.raises(UserError) as caught:
-        replace(catalogue.source(name), bounds="public")
-    told = str(caught.value)
-    assert told.startswith(f"dataset={name} has no public ranges")
-    assert told.endswith(": set dataset.bounds=fitted.")
-    assert told.count(". ") == 0
-
-
-def test_a_regression_set_needs_a_range_of_its_target():
+def test_a_set_without_a_range_of_every_column_and_of_its_target_refuses():
+    for name in REFUSED:
+        with pytest.raises(UserError, match=f"dataset={name} has no public ranges.*: set dataset.bounds=fitted.$"):
+            replace(catalogue.source(name), bounds="public")
     info = replace(Shop.info, target=None, bounds="nothing caps its target")
     with pytest.raises(UserError, match="dataset=shop has no public ranges"):
         check_bounds(info, "public", ())
@@ -251,14 +228,12 @@ UNCUT = COLUMNS | {"age": Range(0, 1), "income": Range(0, 1)}
         (["one_hot", "spline"], 5, UNCUT, "no column has edges"),
         (["one_hot", "symmetric", "bin"], 5, COLUMNS, "have bin"),
         (["one_hot", "bin:8"], 5, COLUMNS, "other steps"),
+        (["one_hot", "bin"], 5, (0, 3, 0, 0, 2), "must not have bin with dataset.bounds=fitted"),
     ],
 )
 def test_steps_that_cannot_be_taken_are_refused_in_a_sentence(steps, there, columns, told):
     with pytest.raises(UserError, match=told):
         apply_steps(steps, rows(3)[:, :there], rows(3)[:, :there], columns)
-
-
-# ---- the built-in data sets
 
 
 @pytest.mark.parametrize("name", PUBLIC)
@@ -273,7 +248,6 @@ def test_every_column_has_a_range_or_its_values(name):
 
 
 def public(name: str, **options: object):
-    """The data set with public bounds, and steps that allow them."""
     steps = ("sample_norm",) if name.startswith("har") else catalogue.source(name).steps
     return replace(catalogue.source(name), bounds="public", steps=steps, **options)
 
@@ -326,6 +300,8 @@ def test_no_release_is_proven_of_adult_whose_incomplete_rows_are_left_out(tmp_pa
 
 
 def test_kdd_on_generated_files(tmp_path):
+    """Symbols are coded by the values of the training file, or by those of the lists."""
+
     def line(service: str, su: int, label: str) -> str:
         numbers = ["0"] * 41
         numbers[1:6] = "tcp", service, "SF", str(2**32), "0"
@@ -333,63 +309,43 @@ def test_kdd_on_generated_files(tmp_path):
         return ",".join([*numbers, label]) + "\n"
 
     (tmp_path / "train").write_text(line("aol", 2, "normal.") + line("http", 1, "smurf."))
-    (tmp_path / "test").write_text(line("icmp", 0, "nmap."))
-    files = tuple(
+    (tmp_path / "test.gz").write_bytes(gzip.compress((line("icmp", 0, "nmap.") + line("http", 1, "normal.")).encode()))
+    files = [
         replace(raw, name=name, sha256=()) for raw, name in zip(KDDCup99.info.files, ("train", "test"), strict=True)
-    )
-    Small = with_info(KDDCup99, files=files, rows=3, train_rows=2, classes={-1: 1, 1: 2})
-    source = Small(bounds="public", steps=("one_hot", "min_max"))
+    ]
+    Small = with_info(KDDCup99, files=tuple(files), rows=4, train_rows=2, features=42, classes={-1: 2, 1: 2})
+    fitted, source = Small(steps=("one_hot",)), Small(bounds="public", steps=("one_hot", "min_max"))
+    data = fitted.load(Files(str(tmp_path)), None, np.random.default_rng(0))
+    assert data.X.shape == fitted.size(None) == (2, 42)
+    np.testing.assert_array_equal(data.X_test[:, 38:], [[1, 0, 0, 1], [1, 0, 1, 1]])  # tcp, aol, http, SF
+    np.testing.assert_array_equal(data.y_test, [1, -1])
+    assert checksum(fitted, Files(str(tmp_path))) == data.provenance["sha256"]
     data = source.load(Files(str(tmp_path)), None, np.random.default_rng(0))
     assert data.X.shape == source.size(None) == (2, 122)
     np.testing.assert_array_equal(data.X[:, 38:].sum(axis=1), [3, 3])
-    np.testing.assert_array_equal(data.X_test[:, 38:].sum(axis=1), [2])  # no list has the service icmp
+    np.testing.assert_array_equal(data.X_test[:, 38:].sum(axis=1), [2, 3])  # no list has the service icmp
     numeric = [name for name, column in Small.info.columns.items() if isinstance(column, Range)]
     first = dict(zip(numeric, data.X[0], strict=False))
     seen = [first[name] for name in ("src_bytes", "su_attempted", "count", "dst_host_count")]
     np.testing.assert_allclose(seen, [1, 1, 1, 0.2])
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.slow if name == "har_73of561" else ())
-        for name in PUBLIC
-        if name not in ("har", "kddcup99", "kddcup99_70k")
-    ],
-)
-def test_public_bounds_on_real_rows(name, raw, parsed, monkeypatch):
-    monkeypatch.setenv("DPML_CACHE", str(parsed))
+@pytest.mark.slow_cases("har_73of561")
+@pytest.mark.parametrize("name", ["adult", "bank", "breast_cancer", "crime", "har_73of561"])
+def test_public_bounds_on_real_rows(name, files):
     source = public(name)
-    data = source.load(Files(str(raw), offline=True), None, np.random.default_rng(0))
-    fitted = replace(source, bounds="fitted").load(Files(str(raw), offline=True), None, np.random.default_rng(0))
+    data = source.load(files, None, np.random.default_rng(0))
+    fitted = replace(source, bounds="fitted").load(files, None, np.random.default_rng(0))
     assert data.X.shape == source.size(None)
     assert max(norms(data.X).max(), norms(data.X_test).max()) <= 1
     assert private_note(data.provenance["preprocessing"]) == ""
+    table, symbolic = source.table(files)[0], [isinstance(column, tuple) for column in source.info.columns.values()]
+    assert not any(symbolic) or (table.X[:, symbolic] >= 0).all()  # all values of the rows are listed
     if source.info.task == "regression":
         np.testing.assert_allclose(data.y, fitted.y)  # its largest target is 1
     else:
         np.testing.assert_array_equal(data.y, fitted.y)
         np.testing.assert_array_equal(data.y_test, fitted.y_test)
-
-
-@pytest.mark.parametrize(
-    ("kind", "unseen"),
-    [
-        (Adult, {"Never-worked"}),
-        (Bank, {"jan", "feb"}),
-        pytest.param(KDDCup9970k, {"aol", "harvest", "http_2784", "http_8001"}, marks=pytest.mark.slow),
-    ],
-)
-def test_the_training_rows_have_all_values_but_these(kind, unseen, raw, parsed, monkeypatch):
-    monkeypatch.setenv("DPML_CACHE", str(parsed))
-    table, _ = kind(bounds="public").table(Files(str(raw), offline=True))
-    train = table.X[: kind.info.train_rows]
-    missing = set()
-    for place, column in enumerate(kind.info.columns.values()):
-        if not isinstance(column, Range):
-            assert (train[:, place] >= 0).all()
-            missing |= set(column) - {sorted(column)[int(code)] for code in np.unique(train[:, place])}
-    assert missing == unseen
 
 
 def test_the_lists_of_adult_are_those_of_its_documentation(raw):
@@ -402,9 +358,6 @@ def test_the_lists_of_adult_are_those_of_its_documentation(raw):
         if colon and not line.startswith("|") and not text.startswith("continuous"):
             listed[name] = tuple(text.rstrip(".").split(", "))
     assert listed == {name: column for name, column in Adult.info.columns.items() if not isinstance(column, Range)}
-
-
-# ---- parts of a range
 
 
 def test_parts_count_as_a_histogram_does_and_their_weights_are_a_step_function():
@@ -430,11 +383,6 @@ def test_parts_are_of_the_columns_own_unit_and_scale():
     np.testing.assert_allclose(X[1, 1:], [1 - np.log2(1.5), np.log2(1.5), 0, 0], atol=1e-15)
     assert Range(0, 999, log=True).parts(3) == pytest.approx((9, 99))
     assert Range(-1, 1).parts(4) == pytest.approx((-0.5, 0, 0.5))
-
-
-def test_parts_need_stated_ranges():
-    with pytest.raises(UserError, match=r"must not have bin with dataset\.bounds=fitted"):
-        apply_steps(("one_hot", "bin"), rows(9), rows(0), (0, 3, 0, 0, 2))
 
 
 @pytest.mark.parametrize("log", [False, True])

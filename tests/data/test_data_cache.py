@@ -1,16 +1,14 @@
 """Parsed arrays are kept whole, reused, made anew when they are damaged or their code changes, and never in the way."""
 
-import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-import dpml
+from dpml import code
 from dpml.code import UNKNOWN
+from dpml.data import Files
 from dpml.data.sources import cache
 
 
@@ -103,73 +101,16 @@ def test_two_processes_that_build_the_same_entry(tmp_path):
     assert sorted(path.name for path in entry.iterdir()) == ["X.npy", "facts.json"]
 
 
-MODULE = """
-from dataclasses import dataclass
-from typing import ClassVar
-import numpy as np
-from dpml.data import Info, Raw
-from dpml.data.table import OfficialSplit, Table
+def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(own):
+    """Or an option that the parser looks at."""
+    from my_cubes import PARSED, Cubes
 
-@dataclass(frozen=True)
-class Squares(OfficialSplit):
-    info: ClassVar[Info] = Info(
-        "squares", "Squares", "regression", "none", files=(Raw("squares.csv"),), rows=9, train_rows=6, features=2
-    )
-    steps: tuple[str, ...] = ("max_norm",)
-    column: int = 2
+    def parsed(column=2):
+        code._checksum.cache_clear()
+        Cubes(column=column).load(Files(), None, np.random.default_rng(0))
+        return len(PARSED)
 
-    def parse(self, paths):
-        print("parsed", end=" ")
-        table = np.loadtxt(paths["squares.csv"], delimiter=",")
-        return Table(table[:, :2], table[:, self.column])
-"""
-LOAD = """
-import numpy as np
-from dpml.data import Files
-from mine import Squares
-for options in {options}:
-    data = Squares(**options).load(Files({root!r}), None, np.random.default_rng(0))
-    print(float(np.abs(data.X).max()), float(np.abs(data.y_test).max()))
-"""
-
-
-@pytest.mark.slow
-def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(tmp_path):
-    """In a copy of the package, with a data set of a user's own: a step counts, and so does a parser."""
-    package = shutil.copytree(Path(dpml.__file__).parent, tmp_path / "copy" / "dpml")  # compiled: its dates stay
-    own, preprocess = tmp_path / "own" / "mine.py", package / "data" / "preprocess.py"
-    own.parent.mkdir()
-    own.write_text(MODULE)
-    np.savetxt(own.parent / "squares.csv", [[i, -i, i * i] for i in range(9)], delimiter=",")
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join([str(package.parent), str(own.parent)]),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-
-    def load(*options: dict[str, int]) -> list[str]:
-        program = LOAD.format(options=options or [{}], root=str(own.parent))
-        done = subprocess.run(
-            [sys.executable, "-c", program],
-            env=environment,
-            cwd=own.parent,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout.splitlines()
-
-    def change(path: Path, old: str, new: str) -> None:
-        text = path.read_text()
-        assert text.count(old) == 1
-        path.write_text(text.replace(old, new))
-
-    first, values = load({}, {})
-    assert first == f"parsed {values}"
-    scale = "    largest = (extent.norm or 1.0) * (1 + 1e-12)"
-    assert load() == [values]
-    change(preprocess, scale, scale.replace("(1 + 1e-12)", "(2 + 2e-12)"))
-    assert load() == [" ".join(["parsed", str(float(values.split()[0]) / 2), values.split()[1]])]
-    change(own, "table[:, :2]", "2 * table[:, :2]")
-    other = {"column": 1}  # an option that `parse` looks at
-    assert [line.split()[0][:2] for line in load({}, {}, other, other)] == ["pa", "0.", "pa", "0."]
+    assert [parsed(), parsed(), parsed(1), parsed()] == [1, 1, 2, 2]
+    with (own / "my_cubes.py").open("a") as file:
+        file.write("OTHER = 1\n")
+    assert [parsed(), parsed(), parsed(1)] == [3, 3, 4]

@@ -1,13 +1,10 @@
 """`dpml data` and `dpml-run` as a user meets them."""
 
-import math
 import re
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from dpml import code
 from dpml.config import catalogue
 from dpml.data import Files
 from dpml.data.sets.packaged import PACKED
@@ -54,29 +51,11 @@ def test_get_all_says_what_could_not_be_had(dpml, raw, server, monkeypatch):
     failed = ", ".join(sorted([*PACKED, *absent.split()]))
     assert err.splitlines()[-1] == f"dpml: error: failed to fetch: {failed} (see above)."
     assert "cannot fetch train/X_train.txt of dataset=har" in err
+    monkeypatch.delenv("DPML_MIRROR")
+    assert "subset is not published: use dataset=creditcard" in dpml("data", "get", "creditcard_subset")[2]
     code, out, err = dpml("data", "check", "adult", "crime")
     assert (code, err) == (0, "")
-    assert out.splitlines() == [
-        "adult: adult.data: ok",
-        "adult: adult.test: ok",
-        "crime: communities.data: ok",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        (("get", "wdb"), "unknown dataset 'wdb': did you mean 'wdbc'?"),
-        (("get", "crime"), "127.0.0.1:9: no network connection"),
-        (("get", "creditcard_subset"), "subset is not published: use dataset=creditcard, whose file is published."),
-    ],
-)
-def test_mistakes_are_one_sentence(dpml, words, told, monkeypatch):
-    if "crime" in words:
-        monkeypatch.setenv("DPML_MIRROR", "http://127.0.0.1:9")
-    code, out, err = dpml("data", *words)
-    assert (code, out) == (2, "")
-    assert told in err.splitlines()[-1]
+    assert out.splitlines() == ["adult: adult.data: ok", "adult: adult.test: ok", "crime: communities.data: ok"]
 
 
 def test_a_run_fetches_what_it_needs(raw, server, tmp_path, run_command, monkeypatch):
@@ -98,43 +77,6 @@ def test_a_run_fetches_what_it_needs(raw, server, tmp_path, run_command, monkeyp
     assert not (tmp_path / "out2").exists()
 
 
-# ---- data sets of a user's own
-
-
-MODULE = """
-from dataclasses import dataclass
-from typing import ClassVar
-import numpy as np
-from dpml.data import Info, Raw
-from dpml.data.table import RandomSplit, Table
-
-@dataclass(frozen=True)
-class Cubes(RandomSplit):
-    info: ClassVar[Info] = Info(
-        "cubes", "Cubes", "regression", "nobody", "Make it.", files=(Raw("cubes.csv", lines=9),), rows=9, features=2
-    )
-    steps: tuple[str, ...] = ("max_norm",)
-
-    def parse(self, paths):
-        table = np.loadtxt(paths["cubes.csv"], delimiter=",")
-        return Table(table[:, :2], table[:, 2])
-"""
-
-
-@pytest.fixture
-def own(tmp_path, monkeypatch) -> Path:
-    """A folder for --config-dir with the data set `cubes`, whose class is on the path and whose file is at hand."""
-    folder = tmp_path / "my own"
-    (folder / "dataset").mkdir(parents=True)
-    (folder / "dataset" / "cubes.yaml").write_text("_target_: my_cubes.Cubes\ntest_fraction: 0.5\nsteps: [max_norm]\n")
-    (folder / "my_cubes.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(code, "_BEGUN", math.inf)  # this process has written the module itself
-    (Files().target / "cubes").mkdir(parents=True)
-    (Files().target / "cubes" / "cubes.csv").write_text("".join(f"{i},{-i},{i**3}\n" for i in range(9)))
-    return folder
-
-
 def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
     config = "--config-dir", str(own)
     code, out, _ = dpml("data", "list", *config)
@@ -142,11 +84,7 @@ def test_an_own_data_set_works_like_a_built_in_one(dpml, own):
     assert re.search(r"cubes +regression +9 +2 +raw only", out)
     assert re.search(r"\n *wdbc +binary +569 +30 +ready", out)
     file = Files().target / "cubes" / "cubes.csv"
-    assert dpml("data", "get", *config, "cubes") == (
-        0,
-        "cubes: ready, 9 rows x 2 columns, verified\n",
-        "",
-    )
+    assert dpml("data", "get", *config, "cubes") == (0, "cubes: ready, 9 rows x 2 columns, verified\n", "")
     assert re.search(r"cubes +regression +9 +2 +ready", dpml("data", "list", *config)[1])
     code, out, _ = dpml("data", "check", *config, "cubes", "synthetic")
     assert code == 0
@@ -177,8 +115,15 @@ def test_an_own_data_set_gets_the_checks_of_a_run(dpml, own, content, told):
     assert err.count("\n") == 1
 
 
-def test_without_its_folder_an_own_data_set_is_unknown(dpml, own):
-    assert "unknown dataset 'cubes'" in dpml("data", "get", "cubes")[2]
-    code, _, err = dpml("data", "list", "--config-dir", str(own / "nowhere"))
-    assert (code, err.count("\n")) == (2, 1)
-    assert "nowhere is not a folder" in err
+def test_the_rows_of_an_own_data_set_are_those_of_the_folder(run_command, own, tmp_path):
+    """Also in one process, which remembers what it has loaded."""
+    losses = []
+    for power in (1, 3, 1):
+        folder = tmp_path / f"power {power}" / "cubes"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "cubes.csv").write_text("".join(f"{i},{-i},{i**power}\n" for i in range(9)))
+        words = ["--config-dir", str(own), "dataset=cubes", "algo=constant", "draws=1", "M=1", "eps=1"]
+        done = run_command("dpml-run", *words, f"data_dir={folder.parent}", "hydra.run.dir=out")
+        assert done.code == 0, done.err
+        losses.append(pd.read_csv(tmp_path / "out" / "rows.csv").set_index("metric").loc["loss", "value"])
+    assert losses[0] == losses[2] != losses[1]

@@ -30,7 +30,6 @@ def mini(*urls: str, sha256: tuple[str, ...] = (SHA256,), **known: object) -> In
 
 @pytest.fixture
 def info(server) -> Info:
-    """Of the file, which the server has."""
     (server.folder / "squares.csv").write_bytes(CONTENT)
     return mini(f"{server.url}/squares.csv")
 
@@ -130,7 +129,6 @@ def test_an_address_that_is_none(monkeypatch, word):
 
 
 def damaged(pack) -> bytes:
-    """A tar archive of noise, so that the damage hits the content."""
     content = bytearray(pack(tarred(("squares.csv", np.random.default_rng(0).bytes(200_000)), mode="w")))
     content[len(content) // 2 : len(content) // 2 + 4000] = bytes(4000)
     return bytes(content)

@@ -89,53 +89,42 @@ def test_sparse_pca_is_dense_pca():
     np.testing.assert_allclose(np.abs(dense), np.abs(expected), atol=1e-8)
 
 
+HOLES = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0], [5.0, 1.0]])
+RANGES = {"a": Range(0, 6, edges=(2, 4)), "b": Range(0, 6)}
+
+
 @pytest.mark.parametrize(
-    ("steps", "levels", "told"),
+    ("steps", "train", "columns", "told"),
     [
-        (["min_mx"], (), "did you mean 'min_max'"),
-        (["pca"], (), "write pca:D"),
-        (["clip:3"], (), "other steps"),
-        (["pca:5"], (), r"choose pca:D with D in 1\.\.4"),
-        (["max_norm"], (0, 0, 3, 0, 0), "must have one_hot"),
+        (["min_mx"], rows(9), (), "did you mean 'min_max'"),
+        (["pca"], rows(9), (), "write pca:D"),
+        (["clip:3"], rows(9), (), "other steps"),
+        (["pca:5"], rows(9), (), r"choose pca:D with D in 1\.\.4"),
+        (["max_norm"], rows(9), (0, 0, 3, 0, 0), "must have one_hot"),
+        (["bin", "spline"], rows(9, 2), RANGES, "before it"),
+        (["spline", "bin"], rows(9, 2), RANGES, "before it"),
+        (["max_norm"], sparse.csr_matrix(rows(9)), (), "must begin with pca:D"),
     ],
 )
-def test_mistakes_are_told(steps, levels, told):
+def test_mistakes_are_told(steps, train, columns, told):
     with pytest.raises(UserError, match=told):
-        apply_steps(steps, rows(9), rows(2), levels)
+        apply_steps(steps, train, train[:2], columns)
 
 
-def test_missing_values_need_impute():
-    """In test rows, too: scores of such rows would be NaN, and count as the class -1."""
-    holes = np.array([[1.0, 2.0], [np.nan, 3.0]])
-    for train, test in ((holes, rows(9, 2)), (rows(9, 2), holes)):
-        with pytest.raises(UserError, match=r"begin with impute, because values are missing: \[impute, max_norm\]"):
-            apply_steps(["max_norm"], train, test)
-    with pytest.raises(UserError, match="must begin with impute"):
-        apply_steps(["max_norm"], rows(9, 2), holes, {"a": Range(0, 1), "b": Range(0, 1)})
+FITTED = ["min_max", "symmetric", "max_abs", "centre", "pca:1", "max_norm", "clip", "bias"]
 
 
-@pytest.mark.parametrize("step", ["min_max", "symmetric", "max_abs", "centre", "pca:1", "max_norm", "clip", "bias"])
-def test_nothing_is_fitted_before_missing_values_are_filled_in(step):
-    """The scale of a column with a missing value would be NaN: all of the column, or of the table, became 0."""
-    holes = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0], [5.0, 1.0]])
-    with pytest.raises(UserError, match=rf"must begin with impute, because values are missing: \[impute, {step[:3]}"):
-        apply_steps([step, "impute"], holes, holes[:1])
-    assert apply_steps(["one_hot", "impute"], holes, holes[:1])[0][1, 0] == 3
+@pytest.mark.parametrize(("step", "columns"), [*((step, ()) for step in FITTED), ("bin", RANGES), ("spline", RANGES)])
+def test_nothing_is_fitted_before_missing_values_are_filled_in(step, columns):
+    """The scale of a column with a missing value would be NaN: all of the column, or of the table, became 0.
 
-
-@pytest.mark.parametrize("step", ["bin", "spline"])
-def test_a_missing_value_is_in_no_part_of_a_range(step):
-    columns = {"a": Range(0, 6, edges=(2, 4)), "b": Range(0, 6)}
-    holes = np.array([[1.0, 2.0], [np.nan, 4.0]])
-    with pytest.raises(UserError, match=rf"must begin with impute, because values are missing: \[impute, {step}\]"):
-        apply_steps([step, "impute"], holes, holes, columns)
-    assert np.isfinite(apply_steps(["impute", step], holes, holes, columns)[0]).all()
-
-
-@pytest.mark.parametrize("steps", [["bin", "spline"], ["spline", "bin"]])
-def test_columns_are_cut_once(steps):
-    with pytest.raises(UserError, match="before it"):
-        apply_steps(steps, rows(3, 1), rows(3, 1), {"a": Range(0, 6, edges=(2, 4))})
+    In test rows, too: scores of such rows would be NaN, and count as the class -1.
+    """
+    for steps, train, test in (([step, "impute"], HOLES, HOLES[:1]), ([step], HOLES[:1], HOLES)):
+        with pytest.raises(UserError, match=rf"must begin with impute, .* missing: \[impute, {step[:3]}"):
+            apply_steps(steps, train, test, columns)
+    assert np.isfinite(apply_steps(["impute", step], HOLES, HOLES, columns)[0]).all()
+    assert apply_steps(["one_hot", "impute"], HOLES, HOLES[:1])[0][1, 0] == 3
 
 
 @pytest.mark.parametrize("step", ["pca:3", "bias", "max_norm"])
@@ -151,11 +140,6 @@ def test_principal_components_of_symbols_are_numbers():
     np.testing.assert_allclose(done.max(axis=0), 1)
 
 
-def test_sparse_features_need_pca_first():
-    with pytest.raises(UserError, match="must begin with pca:D"):
-        apply_steps(["max_norm"], sparse.csr_matrix(rows(9)), sparse.csr_matrix(rows(2)))
-
-
 @given(arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])))
 def test_every_row_is_a_copy_of_its_first_appearance(X):
     first, where, counts = distinct(X)
@@ -167,7 +151,6 @@ def test_every_row_is_a_copy_of_its_first_appearance(X):
 
 
 def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> None:
-    """Which is that of a negative number, of a positive one, or 0."""
     X = np.array([[1.0, -1.0, 0.0, -2.0], [-4.0, 5.0, 0.0, -8.0]])
     done, test, record = apply_steps(["max_abs"], X, np.array([[8.0, -5.0, 3.0, 2.0]]))
     np.testing.assert_allclose(done, [[0.25, -0.2, 0, -0.25], [-1, 1, 0, -1]])
@@ -176,7 +159,6 @@ def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> Non
 
 
 def test_symmetric_leaves_symbolic_columns_alone() -> None:
-    """Two numeric columns and one of three values: the numeric ones end at -1 and 1, also where one is constant."""
     X = np.array([[2.0, 5.0, 0.0], [4.0, 5.0, 2.0], [3.0, 5.0, -1.0]])
     done, test, record = apply_steps(["one_hot", "symmetric"], X, np.array([[5.0, 5.0, 1.0]]), columns=(0, 0, 3))
     np.testing.assert_allclose(done, [[-1, 0, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]])

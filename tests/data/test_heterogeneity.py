@@ -2,24 +2,19 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
-from test_label_rules import classed, dealt
+from test_partition import classed, dealt
 
 from dpml.algorithms.descent.noisy_descent import NoisyDescent
 from dpml.data.partition import Classes, Dirichlet, Equal, Shards, Skew, distances, named_classes
 from dpml.data.sets.wdbc import WDBC
 from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget
-from dpml.reporting import heterogeneity as pictures
 from dpml.running.cell import Cell, deal, measure
 from dpml.running.rows import joined, tabulate
 
 
 def skew_of(rule, counts=(400, 600), M=10) -> Skew:
     return Skew.of(dealt(classed(*counts), rule, M), np.random.default_rng(1))
-
-
-# ---- the numbers
 
 
 def test_distances_by_hand() -> None:
@@ -55,37 +50,6 @@ def test_real_targets_have_fifths() -> None:
     assert named_classes(np.array([1.0, -1.0]), "binary")[1] == ["-1", "+1"]
 
 
-# ---- the picture
-
-
-@pytest.fixture
-def drawn(monkeypatch, tmp_path):
-    """The figure that is drawn of a skew."""
-
-    def draw(skew: Skew) -> Figure:
-        kept = []
-        monkeypatch.setattr(pictures, "save", lambda figure, path: kept.append(figure) or [path])
-        pictures.draw(skew, "title", tmp_path / "picture")
-        return kept[0]
-
-    return draw
-
-
-def test_every_party_has_its_bar_the_largest_first(drawn) -> None:
-    skew = skew_of(Dirichlet(alpha=0.5), (300, 200, 500), 12)
-    above, below = drawn(skew).axes
-    assert [bar.get_height() for bar in above.patches] == sorted(skew.sizes, reverse=True)
-    assert len(below.patches) == 3 * 13
-    tops = np.array([bar.get_height() for bar in below.patches]).reshape(3, 13)
-    assert tops.sum(axis=0) == pytest.approx(1)
-    assert tops[:, -1] == pytest.approx([0.3, 0.2, 0.5])  # all rows
-    largest = int(np.argmax(skew.sizes))
-    assert tops[:, 0] == pytest.approx(skew.counts[largest] / skew.sizes[largest])
-
-
-# ---- the command
-
-
 WORDS = ("data", "partition", "dataset=wdbc", "partition=dirichlet", "M=8", "seed=3")
 
 
@@ -113,25 +77,6 @@ def test_the_command_counts_rows_that_nobody_has(run_command) -> None:
     assert "409 rows, M=5 parties, 2 classes, 46 auxiliary rows;" in " ".join(asked.out.split())
     regression = run_command("dpml", "data", "partition", "dataset=synthetic", "partition=shards", "M=5")
     assert "5 intervals of the target" in " ".join(regression.out.split())
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("partition=dirichlet", "dataset=synthetic"), "but dataset=synthetic has real"),
-        (("M=[2,3]",), "M must have one value"),
-        (("d=5",), "unknown key 'd'"),
-        (("M=456",), "M=456 parties cannot share N=455 private training rows of dataset=wdbc"),
-    ],
-)
-def test_mistakes_are_one_sentence(run_command, words, sentence) -> None:
-    outcome = run_command("dpml", "data", "partition", *words)
-    assert outcome.code == 2
-    assert sentence in outcome.err
-    assert outcome.err.count("\n") == 1
-
-
-# ---- guarantees where sizes depend on labels
 
 
 @pytest.mark.parametrize("rule", [Dirichlet(auxiliary=0.0, alpha=0.3), Shards(auxiliary=0.0), Classes(auxiliary=0.0)])

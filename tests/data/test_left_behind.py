@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from harness import own_experiment
 
 STATED = {
     "columns": {"a": {"low": 0, "high": 1}, "b": {"low": 0, "high": 10}},
@@ -26,7 +27,6 @@ FILES = ("people", "other", "third")
 
 @pytest.fixture
 def people(tmp_path, monkeypatch):
-    """A folder with two files of rows, and one that says what is publicly known of them."""
     monkeypatch.chdir(tmp_path)
     numbers = np.random.default_rng(0).random((120, 2))
     for name in FILES:
@@ -37,22 +37,12 @@ def people(tmp_path, monkeypatch):
 
 
 def left(folder: Path, given: set[Path]) -> set[str]:
-    """The files in a folder that were not given, with their modes; long numbers are KEY."""
     files = [path for path in folder.rglob("*") if path.is_file() and path not in given]
     own = hashlib.sha256((folder / "people.csv").read_bytes()).hexdigest()
     assert not [path for path in files if own in path.read_text("utf-8", errors="replace")]
     names = [(str(path.relative_to(folder)), path.stat().st_mode & 0o777) for path in files]
     names = [(re.sub(r"(\b[0-9a-f]{2}/)?\b[0-9a-f]{32,}", "KEY", name), mode) for name, mode in names]
     return {f"{name} {mode:o}" for name, mode in names if not name.endswith(".lock")}
-
-
-def experiment(folder: Path) -> list[str]:
-    path = folder / "conf/experiment/mine/tiny.yaml"
-    path.parent.mkdir(parents=True)
-    settings = dict(word.split("=") for word in OWN) | {"algo": "ssp", "eps": 1, "delta": 1e-5, "M": 1, "draws": 2}
-    content = {"title": "T", "source": "S", "settings": settings}
-    path.write_text(f"# @package experiment\n{json.dumps(content)}")
-    return ["--config-dir", str(folder / "conf"), "experiment=mine/tiny"]
 
 
 COMMANDS = {
@@ -74,12 +64,13 @@ def test_what_a_command_leaves_behind(words, files, people, run_command):
 
 
 def test_what_an_experiment_leaves_behind_and_that_no_result_names_the_file(people, run_command):
-    words = experiment(people)
+    settings = dict(word.split("=") for word in OWN) | {"algo": "ssp", "eps": 1, "delta": 1e-5, "M": 1, "draws": 2}
+    words = own_experiment(people, {"title": "T", "source": "S", "settings": settings})
     given = set(people.rglob("*"))
-    done = run_command("dpml-run", *words, "run.dry=true", "hydra.run.dir=out")
+    done = run_command("dpml-run", *words, "experiment=mine/tiny", "run.dry=true", "hydra.run.dir=out")
     assert done.code == 0, done.err
     assert left(people, given) == {"results/plan.csv 644"}
-    done = run_command("dpml-run", *words, "hydra.run.dir=out")
+    done = run_command("dpml-run", *words, "experiment=mine/tiny", "hydra.run.dir=out")
     assert done.code == 0, done.err
     files = {"results/plan.csv 644", "results/claims.md 644", RESULT, "cache/secret 600"}
     assert left(people, given) == files | {f"results/mine/tiny{end} 644" for end in EXPERIMENT}

@@ -18,7 +18,6 @@ def rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> np.ndarray:
     monkeypatch.setattr(memmap, "_HELD", 1000)
     monkeypatch.setattr(memmap, "_WINDOW", 4096)
     monkeypatch.setattr(memmap, "_BLOCK", 700)
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     np.save(tmp_path / "X.npy", np.random.default_rng(0).standard_normal((1003, 7)))
     return np.load(tmp_path / "X.npy", mmap_mode="r")
 

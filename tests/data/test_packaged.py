@@ -16,8 +16,6 @@ ROWS = "id,size,kind,shop,bought\n1,2.0,b,7,yes\n2,4.0,a,9,no\n3,,a,9,yes\n4,1.5
 
 @pytest.fixture
 def table(tmp_path, monkeypatch):
-    """A function that puts files of a made-up package into a data folder, and loads all rows of its data set."""
-    monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
 
     def load(*contents, rows, features, classes=MappingProxyType({}), pinned=None, **about):
         folder = tmp_path / "data" / "mine"

@@ -16,8 +16,6 @@ _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.MULTILINE | re.DOTALL)
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, its text, the file that the paragraph before it names, and the comment there."""
-
     language: str
     body: str
     file: str
@@ -25,13 +23,11 @@ class Block:
 
     @property
     def commands(self) -> list[str]:
-        """The lines of a bash block, without those that are comments."""
         joined = self.body.replace("\\\n", " ").splitlines()
         return [line for line in joined if line.strip() and not line.startswith("#")]
 
 
 def blocks(text: str) -> list[Block]:
-    """All fenced blocks of a page, in order."""
     found, end = [], 0
     for match in _FENCE.finditer(text):
         before, end = text[end : match.start()].strip(), match.end()
@@ -42,15 +38,6 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def write_files(page: list[Block], folder: Path) -> None:
-    """Write the files that a page shows."""
-    for block in page:
-        if block.file:
-            target = folder / block.file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(block.body, encoding="utf-8")
-
-
 def words(line: str) -> tuple[dict[str, str], list[str]]:
     """The environment and the words of a command line: ``PYTHONPATH=. dpml-run ...``."""
     parts = shlex.split(line)
@@ -59,5 +46,4 @@ def words(line: str) -> tuple[dict[str, str], list[str]]:
 
 
 def flat(line: str) -> str:
-    """A line without what tables are aligned with."""
     return " ".join(line.replace("─", " ").split())

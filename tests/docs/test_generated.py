@@ -37,7 +37,6 @@ def flat(content, prefix=""):
 
 
 def cells(page):
-    """The lines of all tables of a page: cells without their indentation."""
     found = []
     for block in re.split(r"(?m)^   \* - ", page)[1:]:
         block = re.split(r"\n\n(?=\S)", block)[0]
@@ -71,7 +70,6 @@ def test_every_key_of_an_option_is_there_with_its_default_kind_and_meaning():
 
 
 def described(page):
-    """The names in the first column of a page's tables."""
     text = (ROOT / "docs/howto" / page).read_text("utf-8")
     return set(re.findall(r"\w+", " ".join(re.findall(r"^\| (`[^|]*) \|", text, flags=re.MULTILINE))))
 

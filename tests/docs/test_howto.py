@@ -14,7 +14,6 @@ HOWTO = DOCS / "howto"
 
 
 def named(page: str) -> set[str]:
-    """The words in backticks of a page's prose."""
     prose = re.sub(r"```.*?```", "", (HOWTO / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     return {word for text in re.findall(r"`([^`]+)`", prose) for word in text.split()}
 
@@ -31,21 +30,16 @@ def test_every_option_and_key_is_named() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("broken", "verdict"),
-    [
-        ("sensitivity=2.0, noise=2.0 /", "consistent"),
-        ("sensitivity=1.0, noise=1.0 /", "BUG"),
-        ("sensitivity=2.0, noise=1.0 / ", "consistent"),
-    ],
-)
-def test_the_algorithm_of_the_tutorial_can_be_broken_as_it_says(run_command, tmp_path, broken, verdict) -> None:
+@pytest.mark.parametrize(("sensitivity", "verdict"), [(1.0, "BUG"), (2.0, "consistent")])
+def test_the_algorithm_of_the_tutorial_can_be_broken_as_it_says(run_command, tmp_path, sensitivity, verdict) -> None:
+    """Half of the sensitivity is a bug; half of the noise alone proves less."""
     written_from_page("tutorials/algorithm.md", tmp_path)
     code = (tmp_path / "centroid.py").read_text(encoding="utf-8")
     line = "sensitivity=2.0, noise=2.0 /"
     assert line in code
-    name = f"centroid_{len(broken)}_{verdict}"  # a module that was imported before stays what it was
-    (tmp_path / f"{name}.py").write_text(code.replace(line, broken), encoding="utf-8")
+    name = f"centroid_{verdict}"  # a module that was imported before stays what it was
+    broken = code.replace(line, f"sensitivity={sensitivity}, noise=1.0 /")
+    (tmp_path / f"{name}.py").write_text(broken, encoding="utf-8")
     (tmp_path / "conf/algo/centroid.yaml").write_text(f"_target_: {name}.Centroid\n", encoding="utf-8")
     words = ["--config-dir", "conf", "algo=centroid", "M=1", "eps=1", "delta=1e-5", "draws=20000", "--json"]
     (finding,) = json.loads(run_command("dpml", "audit", *words).out)["views"]

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from pages import DOCS, blocks, flat, words, write_files
+from harness import written_from_page
+from pages import DOCS, blocks, flat, words
 
 PAGES = [
     DOCS / "start.md",
@@ -21,13 +22,11 @@ NAMES = sorted(page.relative_to(DOCS).as_posix() for page in PAGES)
 
 
 def with_commands(kind: str) -> list[str]:
-    """The pages that have a command of a kind: slow, or not ("")."""
     pages = {name: blocks((DOCS / name).read_text(encoding="utf-8")) for name in NAMES}
     return [name for name, page in pages.items() if any((b.language, b.comment) == ("bash", kind) for b in page)]
 
 
 def said_in_passing(start: str) -> list[str]:
-    """The commands that pages of proofs have inside their sentences."""
     pages = [page.read_text(encoding="utf-8") for page in (DOCS / "privacy").glob("*.md")]
     return sorted({said for page in pages for said in re.findall(rf"`({start}[^`]*)`", page)})
 
@@ -55,7 +54,6 @@ def run_line(run_command, tmp_path, monkeypatch, capsys) -> Callable[[str], str]
 
 @pytest.fixture(autouse=True)
 def own_modules(tmp_path):
-    """Modules of one page are not those of the next."""
     before = set(sys.modules)
     yield
     for name in set(sys.modules) - before:
@@ -64,17 +62,10 @@ def own_modules(tmp_path):
 
 
 def in_a_shell(line: str, folder: Path) -> str:
-    """Run a line as a reader would: what it prints."""
     environment, rest = words(line)
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     modules = os.pathsep.join(filter(None, [environment.pop("PYTHONPATH", ""), os.environ.get("PYTHONPATH", "")]))
-    own = {
-        "PATH": path,
-        "PYTHONPATH": modules,
-        "DPML_OFFLINE": "1",
-        "DPML_CACHE": str(folder / "cache"),
-        "COLUMNS": "120",
-    }
+    own = {"PATH": path, "PYTHONPATH": modules, "DPML_OFFLINE": "1", "DPML_CACHE": f"{folder}/cache", "COLUMNS": "120"}
     done = subprocess.run(rest, cwd=folder, env={**os.environ, **own, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
     return done.stdout
@@ -83,7 +74,7 @@ def in_a_shell(line: str, folder: Path) -> str:
 def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str, ...]) -> None:
     """Write a page's files, run its commands of some kinds, and compare what they print with what the page says."""
     page = blocks((DOCS / name).read_text(encoding="utf-8"))
-    write_files(page, folder)
+    written_from_page(name, folder)
     printed = ""
     for block in page:
         if block.language == "bash":

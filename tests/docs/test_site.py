@@ -14,8 +14,6 @@ ELSEWHERE = re.compile(r"(?:https?:)?//")
 
 
 class Page(HTMLParser):
-    """What a page loads, where it leads, and the places in it."""
-
     def __init__(self, path):
         super().__init__()
         self.loads, self.links, self.places = [], [], set()

@@ -54,7 +54,6 @@ class Clinics:
         ]
 
     def pooled(self) -> Parties:
-        """All rows in one place, party by party."""
         rows = [party.own_rows(self.plan.terms.dataset, self.plan.stated, file) for file in self.files]
         X, y = (np.concatenate(parts) for parts in zip(*rows, strict=True))
         offsets = np.cumsum([0, *(len(labels) for _, labels in rows)])
@@ -69,10 +68,6 @@ class Clinics:
         return mechanism.release([Budget(1.0, 1e-5)], noise, 1).weights[0, 0]
 
 
-def stated() -> ColumnBounds:
-    return bounds_from(Path("clinics.yaml"), STATED)
-
-
 @cache
 def signing_keys() -> tuple[Ed25519PrivateKey, ...]:
     return tuple(Ed25519PrivateKey.generate() for _ in SIZES)
@@ -80,7 +75,6 @@ def signing_keys() -> tuple[Ed25519PrivateKey, ...]:
 
 @cache
 def tables() -> tuple[str, ...]:
-    """The content of the parties' files."""
     rng, files = np.random.default_rng(1), []
     for k, n in enumerate(SIZES):
         age, bmi, job = rng.integers(18, 90, n), rng.normal(26, 4, n).round(1), rng.choice(["farm", "mine"], n)
@@ -93,7 +87,6 @@ def tables() -> tuple[str, ...]:
 
 
 def agreed(words: tuple[str, ...], columns: ColumnBounds, seats: Sequence[Seat], colluders=1, dropouts=1):
-    """A plan that all four parties have signed."""
     plan = FederationPlan(agreed_of(words), columns, tuple(seats), colluders, dropouts)
     for key in signing_keys():
         plan = plan.signed(key)
@@ -102,10 +95,9 @@ def agreed(words: tuple[str, ...], columns: ColumnBounds, seats: Sequence[Seat],
 
 @cache
 def plan_of(words: tuple[str, ...], colluders: int, dropouts: int) -> FederationPlan:
-    """The same plan for all tests that want it."""
     public = [key.public_key().public_bytes_raw() for key in signing_keys()]
     seats = [Seat(f"clinic{k}", n, key) for k, (n, key) in enumerate(zip(SIZES, public, strict=True))]
-    return agreed((*words, *COMMON), stated(), seats, colluders, dropouts)
+    return agreed((*words, *COMMON), bounds_from(Path("clinics.yaml"), STATED), seats, colluders, dropouts)
 
 
 def clinics(folder: Path, *setting: str, colluders: int = 1, dropouts: int = 1) -> Clinics:
@@ -116,7 +108,6 @@ def clinics(folder: Path, *setting: str, colluders: int = 1, dropouts: int = 1) 
 
 
 def entries(parties: Clinics) -> list[int]:
-    """How many releases each party's ledger has."""
     return [len(Ledger(file.with_suffix(".ledger")).entries()) for file in parties.files]
 
 

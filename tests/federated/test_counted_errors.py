@@ -8,8 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples_federated import COMMON, SIZES, STATED, Clinics, agreed, assert_none_is_received, clinics, run
-from scipy.optimize import brentq
-from scipy.special import log_ndtr, ndtr
 
 from dpml.data.csv.column_bounds import bounds_from
 from dpml.federated.aggregator import aggregate, counted_errors, model_of
@@ -17,7 +15,6 @@ from dpml.mechanism.counting import Errors
 from dpml.mechanism.statistics import ClippedRows
 from dpml.protocols import Stage
 from dpml.release import verify
-from dpml.release.ledger import Ledger
 from dpml.release.model import read_model
 from dpml.seeds import generator
 
@@ -31,7 +28,6 @@ LABELS = {
 
 
 def labelled(folder, kind: str, *words: str) -> Clinics:
-    """Four clinics with another label."""
     said, drawn = LABELS[kind]
     parties = clinics(folder, "algo=ssp")
     for file in parties.files:
@@ -43,7 +39,6 @@ def labelled(folder, kind: str, *words: str) -> Clinics:
 
 
 def alone(parties: Clinics, seed: int, draws: int = 1, protocol: str = "secagg"):
-    """The release of one process that has all rows."""
     algorithm = replace(parties.plan.algorithm, protocol=protocol)
     noise = generator(seed, "noise", algorithm.name, algorithm.variant)
     mechanism = algorithm.prepare(parties.pooled(), np.random.default_rng(0))
@@ -51,7 +46,6 @@ def alone(parties: Clinics, seed: int, draws: int = 1, protocol: str = "secagg")
 
 
 def true_errors(X, y, w, kind: str = "") -> np.ndarray:
-    """Of every row, by the definition."""
     if kind == "a number":
         return np.minimum((X @ w - y) ** 2, 4.0)
     if kind == "three classes":
@@ -162,27 +156,6 @@ def test_a_party_publishes_no_other_errors_than_those_of_the_plan(tmp_path, monk
         sentence = model_of(plan, model.weights, errors, {}).statement[-1] if typed else "Errors: none."
         statements = ([*plan.statement, said] for said in (model.statement[-1], sentence))
         assert_none_is_received(member, model.text(), ({"errors": errors, "statement": said} for said in statements))
-
-
-def delta_of(mu: float, eps: float) -> float:
-    """Of Gaussian noise (Balle & Wang 2018, Theorem 8)."""
-    return ndtr(mu / 2 - eps / mu) - np.exp(eps + log_ndtr(-mu / 2 - eps / mu))
-
-
-@pytest.mark.parametrize("words", [("algo=ssp",), ("algo=dpgd", "algo.rounds=3"), ("algo=ssp", "algo.unit=party")])
-def test_the_guarantee_is_that_of_model_and_count_together(tmp_path, words) -> None:
-    """From eps and delta of each: squared mus add up (Dong, Roth & Su 2019, Corollary 3.3)."""
-    plan = clinics(tmp_path, *words, *COUNT).plan
-    mus = [brentq(lambda mu, eps=eps: delta_of(mu, eps) - 1e-5, 1e-3, 10, xtol=1e-13) for eps in (1.0, 0.5)]
-    both = float(np.hypot(*mus))
-    eps = brentq(lambda eps: delta_of(both, eps) - 1e-5, 0.1, 10, xtol=1e-13)
-    assert 1 < eps < 1.5
-    for guarantee in plan.facts.held:
-        assert guarantee.eps == pytest.approx(eps, rel=1e-5)
-        assert guarantee.basis == "proven"
-    run(clinics(tmp_path, *words, *COUNT).members(), plan)
-    (entry,) = Ledger(tmp_path / "clinic0.ledger").entries()
-    assert entry.guarantees == plan.facts.held
 
 
 def test_the_verifier_finds_the_same_and_less_noise_in_the_count_would_not_do(tmp_path) -> None:

@@ -24,7 +24,6 @@ Body = Callable[[bytes], bytes]
 
 
 def entry(width: int, head: int, change: Body) -> Body:
-    """Change the first entry after a head."""
     return lambda b: b[:head] + change(b[head : head + width]) + b[head + width :]
 
 

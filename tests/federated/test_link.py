@@ -1,7 +1,6 @@
 """The whole of it over connections of this machine: parties that call an aggregator, and strangers that do."""
 
 import asyncio
-import errno
 import hashlib
 import json
 import os
@@ -14,8 +13,8 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -39,7 +38,13 @@ class Seen:
 
 
 def released(
-    parties: Clinics, answers: list[Callable[[bytes], bytes]], called: Callers, port: int, context=None, liar: int = -1
+    parties: Clinics,
+    answers: list[Callable[[bytes], bytes]],
+    called: Callers,
+    port: int,
+    context=None,
+    liar: int = -1,
+    progress=lambda *_: None,
 ) -> Seen:
     """A release with a thread for each party; what becomes of a liar, which is hung up on, is not looked at."""
     with ThreadPoolExecutor(len(answers)) as pool:
@@ -49,15 +54,10 @@ def released(
         ]
         called.await_all(5.0)
         try:
-            made = aggregate(parties.plan, called.exchange)
+            made = aggregate(parties.plan, called.exchange, progress)
         finally:
             called.end("" if "made" not in locals() else made.model.text())
         return Seen(made, [job.result(timeout=30) for k, job in enumerate(jobs) if k != liar])
-
-
-def ended(path: Path, content: str) -> None:
-    """Stand for a process that dies before a model that it received has its name."""
-    raise InterruptedError
 
 
 def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back(tmp_path, monkeypatch) -> None:
@@ -73,7 +73,7 @@ def test_the_link_carries_the_model_of_one_process_bit_for_bit_and_hands_it_back
     (entry,) = Ledger(parties.files[0].with_suffix(".ledger")).entries()
     assert entry.model == hashlib.sha256(seen.models[0].encode()).hexdigest()
     with monkeypatch.context() as patch:
-        patch.setattr("dpml.federated.party.create_atomically", ended)
+        patch.setattr("dpml.federated.party.create_atomically", Mock(side_effect=InterruptedError))  # the process dies
         with pytest.raises(InterruptedError):
             members[2].receive_model(seen.models[2], tmp_path / "ended.json")
     assert Ledger(parties.files[2].with_suffix(".ledger")).entries()[0].model == entry.model
@@ -104,26 +104,14 @@ def test_a_party_that_was_away_is_in_the_next_sum(tmp_path) -> None:
                 time.sleep(0.1)
             return members[2].answer(said)
 
+        def progress(done: int, number: int) -> None:
+            sums.append(number)
+            called.await_all(5.0)
+
         answers = [member.answer for member in members]
         answers[2] = leaving
-        with ThreadPoolExecutor(4) as pool:
-            jobs = [
-                pool.submit(take_part, key, parties.plan, answer, ("127.0.0.1", port), 5.0, None)
-                for key, answer in zip(parties.keys, answers, strict=True)
-            ]
-            called.await_all(5.0)
-            here: list[int] = []
-
-            def progress(done: int, number: int) -> None:
-                sums.append(number)
-                here.append(number)
-                called.await_all(5.0)
-
-            aggregate(parties.plan, called.exchange, progress)
-            called.end("")
-            for job in jobs:
-                job.result(timeout=30)
-    assert here == [4, 3, 4, 4]
+        released(parties, answers, called, port, progress=progress)
+    assert sums == [4, 0, 3, 4, 4]
 
 
 def test_strangers_are_hung_up_on(tmp_path) -> None:
@@ -305,21 +293,3 @@ def test_parties_that_take_nothing_keep_the_model_from_nobody_else(forty) -> Non
         called.end(model)
         reading.result(timeout=30)
     assert sum(taken) == 4 + 1 + len(model)
-
-
-def test_strangers_who_are_gone_at_once_or_too_many_close_the_door_to_nobody(tmp_path, monkeypatch) -> None:
-    """What `accept` says of them is no end of the list of those who may call."""
-    parties, really, said = clinics(tmp_path), socket.socket.accept, [errno.ECONNABORTED, errno.EMFILE]
-
-    def accept(self: socket.socket):
-        if said:
-            raise OSError(said.pop(), "")
-        return really(self)
-
-    monkeypatch.setattr(socket.socket, "accept", accept)
-    with listening(parties.plan, HERE, 30.0, None) as (called, port), ThreadPoolExecutor(1) as pool:
-        job = pool.submit(take_part, parties.keys[0], parties.plan, bytes, ("127.0.0.1", port), 5.0, None)
-        while 0 not in called._streams and not job.done():
-            time.sleep(0.01)
-        called.end("the model")
-        assert job.result(timeout=30) == "the model"

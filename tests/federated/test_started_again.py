@@ -58,7 +58,6 @@ def killed(folder: Path, until: int, heard: bool = False, spy=None):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The model of an aggregator that was not killed."""
     parties = clinics(tmp_path_factory.mktemp("whole"), *WORDS)
     return run(parties.members(seed=5), parties.plan).model.text()
 

@@ -5,11 +5,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from examples import SQUARED, ball, dealt, release_of
-from scipy import stats
+from examples import SQUARED, release_of, some_parties
 from scipy.optimize import minimize
 
-from dpml.data.partition import Parties
 from dpml.mechanism.carriers import Carrier
 from dpml.packs.frontier import audits  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.adassp import AdaptiveStatistics
@@ -20,22 +18,11 @@ PUBLISHED, TIGHT = AdaptiveStatistics(SQUARED), AdaptiveStatistics(SQUARED, cali
 each = pytest.mark.parametrize("algorithm", [PUBLISHED, TIGHT], ids=["published", "tight"])
 
 
-def parties(n: int = 300, d: int = 3, M: int = 1) -> Parties:
-    rng = np.random.default_rng(0)
-    X = ball(rng, n, d)
-    y = np.clip(X @ np.arange(1.0, d + 1) / 3 + 0.1 * rng.standard_normal(n), -1, 1)
-    return dealt("regression", X, y, M, rng)
-
-
 def mu_of(algorithm: AdaptiveStatistics, d: int) -> float:
-    """What is proven, in units of the noise."""
     (guarantee,) = (g for g in algorithm.guarantees(BUDGET, Problem(1, 100, d)) if g.basis == "proven")
     assert guarantee.mu is not None
     problem = Problem(1, 100, d)
     return guarantee.mu * algorithm.scale(BUDGET, problem) / (1 + algorithm.imprecision(problem))
-
-
-# ---- the sensitivity
 
 
 def moved(algorithm: AdaptiveStatistics, pair, others: np.ndarray) -> float:
@@ -50,7 +37,6 @@ def moved(algorithm: AdaptiveStatistics, pair, others: np.ndarray) -> float:
 
 @cache
 def triangle_weights(d: int, tight: bool) -> np.ndarray:
-    """Of the upper triangle, which is what is released."""
     return np.triu(np.where(np.eye(d) > 0, 1.0, math.sqrt(2) if tight else 1.0))
 
 
@@ -78,22 +64,7 @@ def test_no_rows_are_farther_apart_than_is_proven_and_some_are_as_far(algorithm,
     assert expected == pytest.approx(2.0 if d == 1 else math.sqrt(16 / 3), rel=1e-12)
 
 
-# ---- the guarantees
-
-
-def test_the_published_noise_by_hand() -> None:
-    """3 sqrt(log(6e5)) at (1, 1e-5); eps/3 and delta/3 are added up where Gaussian noise composes better than that."""
-    assert PUBLISHED.scale(BUDGET, Problem(1, 9, 4)) == pytest.approx(3 * math.sqrt(math.log(6e5)), rel=1e-12)
-    claimed, guarantee = PUBLISHED.guarantees(BUDGET, Problem(1, 9, 4))
-    assert (claimed.basis, claimed.eps, claimed.delta) == ("published", 1.0, 1e-5)
-    assert guarantee.mu == pytest.approx(math.sqrt(16 / 3) / (3 * math.sqrt(math.log(6e5))), rel=1e-12)
-
-
-# ---- the noise and the model
-
-
 def noisy_statistics(prepared, budgets, rng, draws: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is released: lambda_min, X'y and X'X, as Wang has them, of every budget and draw."""
     carrier, d = Carrier(prepared, budgets, rng, draws, None), prepared.problem.d
     sent = carrier.by_budget(carrier.ask(0))
     i, j = np.triu_indices(d)
@@ -105,27 +76,9 @@ def noisy_statistics(prepared, budgets, rng, draws: int) -> tuple[np.ndarray, np
 
 
 @each
-def test_the_noise_as_drawn_is_the_noise_counted(algorithm) -> None:
-    """Chi-squared with a false-alarm rate of 1e-6 each, and all pairs of 10 numbers; seeded, 20,000 draws."""
-    given, draws = parties(), 20_000
-    prepared = algorithm.prepare(given, np.random.default_rng(0))
-    scale = algorithm.scale(BUDGET, given.problem)
-    least, linear, square = (part[0] for part in noisy_statistics(prepared, [BUDGET], np.random.default_rng(1), draws))
-    exact = given.X.T @ given.X
-    i, j = np.triu_indices(3)
-    widths = np.where(i == j, 1.0, 1 / math.sqrt(2) if algorithm is TIGHT else 1.0)
-    noises = np.column_stack(
-        [least - np.linalg.eigvalsh(exact)[0], linear - given.y @ given.X, (square - exact)[:, i, j] / widths]
-    )
-    for column in noises.T:
-        assert 5e-7 < stats.chi2.cdf(np.sum((column / scale) ** 2), draws) < 1 - 5e-7
-    assert np.abs(np.corrcoef(noises.T) - np.eye(10)).max() < 5.5 / math.sqrt(draws)
-
-
-@each
 def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None:
     """Algorithm 2, lines 2 to 5, written down again, with the noise's deviation off the diagonal in line 3."""
-    given, lam = parties(2000), 0.01
+    given, lam = some_parties(SQUARED, M=1, N=2000), 0.01
     algorithm = AdaptiveStatistics(SQUARED, calibration=algorithm.calibration, lam=lam)
     prepared = algorithm.prepare(given, np.random.default_rng(0))
     budgets = [Budget(0.1, 1e-5), Budget(1.0, 1e-6), Budget(20.0, 1e-5)]
@@ -153,8 +106,7 @@ def test_the_model_is_the_papers_for_the_noise_that_was_drawn(algorithm) -> None
 @pytest.mark.parametrize("M", [1, 5])
 @pytest.mark.parametrize("lam", [0.0, 0.4])
 def test_without_noise_it_is_ridge_regression(M: int, lam: float) -> None:
-    """All rows are pooled at one place, whosever they are."""
-    given = parties(M=M)
+    given = some_parties(SQUARED, M, N=300)
     w = release_of(AdaptiveStatistics(SQUARED, lam=lam), given, [NONE], 2, seed=0).weights[0]
     gradient = 2 * (w @ given.X.T - given.y) @ given.X / 300 + lam * w
     assert w.shape == (2, 3)

@@ -4,20 +4,19 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, Observed, ball, binary_parties, release_of
+from examples import LOGISTIC, SQUARED, Observed, ball, binary_parties, release_of
 from scipy import stats
 from scipy.optimize import minimize
 from scipy.special import expit
 
 from dpml.audit.neighbours import one_replaced
+from dpml.optim.convex import optimum
+from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.packs.frontier.newton import CURVATURES, NoisyNewton, solving
-from dpml.packs.frontier.outpert import logistic_radius
+from dpml.packs.frontier.outpert import GaussianOutput, logistic_radius
 from dpml.privacy import Budget, Problem
 
 BUDGET = Budget(1.0, 1e-5)
-
-
-# ---- what a row can move
 
 
 @pytest.mark.parametrize("R", [0.01, 0.3, 3.0, 100.0])
@@ -54,7 +53,6 @@ def test_no_replaced_row_moves_a_direction_farther(d, R) -> None:
 
 @pytest.mark.parametrize("curvature", list(CURVATURES))
 def test_the_units_of_both_messages_are_what_a_row_can_move(curvature) -> None:
-    """In those units no neighbour's message is more than 1 away, at any model that a run goes through."""
     rng = np.random.default_rng(0)
     algorithm = NoisyNewton(LOGISTIC, rounds=3, curvature=curvature)
     farthest = np.zeros(2)
@@ -83,9 +81,6 @@ def test_curvatures_are_at_most_a_quarter(curvature) -> None:
     assert found[0, 0] == 0.25
 
 
-# ---- the accounting
-
-
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
 @pytest.mark.parametrize("rounds", [1, 10])
 def test_the_budget_is_split(rounds, share) -> None:
@@ -94,9 +89,6 @@ def test_the_budget_is_split(rounds, share) -> None:
     farther = 1 + solving(algorithm.floor(BUDGET, problem), problem)
     squares = [(1 / gradient.noise) ** 2, (farther / direction.noise) ** 2]
     assert squares[0] / sum(squares) == pytest.approx(share)
-
-
-# ---- the noise and the models
 
 
 def test_the_noise_of_every_round_is_the_noise_counted() -> None:
@@ -116,7 +108,6 @@ def test_the_noise_of_every_round_is_the_noise_counted() -> None:
 
 
 def test_the_rounds_are_the_papers() -> None:
-    """The first two rounds, message by message, from the definitions."""
     parties = binary_parties()
     algorithm = NoisyNewton(LOGISTIC, rounds=2, lam=0.01)
     released = release_of(algorithm, parties, [BUDGET], 1, seed=3).weights[0, 0]
@@ -133,3 +124,26 @@ def test_the_rounds_are_the_papers() -> None:
         direction = np.linalg.solve(H + R * np.eye(4), G)
         w = w - direction - np.linalg.norm(G) / (R * (4 * R + 1)) * move * noise[1]
     assert np.allclose(released, w, rtol=1e-9)
+
+
+ROUNDS = {"bound": 1000}
+CASES = [
+    *((ApproximateMinima(LOGISTIC, lam=0.05, calibration=each), 3e-5) for each in ("published", "tight")),
+    (ApproximateMinima(LOGISTIC, lam=0.05, calibration="tight", shift=2.0), 3e-5),
+    *((GaussianOutput(LOGISTIC, lam=lam), 1e-6) for lam in (0.0, 0.1)),
+    (GaussianOutput(SQUARED, radius=100.0), 1e-6),
+    *(
+        (NoisyNewton(LOGISTIC, rounds=ROUNDS.get(curvature, 60), curvature=curvature, lam=lam), 2e-3)
+        for curvature in CURVATURES
+        for lam in (0.0, 0.05)
+    ),
+]
+
+
+@pytest.mark.parametrize(("algorithm", "off"), CASES, ids=lambda value: getattr(value, "name", ""))
+def test_it_is_the_minimiser(algorithm, off) -> None:
+    parties, budget = binary_parties(), Budget(math.inf, 1e-3)
+    weights = release_of(algorithm, parties, [budget], 2, seed=0).weights
+    best = optimum(getattr(algorithm, "trained", algorithm.loss), parties.X, parties.y, algorithm.lam)
+    assert np.allclose(weights, best, rtol=0, atol=off)
+    assert all(math.isinf(g.eps) for g in algorithm.guarantees(budget, parties.problem))

@@ -1,7 +1,9 @@
 """Gaussian output perturbation: the diameter by search over pairs of data sets, the ridge, the noise as drawn."""
 
 import math
+from functools import cache
 
+import mpmath
 import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of, sent, some_parties
@@ -15,7 +17,15 @@ from dpml.errors import UserError
 from dpml.optim import NotConvergedError
 from dpml.optim.losses import Logistic
 from dpml.packs.frontier import outpert
-from dpml.packs.frontier.outpert import Fit, GaussianOutput, added, gradient_error, gradient_lengths
+from dpml.packs.frontier.outpert import (
+    Fit,
+    GaussianOutput,
+    added,
+    gradient_error,
+    gradient_lengths,
+    logistic_radius,
+    squared_radius,
+)
 from dpml.privacy import Budget, Problem
 
 BUDGET = Budget(1.0, 1e-5)
@@ -80,7 +90,6 @@ def test_no_pair_of_small_data_sets_is_farther_apart(N, lam, d) -> None:
 @pytest.mark.parametrize("radius", [0.5, 1.0, 3.0])
 @pytest.mark.parametrize(("N", "lam"), [(1, 0.5), (2, 0.1), (5, 0.01), (5, 3.0), (10, 0.1)])
 def test_no_pair_of_least_squares_fits_is_farther_apart(N, lam, radius) -> None:
-    """By SLSQP in the ball."""
     rng = np.random.default_rng(N)
     bound = diameter(N, lam, loss=SQUARED, radius=radius)
 
@@ -152,9 +161,6 @@ def test_a_fit_on_the_surface_of_the_ball_is_checked(monkeypatch) -> None:
         Fit(algorithm.loss, algorithm.radius).minimise(parties.folded, np.array([1e-3, 0.5]))
 
 
-# ---- what a solver leaves
-
-
 @pytest.mark.parametrize("loss", [LOGISTIC, SQUARED, Logistic(2.0)], ids=lambda loss: loss.name)
 def test_a_measured_gradient_is_as_wrong_as_is_counted_at_most(loss) -> None:
     """Against 60 digits, at long and at short models; the error that is found is a tenth of what is counted."""
@@ -194,3 +200,59 @@ def test_a_model_that_is_not_solved_so_well_is_not_released(monkeypatch) -> None
     monkeypatch.setattr(outpert, "gradient_lengths", worse)
     with pytest.raises(NotConvergedError):
         release_of(GaussianOutput(LOGISTIC), some_parties(N=204), [BUDGET])
+
+
+LENGTHS = (0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.28, 16.7, 100.0, 1e4)
+
+
+def logistic(rows: np.ndarray, labels: np.ndarray, w: np.ndarray) -> np.ndarray:
+    return -(labels * expit(-labels * (rows @ w)))[:, None] * rows
+
+
+def squared(rows: np.ndarray, labels: np.ndarray, w: np.ndarray) -> np.ndarray:
+    return (2 * (rows @ w - labels))[:, None] * rows
+
+
+KINDS = [(logistic, logistic_radius, False), (squared, squared_radius, True)]
+each_kind = pytest.mark.parametrize(("gradients", "radius", "any_label"), KINDS, ids=["logistic", "squared"])
+
+
+@each_kind
+def test_all_gradients_lie_in_the_ball_that_the_proof_names(gradients, radius, any_label) -> None:
+    """Its centre is as far along w as the gradients of the two farthest rows are."""
+    angles = np.linspace(-math.pi, math.pi, 4001)
+    for length in LENGTHS:
+        rows = np.concatenate([r * np.column_stack([np.cos(angles), np.sin(angles)]) for r in (1.0, 0.7, 0.2)])
+        for label in (-1.0, 1.0, *((0.0, 0.4) if any_label else ())):
+            G = gradients(rows, np.full(len(rows), label), np.array([0.0, length]))
+            half = 2 if any_label else 1  # the squared loss has a factor 2
+            h = float(radius(length)) / half
+            b = brute_maximiser(length, any_label)
+            centre = np.array([0.0, half * h * b / math.sqrt(1 - b * b)])
+            assert np.linalg.norm(G - centre, axis=1).max() <= radius(length) * (1 + 1e-7)
+
+
+@cache
+def brute_maximiser(length: float, any_label: bool) -> float:
+    """b*, by golden section on what is maximised, in 40 digits."""
+    with mpmath.workdps(40):
+        L = mpmath.mpf(length)
+        slope = (lambda b: 1 + b * L) if any_label else (lambda b: 1 / (1 + mpmath.exp(-b * L)))
+        value = lambda b: mpmath.sqrt(1 - b * b) * slope(b)  # noqa: E731
+        low, high = mpmath.mpf(0), mpmath.mpf("0.99")
+        golden = (mpmath.sqrt(5) - 1) / 2
+        for _ in range(140):
+            left, right = high - golden * (high - low), low + golden * (high - low)
+            low, high = (left, high) if value(left) < value(right) else (low, right)
+        return float((low + high) / 2)
+
+
+@pytest.mark.parametrize("any_label", [False, True], ids=["logistic", "squared"])
+def test_radii_are_the_largest_values_and_never_below(any_label) -> None:
+    radius = squared_radius if any_label else logistic_radius
+    for length in (*LENGTHS, 1e6):
+        b = brute_maximiser(length, any_label)
+        exact = math.sqrt(1 - b * b) * (2 * (1 + b * length) if any_label else expit(b * length))
+        assert exact <= radius(length) <= exact * (1 + 1e-9)
+        if not any_label:
+            assert b < 0.467

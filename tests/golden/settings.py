@@ -1,15 +1,10 @@
-"""Tiny releases of every algorithm, protocol, noise and unit, and what they were when they were written down.
-
-``python -m tests.golden.settings [ALGO ...]`` compares bit for bit, and says which differ by how much; with ``--write``
-it writes down what they are now. Bits depend on the machine's BLAS: a test allows for that.
-"""
+"""Tiny releases of every algorithm, protocol, noise and unit: compare them with the stored ones, or `--write` them."""
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib import import_module
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -31,89 +26,14 @@ BUDGETS = Budget(0.5, 1e-5), Budget(5.0, 1e-5)
 DRAWS, M = 2, 5
 RECIPES = {"logistic": "logistic", "sigmoid": "logistic", "squared": "linear"}
 
-BOTH = ({"unit": "sample"}, {"unit": "party"})
-CARRIED = [
-    {"protocol": protocol, "noise": noise}
-    for protocol in ("simulate", "secagg")
-    for noise in ("continuous", "discrete")
-]
 
-
-def settings() -> dict[str, tuple[str, dict[str, Any]]]:
-    """The algorithm and the options of every release, by name."""
-    chosen: list[tuple[str, dict[str, Any]]] = []
-    for loss in ("squared", "logistic"):
-        for unit, carried in product(BOTH, CARRIED):
-            chosen += [(algo, {"loss": loss, **unit, **carried}) for algo in ("ssp", "ssp_descent")]
-            chosen += [(algo, {"loss": loss, "rounds": 6, **unit, **carried}) for algo in ("dpgd", "wdgd")]
-        for calibration in ("published", "tight"):
-            chosen += [(algo, {"loss": loss, "calibration": calibration}) for algo in ("fm", "conv", "local", "dpfm")]
-            chosen += [
-                ("capefm", {"loss": loss, "calibration": calibration, "protocol": protocol})
-                for protocol in ("simulate", "secagg")
-            ]
-        chosen += [
-            ("capefm", {"loss": loss, "calibration": "tight", "noise": "discrete", "protocol": protocol})
-            for protocol in ("simulate", "secagg")
-        ]
-        chosen += [("fm", {"loss": loss, "calibration": "tight", "noise": "discrete", "lam": 0.1})]
-        chosen += [("fm", {"loss": loss, "calibration": "published", "variant": "authors"})]
-        chosen += [("dpfm", {"loss": loss, "calibration": "published", "variant": "authors"})]
-        chosen += [("outpert", {"loss": loss})]
-        chosen += [(algo, {"loss": loss}) for algo in ("nonpriv", "ceiling", "constant")]
-    chosen += [("adassp", {"loss": "squared", "calibration": calibration}) for calibration in ("published", "tight")]
-    chosen += [("dpgd", {"loss": loss, "rounds": 6, "lam": 0.1}) for loss in ("squared", "logistic")]
-    chosen += [("dpgd", {"loss": "logistic", "rounds": 6, "unit": "party", "lam": 0.1})]
-    chosen += [
-        ("psgd", {"rounds": 8, "protocol": protocol, **options})
-        for protocol in ("simulate", "secagg")
-        for options in ({"calibration": "published"}, {"calibration": "tight"}, {"variant": "halving"})
-    ]
-    chosen += [("newton", {"rounds": 3}), ("newton", {"rounds": 3, "lam": 0.01, "curvature": "hessian"})]
-    for algo in ("wang", "jayaraman", "wddp"):
-        chosen += [(algo, {"rounds": 6}), (algo, {"rounds": 6, "calibration": "tight"})]
-        chosen += [
-            (algo, {"rounds": 6, "calibration": "tight", "step_selection": selection})
-            for selection in ("oracle", "validated")
-        ]
-        chosen += [
-            (algo, {"rounds": 6, "step_selection": "oracle", "lam": 0.1}),
-            (algo, {"rounds": 6, "loss": "sigmoid"}),
-        ]
-    chosen += [("wang", {"rounds": 6, "calibration": "tight", "calibrate_for": "aggregate", "loss": "squared"})]
-    chosen += [
-        ("wddp", {"rounds": 6, "calibration": "tight", "calibrate_for": protects})
-        for protects in ("colluders", "client")
-    ]
-    chosen += [
-        ("wddp", {"rounds": 6, "variant": variant, "calibration": calibration})
-        for variant in ("synchronous", "once")
-        for calibration in ("published", "tight")
-    ]
-    chosen += [("wddp", {"rounds": 6, "variant": "synchronous", "calibration": "tight", "calibrate_for": "client"})]
-    chosen += [
-        (algo, {"epochs": 3, "calibration": calibration})
-        for algo in ("nn_cape", "nn_conv", "nn_nonpriv")
-        for calibration in ("published", "tight")
-    ]
-    chosen += [(algo, {"epochs": 2, "variant": "authors"}) for algo in ("nn_cape", "nn_conv", "nn_nonpriv")]
-    chosen += [("nn_cape", {"epochs": 2, "batch": 64, "calibration": "tight"})]
-    chosen += [
-        (algo, {"calibration": calibration})
-        for algo in ("gop", "objpert", "amp", "la", "avg", "vote", "soft")
-        for calibration in ("published", "tight")
-    ]
-    chosen += [("gop", {"calibration": "tight", "shift": 2.0}), ("batch", {}), ("indiv", {})]
-    chosen += [
-        ("soft", {"variant": "per_coordinate"}),
-        ("avg", {"variant": "radial"}),
-        ("vote", {"protect_auxiliary": True}),
-    ]
-    return {_named(algo, options): (algo, options) for algo, options in chosen}
-
-
-def _named(algo: str, options: dict[str, Any]) -> str:
-    return " ".join([algo, *(f"{key}={value}" for key, value in options.items())])
+def settings(names: Iterable[str] = ()) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the algorithm and the options of every stored release, and of those with further names, by name."""
+    chosen = {}
+    for name in dict.fromkeys([*json.loads(FILE.read_text()), *names]):
+        algo, *words = name.split()
+        chosen[name] = algo, {key: yaml.safe_load(value) for key, value in (word.split("=") for word in words)}
+    return chosen
 
 
 def parties_of(loss: str, auxiliary: float, equal: bool, M: int = M) -> Any:
@@ -126,7 +46,6 @@ def parties_of(loss: str, auxiliary: float, equal: bool, M: int = M) -> Any:
 
 
 def made(algo: str, options: dict[str, Any], M: int = M) -> tuple[Any, Any]:
-    """The algorithm of one setting, and its parties."""
     node = yaml.safe_load((shipped_folder("conf") / "algo" / f"{algo}.yaml").read_text())
     module, _, name = node["_target_"].rpartition(".")
     options = {key: node[key] for key in ("sites",) if key in node} | options
@@ -141,14 +60,12 @@ def made(algo: str, options: dict[str, Any], M: int = M) -> tuple[Any, Any]:
 
 
 def release_of(algo: str, algorithm: Any, parties: Any, budgets: Sequence[Budget] = BUDGETS) -> Any:
-    """What is released of some budgets together."""
     with limit_blas():
         mechanism = algorithm.prepare(parties, generator(1, "start"))
         return mechanism.release(list(budgets), generator(1, "noise", algo), DRAWS)
 
 
 def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
-    """What one setting releases, and its guarantees, as plain values."""
     algorithm, parties = made(algo, options)
     guarantees = [
         [g.view, g.unit, g.eps, g.delta, g.basis, g.mu]
@@ -162,10 +79,10 @@ def released(algo: str, options: dict[str, Any]) -> dict[str, Any]:
 
 
 def current(only: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Of all settings, or those of some algorithms; a setting that is refused has the sentence that says why."""
+    """Return all releases, or those with some names or of some algorithms; or the sentence of a refusal."""
     everything = {}
-    for name, (algo, options) in settings().items():
-        if only and algo not in only:
+    for name, (algo, options) in settings(name for name in only if "=" in name).items():
+        if only and not {algo, name} & set(only):
             continue
         try:
             everything[name] = released(algo, options)
@@ -195,24 +112,18 @@ def difference(was: Any, now: Any) -> float:
 
 
 def main() -> int:
-    """Compare, or write."""
+    """Compare bit for bit, or write; new releases have names such as 'ssp loss=squared lam=0.1'."""
     only = [word for word in sys.argv[1:] if not word.startswith("--")]
-    now = json.loads(json.dumps(current(only)))
+    was, now = json.loads(FILE.read_text()), json.loads(json.dumps(current(only)))
     if "--write" in sys.argv:
-        now = json.loads(FILE.read_text()) | now if only else now
+        now = was | now if only else now
         FILE.write_text(json.dumps(now, indent=None, separators=(",", ":")).replace('},"', '},\n"') + "\n")
-        print(f"{len(now)} releases written; refused: {[name for name in now if 'refused' in now[name]]}")
         return 0
-    was = json.loads(FILE.read_text())
-    changed = 0
-    for name in now if only else dict.fromkeys([*was, *now]):
-        if was.get(name) != now.get(name):
-            changed += 1
-            parts = [key for key in was.get(name, {}) if was[name].get(key) != now.get(name, {}).get(key)]
-            worst = {key: difference(was[name][key], now.get(name, {}).get(key)) for key in parts}
-            print(f"{name}: {worst or 'only on one side'} {now.get(name, {}).get('refused', '')}")
-    print(f"{len(now)} releases, {changed} differ")
-    return changed > 0
+    changed = [name for name in now if was.get(name) != now[name]]
+    for name in changed:
+        print(f"{name}: a relative difference of {difference(was.get(name), now[name])}")
+    print(f"{len(now)} releases, {len(changed)} differ")
+    return len(changed) > 0
 
 
 if __name__ == "__main__":

@@ -3,15 +3,15 @@
 import math
 from dataclasses import replace
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, dpfm, release_of, some_parties
-from scipy.special import expit
+from examples import LOGISTIC, SQUARED, capefm, dealt, dpfm, fm, release_of, some_parties
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
-from dpml.algorithms.quadratic.coefficients import Coefficients
+from dpml.algorithms.quadratic.coefficients import Coefficients, whole_products
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.data.partition import Parties
 from dpml.errors import UserError
@@ -28,33 +28,12 @@ each_unit = pytest.mark.parametrize("unit", ["sample", "party"])
 each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
 
 
-def only(parties: Parties, rows: slice) -> Parties:
-    """One party that has some of the rows."""
-    offsets = np.array([0, rows.stop - rows.start])
-    return replace(parties, adversary=Adversary(0), offsets=offsets, X=parties.X[rows], y=parties.y[rows])
-
-
-def short(algorithm, *settings, rounds=10, **options):
-    """With few rounds."""
-    return algorithm(*settings, **options, **({} if algorithm is SufficientStatistics else {"rounds": rounds}))
-
-
 def clipped_integers(loss, parties, unit: str, clip: float, Q: int, w, secure: bool = False):
-    """The sums of clipped gradients in steps, (parties or 1, B, d)."""
     return ClippedGradients(loss, unit, clip).on(parties).integers(np.full(len(w), Q), secure, w)
 
 
-def slope_steps(unit: str, N: int, width: float = 0.0) -> int:
-    """How many steps a slope as long as the clip has."""
-    return ClippedGradients(LOGISTIC, unit, 0.1).resolution([width], Problem(1, N, 3))
-
-
 def statistics_integers(loss, parties, bits: int = BITS, unit: str = "sample"):
-    """The sums of coefficients in steps, (k,)."""
     return Coefficients(loss, unit=unit).on(parties).integers(np.array([bits]), False)[0, 0]
-
-
-# ---- through the real protocol
 
 
 @pytest.mark.slow_cases("ssp_descent-party-2-logistic", "ssp_descent-sample-5-logistic")
@@ -67,7 +46,8 @@ def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss
     monkeypatch.setattr("dpml.mechanism.discrete._NUMBERS", 40)
     parties = some_parties(loss, M, N=120)
     budgets = [Budget(8.0, 1e-5), Budget(1e-6, 1e-5), NONE]
-    made = short(algorithm, loss, unit=unit, noise="discrete", rounds=2)
+    rounds = {} if algorithm is SufficientStatistics else {"rounds": 2}
+    made = algorithm(loss, unit=unit, noise="discrete", **rounds)
     simulated, real = (
         release_of(replace(made, protocol=protocol), parties, budgets, 2, seed=3).weights
         for protocol in ("simulate", "secagg")
@@ -75,9 +55,6 @@ def test_the_real_protocol_has_the_same_models_bit_for_bit(algorithm, unit, loss
     assert np.isfinite(real).all()
     assert len(np.unique(real[0])) == real[0].size
     np.testing.assert_array_equal(real, simulated)
-
-
-# ---- how much noise, and how far integers move
 
 
 @pytest.mark.parametrize(("M", "colluders"), [(1, 0), (4, 1), (32, 10), (1000, 333)])
@@ -105,44 +82,6 @@ def test_a_view_of_more_honest_parties_has_no_less_noise_where_the_rest_grows() 
         assert 2 * smoothing(3, 7) <= variance_of(tiny, Problem(4, 40, 3, colluders=1), 7) <= 13
 
 
-@each_loss
-def test_integers_of_rows_are_clipped_gradients_and_none_is_longer_than_the_clip(loss) -> None:
-    """Row by row: the sums over single rows are what the definition has, and whole numbers in a ball."""
-    clip, Q, w = 0.3, slope_steps("sample", 1), 4 * np.random.default_rng(3).standard_normal((5, 3))
-    parties = some_parties(loss, M=1)
-    for i in range(20):
-        one = Parties(
-            parties.data, parties.order[:1], np.array([0, 1]), parties.X[i : i + 1], parties.y[i : i + 1], parties.X[:0]
-        )
-        sums = clipped_integers(loss, one, "sample", clip, Q, w)[0]
-        assert sums.dtype == np.int64
-        steps = Q << BITS
-        assert all(sum(int(number) ** 2 for number in row) <= steps**2 for row in sums)
-        x, y = parties.X[i], parties.y[i]
-        slope = -y * expit(-y * (w @ x)) if loss is LOGISTIC else 2 * (w @ x - y)
-        np.testing.assert_allclose(sums / steps * clip, np.clip(slope, -clip, clip)[:, None] * x, atol=1e-5)
-
-
-def test_integers_of_a_party_are_no_longer_than_the_clip() -> None:
-    """And where the clip follows the parties, each counts one or none."""
-    parties, w, one = some_parties(), 4 * np.random.default_rng(3).standard_normal((5, 3)), np.ones(5, int)
-    for clip in (0.01, 0.5):
-        sums = clipped_integers(LOGISTIC, parties, "party", clip, 1, w, secure=True)
-        assert sums.shape == (4, 5, 3)
-        assert all(sum(int(n) ** 2 for n in row) <= 4**BITS for each in sums for row in each)
-        together = clipped_integers(LOGISTIC, parties, "party", clip, 1, w)
-        np.testing.assert_array_equal(together[0], sums.sum(axis=0))
-        counted = ClippedGradients(LOGISTIC, "party", None).on(parties)
-        at = w, np.full(5, clip, np.float32)
-        np.testing.assert_array_equal(counted.integers(one, True, *at)[..., :3], sums)
-        counts = counted.integers(one, True, *at)[..., 3]
-        np.testing.assert_array_equal(counted.integers(one, False, *at)[0, :, 3], counts.sum(axis=0))
-        assert set(np.unique(counts)) <= {0, 1 << BITS}
-        for k in range(4):
-            alone = clipped_integers(LOGISTIC, only(parties, parties.of(k)), "party", clip, 1, w)
-            np.testing.assert_allclose(alone[0], sums[k], atol=2)  # single precision, rounded
-
-
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @each_unit
 def test_models_that_are_not_finite_are_refused(unit, bad) -> None:
@@ -154,7 +93,7 @@ def test_models_that_are_not_finite_are_refused(unit, bad) -> None:
 def test_a_row_that_is_replaced_moves_the_integers_by_its_own_and_no_other(loss, monkeypatch) -> None:
     """To the last bit, wherever it is; and it does not matter how many blocks of rows are taken together."""
     parties, w = some_parties(loss, M=1, N=3000), np.random.default_rng(3).standard_normal((2, 3))
-    Q = slope_steps("sample", 3000)
+    Q = ClippedGradients(loss, "sample", 0.1).resolution([0.0], parties.problem)
     sums = [clipped_integers(loss, parties, "sample", 0.1, Q, w)]
     for place in (0, 1500, 2999):
         X, y = parties.X.copy(), parties.y.copy()
@@ -165,9 +104,6 @@ def test_a_row_that_is_replaced_moves_the_integers_by_its_own_and_no_other(loss,
         assert all(square <= (2 * Q << BITS) ** 2 for square in squares.ravel())
     monkeypatch.setattr("dpml.optim.gradients._SCORES", 1000)
     np.testing.assert_array_equal(clipped_integers(loss, parties, "sample", 0.1, Q, w), sums[0])
-
-
-# ---- room
 
 
 PROBLEMS = [
@@ -202,9 +138,6 @@ def test_noise_that_has_no_room_in_64_bits_is_refused_before_any_guarantee_is_gi
     for algorithm in (*(kind(LOGISTIC, noise="discrete") for kind in ALGORITHMS), dpfm(LOGISTIC, noise="discrete")):
         with pytest.raises(UserError, match="64 bits"):
             algorithm.guarantees(Budget(1e-28, 1e-15), Problem(4, 40, 3))
-
-
-# ---- the statistics
 
 
 @each_loss
@@ -267,3 +200,109 @@ def test_the_noise_of_parties_sums_to_the_total(monkeypatch) -> None:
     np.testing.assert_array_equal(parts.sum(axis=0), total)
     spread = total.reshape(3, -1).var(axis=1) / 5
     assert spread == pytest.approx([100, 0, 5000], rel=6 * math.sqrt(2 / 4000))
+
+
+def discrete(kind, loss=LOGISTIC, **options):
+    return kind(loss, calibration="tight", noise="discrete", **options)
+
+
+def models(algorithm, parties: Parties) -> np.ndarray:
+    budgets = [Budget(8.0, 1e-5), BUDGET, NONE]
+    return release_of(algorithm, parties, budgets, 4, seed=3).weights
+
+
+def same_release(one, its_parties: Parties, other, others_parties: Parties) -> None:
+    np.testing.assert_array_equal(models(one, its_parties), models(other, others_parties))
+    mine, its = (
+        [(g.view, g.eps, g.mu) for g in algorithm.guarantees(BUDGET, parties.problem)]
+        for algorithm, parties in ((one, its_parties), (other, others_parties))
+    )
+    assert mine == its
+
+
+@each_loss
+def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> None:
+    parties = some_parties(loss, 5, N=90, colluders=2)
+    alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
+    same_release(discrete(fm, loss), parties, SufficientStatistics(loss, noise="discrete"), alone)
+    found = models(discrete(fm, loss), parties)
+    assert len(np.unique(found[:2])) == found[:2].size
+
+
+@each_loss
+@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
+def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
+    """With the same guarantees, view by view: given their sum, messages with uniform zero-sum noise show nothing."""
+    parties = some_parties(loss, 5, N=90, colluders=2)
+    ssp = SufficientStatistics(loss, noise="discrete", protocol=protocol)
+    same_release(discrete(capefm, loss, protocol=protocol), parties, ssp, parties)
+
+
+def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> None:
+    """Counted in a ring of 4 for 3 sites. Site k sends ``f_k + u_k - u_(k+1)``, u uniform: what hides CAPE's noise."""
+    ring, u = 4, np.stack(np.meshgrid(*[np.arange(4)] * 3), axis=-1).reshape(-1, 3)
+
+    def law(f) -> dict[tuple[int, ...], int]:
+        sent, counts = np.unique((np.array(f) + u - np.roll(u, -1, axis=1)) % ring, axis=0, return_counts=True)
+        return dict(zip(map(tuple, sent.tolist()), counts.tolist(), strict=True))
+
+    assert law([0, 0, 3]) == law([1, 3, 3]) == law([2, 0, 1])
+    assert set(law([0, 0, 3]).values()) == {ring}  # 16 of them, all that have the sum
+    assert law([0, 0, 3]) != law([0, 0, 2])
+
+
+@pytest.mark.parametrize("bits", [20, 12])
+def test_products_of_integers_are_those_of_pythons(bits: int) -> None:
+    """More rows than are multiplied at once, and the largest entries, all of one sign: sums beyond 2^53."""
+    rng, n = np.random.default_rng(bits), 20_000
+    rows, labels = rng.integers(-(1 << bits), 1 << bits, (n, 3), endpoint=True), np.full(n, 1 << bits)
+    rows[:, 0] = 1 << bits
+    rows[-1, 0] -= 1  # the last digit counts
+    both = np.column_stack([rows, labels]).astype(object)
+    assert np.array_equal(whole_products(rows, labels, bits), both.T @ both)
+
+
+@each_loss
+def test_of_exact_laplace_noise_what_is_proven_is_what_was_asked_for(loss) -> None:
+    for problem in (Problem(1, 1, 1), Problem(4, 400, 10), Problem(3, 10**7, 1000)):
+        for eps in (0.1, 1.0, 30.0, 1e6):
+            (proven,) = [
+                g for g in dpfm(loss, noise="discrete").guarantees(Budget(eps), problem) if g.basis == "proven"
+            ]
+            assert eps * (1 - 2e-5) <= proven.eps <= eps
+
+
+@each_loss
+def test_exact_laplace_noise_is_none_of_floating_point_and_may_have_width_zero(loss) -> None:
+    one, other = (
+        release_of(dpfm(loss, noise=noise), some_parties(loss), [Budget(math.inf)]).weights
+        for noise in ("discrete", "continuous")
+    )
+    np.testing.assert_allclose(one, other, atol=2e-4)
+    mechanism = dpfm(loss, noise="discrete").prepare(some_parties(loss), np.random.default_rng(0))
+    only_bytes = SimpleNamespace(bytes=np.random.default_rng(0).bytes)
+    assert np.isfinite(mechanism.release([BUDGET], only_bytes, 2).weights).all()
+
+
+@each_loss
+@pytest.mark.parametrize("d", [1, 2, 6])
+def test_no_neighbours_integers_move_farther_than_is_proven(loss, d: int) -> None:
+    algorithm, rng, budget = dpfm(loss, noise="discrete"), np.random.default_rng(6), Budget(2.0)
+    problem = Problem(1, 2, d)
+    (sent,) = algorithm.messages(budget, problem)
+    bits = sent.of.resolution(sent.block_widths(), problem)
+    steps = np.abs(sent.of.steps(bits, problem))
+    scales = np.repeat(np.array(sent.block_widths()) / steps, sent.of.lengths(d))
+    (proven,) = [g for g in algorithm.guarantees(budget, problem) if g.basis == "proven"]
+    most = 0.0
+    for number in range(400):
+        rows = rng.standard_normal((3, d)) if number % 2 else np.sign(rng.standard_normal((3, d)))
+        rows /= np.linalg.norm(rows, axis=1, keepdims=True) * (1 + 1e-15)
+        y = rng.choice([-1.0, 1.0], 3)
+        sums = []
+        for own in ([0, 1], [0, 2]):
+            parties = dealt("regression" if loss is SQUARED else "binary", rows[own], y[own])
+            sums.append(sent.of.on(parties).integers(np.array([bits]), False)[0, 0])
+        most = max(most, float(np.sum(np.abs(sums[0] - sums[1]) / scales)))
+    assert most <= proven.eps
+    assert most > 0.6 * proven.eps

@@ -66,10 +66,7 @@ def name_of(program: Program) -> str:
 
 
 def largest_moves(of: Sum, program: Program, problem: Problem, floor: float) -> list[tuple[float, float, int]]:
-    """The parts of a message that a unit can move at the same time: how far, their noise, and how often it is in one.
-
-    From what is summed: no declared sensitivity is read.
-    """
+    """What a unit can move at the same time: how far, the noise, how often. No declared sensitivity is read."""
     d = problem.d
     match of.of:
         case Coefficients(linear=False):  # x x' of a unit row, and of one at a right angle to it
@@ -107,7 +104,6 @@ def rounding(of: Statistic, problem: Problem) -> float:
 
 
 def composed(program: Program, budget: Budget, problem: Problem) -> float:
-    """The mu of all messages together."""
     messages = program.messages(budget, problem)
     if program.name.startswith("nn_"):
         messages = messages[:1]  # a row that is in the last, smaller minibatch of an epoch has more noise
@@ -151,10 +147,7 @@ def seen(program: Program, problem: Problem) -> dict[str, float]:
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=name_of)
 def test_what_is_proven_follows_from_the_messages(program) -> None:
-    """Over budgets, parties, rows, features, to 1e-14: mu^2 is the sum of (move/noise)^2 over all that is sent.
-
-    Where noise is tight the worst view has the whole budget, or all that a grid leaves of it.
-    """
+    """To 1e-14: mu^2 is the sum of (move/noise)^2 over all that is sent; tight noise has the whole budget."""
     some = PROBLEMS[:2] if program.name == "psgd" else PROBLEMS  # whose noise takes long to find
     for problem, (eps, delta) in product(some, ((0.01, 1e-2), (1.0, 1e-5), (10.0, 1e-9))):
         budget = Budget(eps, delta)

@@ -24,15 +24,8 @@ def made_up(
 ) -> Evidence:
     """Evidence whose means are given by block and algorithm, one for every x of the block.
 
-    Args:
-        blocks: the means.
-        grids: the x of every block by the end of its name, which is the axis.
-        metric: of the rows.
-        variant: of the algorithms.
-        shape: seeds and draws.
-        noise: of a run, relative to its mean.
-        hard: of a seed, the same for all that have it, relative to the mean.
-        room: of a share, from the constant baseline at 0 to the model without privacy.
+    The end of a block's name is its axis in `grids`; `shape` is (seeds, draws). `noise` of a run and `hard`, of all
+    runs of a seed, are relative to the mean. Of a share, `constant` has 0 and the model without privacy `room`.
     """
     rng = np.random.default_rng(1)
     seeds = 1 + hard * rng.standard_normal(shape[0])
@@ -54,17 +47,14 @@ def made_up(
 
 
 def holding(verdict: Verdict) -> list[str]:
-    """The interpretations under which a claim holds."""
     return [one["name"] for one in verdict.readings if one["outcome"] == "holds"]
 
 
 def lacking(verdict: Verdict) -> str:
-    """What a verdict says is missing."""
     return "; ".join(text for one in verdict.readings for text in one["lacks"])
 
 
 def joined(*evidence: Evidence) -> Evidence:
-    """All rows, and the published points of the first."""
     axes = {block: x for one in evidence for block, x in one.axes.items()}
     return Evidence(pd.concat([one.rows for one in evidence], ignore_index=True), evidence[0].published, axes)
 
@@ -79,7 +69,6 @@ def decide(claim: Claim, evidence: Evidence) -> str:
 
 
 def without(evidence: Evidence, **values: object) -> Evidence:
-    """The evidence less all rows that have these values."""
     gone = np.logical_and.reduce([evidence.rows[key] == value for key, value in values.items()])
     return Evidence(evidence.rows[~gone], evidence.published, evidence.axes)
 

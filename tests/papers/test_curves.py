@@ -12,7 +12,6 @@ from dpml.optim.losses import LOSSES
 from dpml.packs.imtiaz2019.curves import (
     delta_against_colluders,
     delta_against_tau,
-    noise_left,
     noise_of_uneven_sites,
 )
 from dpml.packs.imtiaz2019.tight import FAMILY, loss_at_proven_eps
@@ -103,10 +102,3 @@ def test_both_noises_are_compared_at_the_same_proven_eps() -> None:
     ratio = table[table["metric"] == "gap_ratio"].set_index(["algo", "proven_eps"])["value"]
     gaps = table[table["metric"] == "optimality_gap"].groupby(["algo", "proven_eps", "noise"])["value"].mean()
     assert ratio["fm", 5.0] == pytest.approx(gaps["fm", 5.0, "published"] / gaps["fm", 5.0, "tight"])
-
-
-def test_noise_left_is_lemma_1_and_proposition_1() -> None:
-    table = noise_left([3, 8], samples=20000).set_index(["M", "metric"])["value"]
-    for M in (3, 8):  # relative standard errors of 1 % and 1.4 %; five of them
-        assert table[M, "cape_over_pooled"] == pytest.approx(1, rel=0.05)
-        assert table[M, "conv_over_cape"] == pytest.approx(M, rel=0.07)

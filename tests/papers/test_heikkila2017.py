@@ -17,14 +17,10 @@ from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Evidence
 
 SQUARED, CLAIMS = LOSSES["squared"], claims_of("heikkila2017")
-KINDS = (dca.DCA, dca.Unprojected, dca.Curator, dca.InputPerturbed)
 
 
 def textbook(delta):
     return math.sqrt(2 * math.log(1.25 / delta))
-
-
-# ---- sensitivities
 
 
 def test_the_programs_sensitivity_product_by_product():
@@ -83,9 +79,6 @@ def test_an_attack_reaches_most_of_what_is_there_and_no_more():
 def test_what_is_left_of_the_noise():
     rows = theorems.noise_lacking([10], [1, 3, 10]).set_index("known")["value"]
     assert dict(rows) == {1: 1.0, 3: 9 / 7}  # of ten clients who know all there is nothing left
-
-
-# ---- algorithm
 
 
 def dealt(n=60, d=2, zero=False):
@@ -188,8 +181,6 @@ def test_made_up_rows_are_in_the_domain_and_the_error_is_theirs():
     by_hand = np.mean([abs(row.sum() - y) for row, y in zip(data.X_test, data.y_test, strict=True)])
     assert dca.mean_absolute_error(weights, parties, SQUARED, 0.0) == pytest.approx([by_hand, by_hand])
 
-
-# ---- claims
 
 DEPENDS, HOLDS, FAILS = "depends on an unstated choice", "reproduced", "not reproduced"
 

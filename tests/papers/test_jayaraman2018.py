@@ -33,9 +33,6 @@ def released(algorithm, budget, parties, draws=1):
     return release_of(algorithm, parties, [budget], draws, seed=3).weights[0]
 
 
-# ---- methods
-
-
 @pytest.mark.parametrize("kind", [LocalOutput, LocalObjective, Pathak])
 def test_without_noise_all_are_the_mean_of_the_parties_minimisers(kind):
     parties, models = dealt(), []
@@ -115,9 +112,6 @@ def test_wddp_with_c_of_8_M_squared_is_local_gradient_perturbation():
     assert found == pytest.approx(math.sqrt(8 * T * math.log(1e3) / M) / (ROWS * BUDGET.eps), rel=1e-12)
 
 
-# ---- theorems
-
-
 def test_theorem_3_4_holds_for_small_eps_only():
     """One round, m n = 50: a row moves the mean gradient by 2/50, and sigma is by the formula."""
     for eps, delta, holds in ((0.5, 1e-3, True), (6.0, 1e-3, True), (8.0, 1e-3, False), (8.0, 1e-2, False)):
@@ -162,9 +156,6 @@ def test_table_1_in_numbers():
         assert table["needed"][name] / table["std"][name] == pytest.approx(2 * math.sqrt(math.log(1e3)), rel=1e-12)
         mu = math.sqrt(100) * 2 / (50_000 if name == "MPC Grad P" else 5_000) / table["generated"][name]
         assert delta_of(mu, table["eps_of_noise"][name]) == pytest.approx(1e-3, rel=1e-6)
-
-
-# ---- claims
 
 
 def about(name, rows):

@@ -60,9 +60,6 @@ def test_rows_of_table_1():
     assert equal["Jayaraman et al. 2018"][0] == pytest.approx(wddp[0])
 
 
-# ---- on made-up rows
-
-
 def some_rows(n: int = 300, d: int = 3):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))

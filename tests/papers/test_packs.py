@@ -40,7 +40,6 @@ def pack(tmp_path, card=CARD, name="tiny2026", **modules):
 
 
 def test_the_package_names_none_of_the_packs():
-    """Sources may be cited, but nothing is imported or looked up."""
     for path in shipped_folder("experiments").parent.glob("dpml/**/*.py"):
         assert not re.search(rf"packs\.({'|'.join(packs.known())})\b", path.read_text("utf-8")), path
 

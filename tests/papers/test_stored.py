@@ -23,7 +23,6 @@ def decide(found):
 
 
 def published(factors, std=0.0, n=10):
-    """Points that lie by `factors` off a mean of -2, on a grid of their own."""
     grid = np.geomspace(0.1, 100, len(factors))
     about = {"series": "s", "algo": "capefm", "metric": "noisy_objective", "std": std, "n": n}
     return pd.DataFrame([about | {"x": at, "mean": 2 * factor} for at, factor in zip(grid, factors, strict=True)])
@@ -75,9 +74,7 @@ def test_three_standard_errors_of_the_difference(std, spread, seeds, draws, deci
 def test_false_alarms(heavy):
     """Runs of the same distribution, 10 of theirs and 10 seeds of ours: how often a point, and a claim, is called off.
 
-    Means are small beside the spread, so that a factor of two is no help. Normal: Welch's quantile of 3 with 9 to 18
-    degrees of freedom, 0.8 to 1.5 % of the points. Heavy tails are chi-squared with one degree. Of claims with 24
-    points, of which 3 must fail, fewer than one in a hundred.
+    By Welch's quantile of 3, 0.8 to 1.5 % of normal points; of claims with 24 points, 3 of which must fail, below 1 %.
     """
     rng = np.random.default_rng(0)
 

@@ -22,9 +22,6 @@ LOGISTIC, CLAIMS = LOSSES["logistic"], claims_of("wei2020")
 DELTA, C = 0.01, math.sqrt(2 * math.log(125))
 
 
-# ---- noise
-
-
 @pytest.mark.parametrize("T", [5, 25])
 def test_theorem_1_as_it_is_printed(T):
     eps, L, N = 50, 1, 50
@@ -46,9 +43,6 @@ def test_the_noise_with_k_random_clients_as_it_is_printed(eps, T):
 def test_all_clients_are_a_special_case_and_infinite_eps_has_no_noise():
     assert theorems.printed_noise(5, DELTA, 25, 1, 50, 50) == theorems.printed_noise(5, DELTA, 25, 1, 50)
     assert theorems.printed_noise(math.inf, DELTA, 25, 1, 50, 20) == (0, 0)
-
-
-# ---- sensitivity
 
 
 @pytest.mark.parametrize("length", [1.2, 5, 20])
@@ -85,9 +79,6 @@ def test_an_attack_reaches_most_of_what_is_there_and_no_more():
     assert rows["attacked"].between(0.8 * rows["proven"], rows["proven"]).all()
     exact = delta_of(50 / C * 2.0, rows["proven"]["mu = 0"])  # 2C apart, noise of c/eps times 2C/m
     assert exact == pytest.approx(DELTA, rel=1e-6)
-
-
-# ---- accounting
 
 
 def test_the_deltas_of_all_views():
@@ -127,9 +118,6 @@ def test_theorem_2_and_what_it_bounds():
         models = local + uploads + 2 / m * noise.server * rng.standard_normal((4000, d))
     gaps = np.sum((models - target) ** 2, axis=1) / 2
     assert abs(gaps.mean() - rows["gap"]) < 5 * gaps.std() / math.sqrt(4000)
-
-
-# ---- algorithm
 
 
 dealt = partial(unit_rows, 4, 24, 3)
@@ -177,9 +165,6 @@ def test_proven_is_what_rows_can_move():
     assert proven["release"] == pytest.approx(3 * moved / 4 / unit / std, rel=1e-6)
     claimed = {g.view for g in algorithm.guarantees(Budget(2.0, DELTA), problem) if g.basis == "published"}
     assert claimed == {"release", "aggregate", "client"}
-
-
-# ---- claims
 
 
 def verdict(name, rows):

@@ -2,48 +2,27 @@
 
 import re
 
-import pandas as pd
 import pytest
-from harness import run, without_pictures
+from harness import run
 
 from dpml.reporting import artifacts
 from dpml.reporting.manifest import Manifest
 
-MIXED = {
-    "title": "A setting that some algorithms lack",
+FIGURE = {
+    "title": "A figure",
     "source": "nobody, 2000",
     "settings": {"dataset": "synthetic", "dataset.recipe": "ball_sign", "dataset.d": 2, "M": 1, "N": 60, "draws": 3},
-    "grid": {
-        "a_eps": [
-            {"algo": "wang", "algo.rounds": 3, "algo.step": [None, 0.5], "eps": [0.5, 1.0]},
-            {"algo": "objpert", "eps": [0.5, 1.0]},
-            {"algo": "fm", "eps": [0.5, 1.0]},
-        ]
-    },
-    "panels": [{"block": "a_eps", "x": "eps", "y": "accuracy", "curve": ["algo.step"]}],
-    "reference": "objpert",
+    "grid": {"a_eps": {"algo": "fm", "eps": [0.5, 1.0]}},
+    "panels": [{"block": "a_eps", "x": "eps", "y": "accuracy"}],
 }
-
-
-@pytest.mark.slow
-def test_differences_are_there_for_settings_that_some_algorithms_lack(tmp_path) -> None:
-    with without_pictures():
-        assert run(tmp_path, MIXED) == 0
-    summary = pd.read_csv(tmp_path / "mine" / "tiny.csv")
-    assert set(summary.loc[summary["algo"] == "wang", "algo.step"].fillna(-1)) == {-1, 0.5}
-    like = summary[(summary["algo"] == "fm") & (summary["metric"] == "accuracy")]
-    assert len(like) == 2
-    assert like["difference"].notna().all()  # compared with objpert, which has no step either
 
 
 @pytest.mark.usefixtures("sketched")
 def test_a_picture_goes_with_the_last_of_its_panels(tmp_path) -> None:
-    grid = {"a_eps": {"algo": "fm", "eps": [0.5, 1.0]}}
-    content = MIXED | {"grid": grid, "panels": [{"block": "a_eps", "x": "eps", "y": "accuracy"}]}
-    assert run(tmp_path, content) == 0
+    assert run(tmp_path, FIGURE) == 0
     kinds = {".png", ".svg"}
     assert kinds <= {path.suffix for path in (tmp_path / "mine").iterdir()}
-    assert run(tmp_path, content | {"panels": [], "metrics": ["accuracy"]}) == 0
+    assert run(tmp_path, FIGURE | {"panels": [], "metrics": ["accuracy"]}) == 0
     assert not kinds & {path.suffix for path in (tmp_path / "mine").iterdir()}
 
 

@@ -23,29 +23,23 @@ def check(test, rows=ROWS):
 
 
 def made(test, *arguments):
-    """A test with its arguments."""
     return lambda asked: test(asked, *arguments)
 
 
-def test_a_number_is_kept_up_to_rounding():
-    assert holds(check(made(at_most, "exact", 8)))
-    assert holds(check(made(at_most, "exact", 8 * (1 - 1e-13))))
-    broken = check(made(at_most, "exact", 7.9))
-    assert not holds(broken)
-    worst = broken[0].shown["block = b, eps = 4"]
-    assert (worst.holds, worst.value, worst.needs) == (False, "8", "at most 7.9")
-
-
-def test_another_metric_of_the_same_rows_is_the_limit():
-    assert holds(check(made(at_most, "exact", "claimed", {"block": "a"})))
-    broken = check(made(at_most, "exact", "claimed"))
-    assert not holds(broken)
-    assert [one.holds for one in broken[0].shown.values()].count(False) == 2
-
-
-def test_where_names_one_value_or_several():
-    assert holds(check(made(at_most, "exact", 4, {"block": ["a", "b"], "eps": 0.5})))
-    assert not holds(check(made(at_most, "exact", 4, {"block": ["a", "b"]})))
+def test_a_bound_is_a_number_or_another_metric_of_the_same_rows():
+    for most, where in (
+        (8, None),
+        (8 * (1 - 1e-13), None),
+        (4, {"block": ["a", "b"], "eps": 0.5}),
+        ("claimed", {"block": "a"}),
+    ):
+        assert holds(check(made(at_most, "exact", most, where)))
+    for most, worse in ((7.9, 1), ("claimed", 2)):
+        broken = check(made(at_most, "exact", most))
+        assert not holds(broken)
+        assert [one.holds for one in broken[0].shown.values()].count(False) == worse
+        worst = broken[0].shown["block = b, eps = 4"]
+        assert (worst.holds, worst.value, worst.needs) == (False, "8", f"at most {7.9 if worse == 1 else 4}")
 
 
 @pytest.mark.parametrize(

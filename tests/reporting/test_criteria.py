@@ -18,7 +18,6 @@ LINEAR, LOG = scale("error", 0.1), scale("loss")  # of the room of 0.1 a tenth i
 
 
 def runs(values):
-    """Runs of values (seeds, draws)."""
     values = np.asarray(values, dtype=float)
     return pd.Series(values.ravel(), numbered(*values.shape))
 
@@ -45,9 +44,6 @@ def rejections(trials, rate):
     return stats.binom.interval(1 - 1e-6, trials, rate)
 
 
-# ---- scales
-
-
 def test_an_effect_on_a_size_says_whether_the_first_is_lower_or_higher():
     large, small = runs([[2.0], [2.0]]), runs([[-1.0], [1.0]])
     assert LOG.interval(effect(large, small, LOG)) == "2× higher [2, 2]"
@@ -65,9 +61,6 @@ def test_a_share_is_linear_and_a_size_logarithmic_in_absolute_value():
         assert scale(metric).near == pytest.approx(math.log(2))
     assert LOG.badness(np.array([-math.e, 1e-30, 0.0])) == pytest.approx([1, math.log(2**-52), math.log(2**-52)])
     assert effect(runs([[0.9], [0.8]]), runs([[0.7], [0.6]]), scale("accuracy", 1.0)).estimate == pytest.approx(0.2)
-
-
-# ---- the test
 
 
 def test_it_is_over_the_means_of_seeds_in_pairs():
@@ -138,9 +131,6 @@ def test_holm_stops_at_the_first_that_is_not_significant():
     assert holm({"a": 0.001, "b": 0.04, "c": 0.03}) == {"a": True, "b": False, "c": False}
 
 
-# ---- better
-
-
 @pytest.mark.parametrize(
     ("difference", "holds", "against"),
     [(0.02, True, False), (0.009, False, False), (-0.009, False, False), (-0.02, False, True)],
@@ -168,9 +158,6 @@ def test_it_is_decided_wrongly_as_often_as_it_says():
     assert low <= decided(0.01, False) <= high  # what matters is there, and is ruled out
 
 
-# ---- similar
-
-
 @pytest.mark.parametrize(
     ("difference", "two_sided", "one_sided"),
     [(0.008, True, True), (-0.008, True, True), (0.012, False, True), (-0.012, False, False)],
@@ -196,9 +183,6 @@ def test_similar_is_not_the_absence_of_significance():
     rng = np.random.default_rng(5)
     few = similar(pair(runs(rng.normal(0, 1, (4, 1))), runs(rng.normal(0, 1, (4, 1))), LINEAR))
     assert few.holds is None
-
-
-# ---- with probability at least p
 
 
 def test_a_share_is_decided_by_clopper_and_pearsons_bounds():

@@ -22,15 +22,12 @@ PUBLISHED = TINY | {
 
 
 def test_titles_have_the_settings_of_the_rows():
+    columns = ["block", "dataset", "algo", "eps", "N", "M", "algo.lam"]
     lines = [("a_eps", "adult", "capefm", eps, 20000, 5, 0.1) for eps in (1.0, 2.0)]
-    lines += [("a_N", "adult", algo, 1e-3, N, M, 0.1) for N in (10, 20) for algo, M in (("fm", 1), ("conv", 5))]
-    lines += [("a_N", "adult", "nonpriv", 7.0, 10, 1, None)]
-    rows = pd.DataFrame(lines, columns=["block", "dataset", "algo", "eps", "N", "M", "algo.lam"])
-    found = titled(Experiment.from_content("mine/tiny", PUBLISHED), rows)
+    lines += [("a_N", "adult", algo, 1e-3, N, 5, 0.1) for N in (10, 20) for algo in ("fm", "conv")]
+    found = titled(Experiment.from_content("mine/tiny", PUBLISHED), pd.DataFrame(lines, columns=columns))
     assert found.title == "Two parties (M = 5)"
     assert [panel.title for panel in found.panels] == ["Adult, N = 20,000, M = 5", "ε = 0.001, λ = 0.1"]
-    several = titled(found, rows), titled(replace(found, title="{N}; {delta}"), rows)
-    assert [each.title for each in several] == ["Two parties (M = 5)", "N = 10 to 20,000; δ = not set"]
 
 
 @pytest.mark.parametrize(
@@ -65,11 +62,8 @@ def test_a_key_of_some_blocks_needs_the_name_of_one():
 def test_an_experiment_without_any_cell_says_why(tmp_path):
     with pytest.raises(UserError, match=r"experiment=mine/tiny .*algo\.bins"):
         run(tmp_path, TINY | {"settings": TINY["settings"] | {"algo.bins": 3}})
-    with pytest.raises(UserError, match="draws=3 has no effect on experiment=mine/tiny"):
-        plan(tmp_path, TINY, ["draws=3"])
 
 
 def test_another_data_set_takes_the_place_of_a_figures(tmp_path):
-    """The keys of the figure's own data set are not those of another one."""
     points = plan(tmp_path, TINY, ["dataset=diabetes"]).points
     assert {point.cell.dataset.info.title for point in points} == {"Progression of diabetes"}

@@ -7,23 +7,14 @@ import pandas as pd
 import pytest
 from harness import drawn, run
 
+SETTINGS = {"dataset": "synthetic", "dataset.recipe": "ball_sign", "dataset.d": 2, "M": 1, "N": 60, "draws": 2}
+CURVES = {"block": "a_eps", "x": "eps", "curve": ["algo.step_selection"]}
 TUNED = {
     "title": "Tuned",
     "source": "nobody, 2000",
-    "settings": {
-        "dataset": "synthetic",
-        "dataset.recipe": "ball_sign",
-        "dataset.d": 2,
-        "M": 1,
-        "N": 60,
-        "draws": 2,
-        "algo.rounds": 4,
-    },
-    "grid": {"a_eps": [{"algo": "wang", "algo.step_selection": ["oracle", "rule"], "eps": [0.5, 1.0]}]},
-    "panels": [
-        {"block": "a_eps", "x": "eps", "y": "accuracy", "curve": ["algo.step_selection"]},
-        {"block": "a_eps", "x": "eps", "y": "conditional_eps", "curve": ["algo.step_selection"]},
-    ],
+    "settings": SETTINGS | {"algo": "wang", "algo.rounds": 4},
+    "grid": {"a_eps": {"algo.step_selection": ["oracle", "rule"], "eps": [0.5, 1.0]}},
+    "panels": [CURVES | {"y": "accuracy"}, CURVES | {"y": "conditional_eps"}],
     "reference": "wang",
 }
 

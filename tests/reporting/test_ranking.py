@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from harness import run, without_pictures
+from harness import MADE, made_rows, run, without_pictures
 from scipy.stats import binom
 
 from dpml.errors import UserError
@@ -19,38 +19,26 @@ from dpml.reporting.ranking import (
 )
 from dpml.reporting.statistics import summarise
 from dpml.running.plan import Results
-from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment, Oracle, Panel
 
-ABOUT = dict.fromkeys(COLUMNS, "x") | {"block": "a", "delta": 1e-5, "M": 1, "N": 10, "d": 3, "metric": "accuracy"}
-ABOUT |= {"unit": "sample", "calibration": "tight", "variant": "paper"}
 POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n", "peer"])
 NOISE = np.random.default_rng(0).normal(0, 1, (5, 2))
 
 
-def runs(algo, mean, eps=1.0, spread=0.001, proven=None, **columns):
+def runs(algo, mean, spread=0.001, **columns):
     """Five seeds of two draws each; the seeds' own part is shared by all algorithms."""
     own = np.random.default_rng(len(algo)).normal(0, spread, (5, 2))
-    values = mean + 0.02 * NOISE + own
-    about = ABOUT | {"algo": algo, "eps": eps, "claimed_eps": eps, "proven_eps": eps if proven is None else proven}
-    return [
-        about | columns | {"seed": seed, "draw": draw, "value": values[seed, draw]}
-        for seed in range(5)
-        for draw in range(2)
-    ]
+    about = {"M": 1, "metric": "accuracy", "calibration": "tight", "algo": algo}
+    return made_rows(mean + 0.02 * NOISE + own, **about | columns).to_dict("records")
 
 
-def guaranteed(algo, views=("release",), sums=np.nan, eps=1.0, **columns):
-    """The proven guarantees of an algorithm."""
-    about = {
-        key: ABOUT[key] for key in ("block", "dataset", "partition", "variant", "calibration", "loss", "M", "unit")
-    }
-    about |= {"algo": algo, "basis": "proven", "budget_eps": eps, "eps": eps, "secure_sums": sums}
-    return [about | {"view": view} | columns for view in views]
+def guaranteed(algo, views=("release",), sums=np.nan, **columns):
+    about = {key: MADE[key] for key in ("block", "dataset", "partition", "variant", "loss", "unit")}
+    about |= {"calibration": "tight", "M": 1, "algo": algo, "basis": "proven", "budget_eps": 1.0, "eps": 1.0}
+    return [about | {"view": view, "secure_sums": sums} | columns for view in views]
 
 
 def ranked(rows, guarantees, metric="accuracy", points=POINTS, published=None):
-    """The ranking of one panel at eps = 1."""
     panel = Panel("a", "eps", metric, title="A", published=published)
     experiment = Experiment("mine/a", "T", "S", grid={"a": {}}, panels=[panel], rank_by=[metric])
     results = Results(experiment, pd.DataFrame(rows), pd.DataFrame(guarantees), published=points)
@@ -59,8 +47,10 @@ def ranked(rows, guarantees, metric="accuracy", points=POINTS, published=None):
 
 
 def test_the_best_is_named_with_those_that_are_not_significantly_worse():
-    rows = runs("first", 0.82) + runs("second", 0.8199) + runs("third", 0.80) + runs("constant", 0.75, proven=np.inf)
-    rows += runs("ceiling", 0.85, proven=np.inf)
+    rows = (
+        runs("first", 0.82) + runs("second", 0.8199) + runs("third", 0.80) + runs("constant", 0.75, proven_eps=np.inf)
+    )
+    rows += runs("constant", 0.75, proven_eps=np.inf) + runs("ceiling", 0.85, proven_eps=np.inf)
     guarantees = guaranteed("first", sums=300) + guaranteed("second", sums=1) + guaranteed("third", sums=1)
     (choice,) = ranked(rows, guarantees)["choices"]
     assert choice["best"] in ("first", "second")
@@ -74,8 +64,8 @@ def test_the_best_is_named_with_those_that_are_not_significantly_worse():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"proven": 1.01}, "more than was asked for is proven"),
-        ({"proven": np.inf}, "nothing is proven"),
+        ({"proven_eps": 1.01}, "more than was asked for is proven"),
+        ({"proven_eps": np.inf}, "nothing is proven"),
         ({"unit": "other"}, "another unit"),
         ({"M": 32}, "one trusted place among several parties"),
     ],
@@ -89,7 +79,7 @@ def test_what_does_not_keep_the_promise_does_not_compete(change, reason):
 
 
 def test_of_an_error_less_is_better_and_a_floor_can_be_below():
-    rows = runs("small", 0.2) + runs("large", 0.3) + runs("constant", 0.15, proven=np.inf)
+    rows = runs("small", 0.2) + runs("large", 0.3) + runs("constant", 0.15, proven_eps=np.inf)
     rows = [row | {"metric": "rmse"} for row in rows]
     (choice,) = ranked(rows, guaranteed("small") + guaranteed("large"), "rmse")["choices"]
     assert (choice["best"], choice["alike"], choice["above_floor"]) == ("small", [], False)

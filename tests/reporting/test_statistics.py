@@ -3,28 +3,30 @@
 The simulations are seeded; their limits are such that a correct method would break them once in a million seeds.
 """
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+from harness import MADE, made_rows
 from scipy import stats
 
+from dpml.data.sets.official import Adult, BreastCancer
 from dpml.errors import UserError
-from dpml.reporting.statistics import means_of_seeds, replication, settings, summarise
+from dpml.reporting.statistics import (
+    caution,
+    means_of_seeds,
+    official,
+    replication,
+    same_rows,
+    settings,
+    summarise,
+    varied,
+)
 from dpml.reporting.tables import wide
-from dpml.running.rows import COLUMNS
+from dpml.seeds import generator
 
-ABOUT = dict.fromkeys(COLUMNS, "x") | {"eps": 1.0, "delta": 1e-5, "M": 2, "N": 10, "d": 3, "metric": "loss"}
-ABOUT |= {"claimed_eps": 1.0, "proven_eps": 2.0}
-
-
-def table(values, **columns):
-    """Rows of values (seeds, draws)."""
-    lines = [
-        ABOUT | {"seed": seed, "draw": draw, "value": value} | columns
-        for seed, draws in enumerate(values)
-        for draw, value in enumerate(draws)
-    ]
-    return pd.DataFrame(lines)
+table = partial(made_rows, proven_eps=2.0)
 
 
 def half(values):
@@ -36,9 +38,6 @@ def half(values):
 def rejections(trials, rate):
     """The numbers of rejections that a test at `rate` has in all but one of a million simulations."""
     return stats.binom.interval(1 - 1e-6, trials, rate)
-
-
-# ---- summaries
 
 
 def test_with_several_seeds_the_interval_is_over_their_means():
@@ -97,6 +96,10 @@ def test_comparisons_are_made_under_the_same_own_settings():
     assert settings(summarise(rows)) == settings(rows)
     assert "algo.lam" in settings(rows)
     assert compare(rows, "a").set_index("algo.lam")["difference"].to_dict() == {0.0: 3.0, 1.0: 4.0}
+    without = pd.concat([rows[rows["algo"] == "a"], table([[5.0]], algo="c"), table([[7.0]], algo="d")])
+    found = compare(without, "c").set_index("algo")["difference"]  # neither c nor d has the setting
+    assert found["d"] == 2.0
+    assert found["a"].isna().all()
 
 
 def test_two_values_of_one_run_are_a_setting_without_a_column():
@@ -126,7 +129,8 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
     values = rng.normal(0, 1, (experiments, 5, 1)) + rng.normal(0, 1, (experiments, 5, 20))
     index = pd.MultiIndex.from_product([range(experiments), range(5), range(20)], names=["N", "seed", "draw"])
     rows = pd.DataFrame({"value": values.ravel()}, index).reset_index()
-    found = summarise(rows.assign(**{key: ABOUT[key] for key in ABOUT if key not in rows}))
+    about = MADE | {"proven_eps": 1.0}
+    found = summarise(rows.assign(**{key: value for key, value in about.items() if key not in rows}))
     covered = int((found["mean"].abs() <= found["interval"]).sum())
     low, high = rejections(experiments, 0.95)
     assert low <= covered <= high
@@ -135,17 +139,12 @@ def test_the_interval_covers_the_true_mean_as_often_as_it_says():
     assert np.mean(np.abs(pooled.mean(axis=1)) <= error) < 0.7
 
 
-# ---- comparisons
-
-
 def compare(rows, reference):
-    """The lines of all algorithms but the reference, with their differences from it."""
     found = summarise(rows.assign(block="all"), reference, ())
     return found[found["algo"] != reference].reset_index(drop=True)
 
 
 def pair(values, algos=("capefm", "conv")):
-    """Rows of two algorithms: values (algorithms, seeds, draws)."""
     return pd.concat([table(own, algo=algo) for algo, own in zip(algos, values, strict=True)])
 
 
@@ -166,9 +165,6 @@ def test_with_one_seed_it_is_welchs_interval_over_draws():
     theirs = stats.ttest_ind(values[1, 0], values[0, 0], equal_var=False).confidence_interval()
     assert found["paired"] == "no"
     assert found["difference_interval"] == pytest.approx((theirs.high - theirs.low) / 2)
-
-
-# ---- values that are no numbers
 
 
 def test_a_value_that_is_no_number_makes_the_mean_none_and_is_counted():
@@ -196,3 +192,35 @@ def test_means_of_seeds_are_those_of_pandas_whatever_the_order_of_seeds_and_with
     seeds, means = means_of_seeds(runs)
     np.testing.assert_array_equal(seeds, groups.mean().index)
     np.testing.assert_allclose(means, groups.mean(), rtol=1e-14)
+
+
+LINES = pd.DataFrame(
+    {
+        "dataset": ["adult", "adult", "adult", "breast_cancer", "plug_in", "har"],
+        "N": [30_162, 30_162, 20_000, 559, 30_162, 7_352],
+        "M": [1, 10, 1, 1, 1, 1],
+        "metric": "accuracy",
+        "mean": [0.84, 0.8, 0.8, 0.9, 0.8, 0.9],
+    }
+)
+
+
+def test_an_official_split_in_full_has_the_same_rows_for_every_seed():
+    def training_sets(kind, n):
+        splits = (kind().split(np.zeros(n), None, generator(seed, "data")) for seed in (0, 1))
+        return len({frozenset(train.tolist()) for train, _ in splits})
+
+    assert (training_sets(Adult, 45_222), training_sets(BreastCancer, 699)) == (1, 2)
+    assert official("adult") == (30_162, 15_060)
+    assert official("breast_cancer") is None
+    assert official("a_plug_in") is None
+    assert official("csv") is None  # a file of the user's, which has no name
+    assert list(same_rows(LINES)) == [True, True, False, False, False, True]
+    assert list(varied(LINES)) == ["noise", "parties", "seeds", "seeds", "seeds", "noise"]
+
+
+def test_the_interval_of_a_test_file_is_that_of_a_share():
+    """Of 15,060 rows, at an accuracy of 0.8: 1.96 sqrt(0.8 * 0.2 / 15,060) = 0.0064; of a loss nothing is known."""
+    assert caution(LINES[1:2]).endswith("(another test file of 15,060 rows: ±0.006)")
+    assert "test file" not in caution(LINES[:1].assign(metric="loss"))
+    assert caution(LINES[3:5]) == ""

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from harness import made_rows
 
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
@@ -21,16 +22,8 @@ from dpml.reporting.tables import (
 from dpml.running.rows import COLUMNS
 
 
-def rows(values, algos=("capefm", "conv"), metric="loss"):
-    """A table of rows: values (algorithms, seeds, draws)."""
-    about = dict.fromkeys(COLUMNS, "x") | {"eps": 1.0, "delta": 1e-5, "M": 2, "N": 10, "d": 3, "metric": metric}
-    lines = [
-        about | {"algo": algo, "seed": seed, "draw": draw, "value": value}
-        for algo, per_algo in zip(algos, values, strict=True)
-        for seed, per_seed in enumerate(per_algo)
-        for draw, value in enumerate(per_seed)
-    ]
-    return pd.DataFrame(lines, columns=COLUMNS)
+def rows(values, algos=("capefm", "conv")):
+    return pd.concat([made_rows(own, algo=algo) for algo, own in zip(algos, values, strict=True)])[COLUMNS]
 
 
 def test_wide_tables_read_as_markdown_and_latex():

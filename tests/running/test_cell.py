@@ -7,11 +7,15 @@ import pytest
 from examples import LOGISTIC
 
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation
+from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism
 from dpml.data.partition import Equal, TwoGroup
+from dpml.data.sets.official import Crime
 from dpml.data.sets.synthetic import Synthetic
+from dpml.optim.losses import LOSSES
 from dpml.privacy import Adversary, Budget
 from dpml.running import cell as module
 from dpml.running.cell import Cell, measure
+from dpml.running.rows import setting
 
 CELL = Cell(
     dataset=Synthetic(recipe="logistic", d=3),
@@ -40,7 +44,6 @@ OTHER = {
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Cell) if field.name != "files"])
 def test_every_setting_is_in_the_identity(name: str) -> None:
-    """But where files lie."""
     assert replace(CELL, **{name: OTHER[name]}).identity("checksum") != CELL.identity("checksum")
     assert CELL.identity("checksum") != CELL.identity("another")
 
@@ -61,3 +64,11 @@ def test_every_stream_is_the_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     measure(replace(CELL, seed=123))
     assert {purpose for _, purpose in asked} == {"data", "partition", "start", "noise"}
     assert {seed for seed, _ in asked} == {123}
+
+
+def test_an_option_of_another_set_is_none_although_there_is_a_method_of_that_name() -> None:
+    algorithm, budgets = FunctionalMechanism(LOSSES["squared"]), (Budget(1.0, 1e-5),)
+    crime, made = (Cell(data, Equal(), algorithm, 5, None, 0, budgets, 1) for data in (Crime(), Synthetic(rows=70)))
+    assert setting(crime, "dataset.rows") is None
+    assert setting(made, "dataset.rows") == 70
+    assert setting(crime, "dataset.steps") == "[max_abs,max_norm]"

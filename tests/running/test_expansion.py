@@ -1,41 +1,34 @@
 """Lists of settings: each value once."""
 
+import re
+
 import pytest
 
 from dpml.api.jobs import ask
 from dpml.api.settings import Settings
 from dpml.errors import UserError
 from dpml.running.cell import Cell
-from dpml.running.expansion import _values
 
 
 @pytest.mark.parametrize(
-    ("value", "values"),
+    ("word", "values"),
     [
-        (3, [3]),
-        ("adult", ["adult"]),
-        ([1, 2, 1, 3, 2], [1, 2, 3]),
-        ([0.1, "inf", 0.1], [0.1, "inf"]),
-        ([["max_abs"], ["max_abs", "bias"], ["max_abs"]], [["max_abs"], ["max_abs", "bias"]]),
-        ([None, {"name": "equal"}, None, {"name": "equal"}], [None, {"name": "equal"}]),
+        ("seed=3", [3]),
+        ("seed=[1,2,1,3,2]", [1, 2, 3]),
+        ("seed=3..5", [3, 4, 5]),
+        ("M=7..7", [7]),
+        ("N=50..52", [50, 51, 52]),
     ],
 )
-def test_each_value_once_in_order(value, values) -> None:
-    assert _values(value, "key") == values
+def test_each_value_is_taken_once_in_order_and_a_range_has_both_its_ends(word, values) -> None:
+    cells = [point.cell for point in ask(Settings([word])).plans[0].points]
+    assert [getattr(cell, word.partition("=")[0]) for cell in cells] == values
 
 
-@pytest.mark.parametrize("key", ["seed", "M", "N"])
-def test_a_range_includes_both_its_ends(key) -> None:
-    assert _values("3..5", key) == [3, 4, 5]
-    assert _values("7..7", key) == [7]
-
-
-def test_no_value_is_a_mistake() -> None:
-    for empty in ("5..3", "0..1000000"):
-        with pytest.raises(UserError, match=rf"seed={empty} must be LOW..HIGH"):
-            _values(empty, "seed")
-    with pytest.raises(UserError, match=r"seed must be .*, got seed=\[\]"):
-        _values([], "seed")
+@pytest.mark.parametrize("seed", ["5..3", "0..1000000", "[]"])
+def test_no_value_is_a_mistake(seed) -> None:
+    with pytest.raises(UserError, match=rf"seed.*{re.escape(seed)}"):
+        ask(Settings([f"seed={seed}"]))
 
 
 @pytest.mark.parametrize(("partition", "seeds"), [("simplex", {0, 1, 2}), ("equal", {0}), ("dirichlet", {0})])

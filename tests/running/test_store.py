@@ -37,7 +37,6 @@ def test_a_disk_that_is_full_leaves_what_was_there(tmp_path: Path, monkeypatch, 
 
 
 def test_versions_of_the_code_lie_side_by_side(tmp_path: Path) -> None:
-    """What was computed before a change is there again after it is undone."""
     for code in ("a", "b"):
         Store(tmp_path).write(KEY, Record("", f"by {code}", code=code))
     found = [Store(tmp_path).glance(KEY, code) for code in ("a", "b", "c")]

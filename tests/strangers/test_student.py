@@ -1,51 +1,12 @@
 """A student: a paper's figure with an algorithm of their own beside its own, a sweep and a picture."""
 
 import pytest
-
-OWN = '''\
-"""Noisy means of signed rows: the simplest private classifier."""
-
-from dataclasses import dataclass
-from typing import ClassVar
-
-import numpy as np
-
-from dpml.algorithms import Release
-from dpml.mechanism.message import Sum
-from dpml.mechanism.algorithm import SumProtocol, Unit
-from dpml.mechanism.program import Program
-from dpml.mechanism.statistics import ClippedRows
-from dpml.optim.losses import Loss
-from dpml.privacy import Calibration
-
-
-def signed(X, y):
-    return y[:, None] * X
-
-
-@dataclass(frozen=True)
-class Centroid(Program):
-    name: ClassVar[str] = "centroid"
-    loss: Loss
-    calibration: Calibration = "tight"
-    unit: Unit = "sample"
-    protocol: SumProtocol = "simulate"
-
-    def messages(self, budget, problem):
-        rows = ClippedRows(signed, 1.0, self.unit, problem.d)
-        return (Sum(rows, sensitivity=2.0, noise=2.0 / self.target_mu(budget, problem)),)
-
-    def run(self, carrier):
-        w = carrier.by_budget(carrier.ask(0))
-        return Release(3 * w / np.linalg.norm(w, axis=-1, keepdims=True))
-'''
+from harness import written_from_page
 
 
 @pytest.mark.slow
 def test_a_student_makes_a_figure_with_an_algorithm_of_their_own(typed, tmp_path) -> None:
-    (tmp_path / "conf" / "algo").mkdir(parents=True)
-    (tmp_path / "conf" / "algo" / "centroid.yaml").write_text("_target_: centroid.Centroid\n")
-    (tmp_path / "centroid.py").write_text(OWN)
+    written_from_page("tutorials/algorithm.md", tmp_path)
     first = typed("dpml-run algo=capefm eps=0.1")
     assert "calibration=tight" in first
     typed("dpml-run experiment=imtiaz2019/fig3 algo=[capefm,fm,nonpriv] seed=[0,1] draws=2")

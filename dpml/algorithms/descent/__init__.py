@@ -1,1 +1,1 @@
-"""Algorithms that release a noisy sum of gradients in every round."""
+"""Define algorithms that release a noisy sum of gradients in every round."""

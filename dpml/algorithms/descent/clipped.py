@@ -1,13 +1,7 @@
-"""Gradient descent on sums of clipped gradients with Gaussian noise (`dpgd`), at one curator or by M parties.
+"""Define gradient descent on sums of clipped gradients with Gaussian noise (`dpgd`), at one curator or by M parties.
 
-A round is ``w <- w - step (sum_i clip(g_i) + noise)``, where g_i is the gradient of row i, or with `unit=party` the
-mean gradient of party i's rows. Rows are in the unit ball, so a row's slope (the derivative of its loss with respect to
-x'w) is clipped. A party's clip follows a quantile of the norms of the parties' gradients (after Andrew et al. 2021),
-which needs a noisy count of parties in every round. The guarantees: docs/privacy/clipped_descent.md, Theorems 1 and 2.
-
-For a mean of gradients divided by the clip, a step of ``noise_step n mu / sqrt(T)`` gives every coordinate of a model
-noise of standard deviation ``2 noise_step`` per round, for all n, mu and clips. So the constants of
-`defaults.DESCENT_RULES` are the same for all data.
+A party's clip follows a quantile of the norms of the parties' gradients (after Andrew et al. 2021). The guarantees:
+docs/privacy/clipped_descent.md, Theorems 1 and 2.
 """
 
 import math
@@ -32,7 +26,6 @@ class Schedule:
     """The number of rounds, the clip, the step size and the noise that a release uses for one privacy budget.
 
     Attributes:
-        rounds: The number of rounds T.
         clip: The clip c, or the first clip if it is `adaptive`.
         step: The step on the noisy mean of gradients divided by c.
         noise: The standard deviation of the noise in a sum of gradients divided by c.
@@ -47,11 +40,10 @@ class Schedule:
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip is adjusted in every round to the norms of the parties' gradients."""
         return math.isfinite(self.count_noise)
 
     def message(self, of: ClippedGradients) -> Sum:
-        """Describe the noisy sums of gradients and, if the clip is adaptive, noisy counts of unclipped gradients."""
+        """Return the noisy sums of gradients and, if the clip is adaptive, noisy counts of unclipped gradients."""
         if not self.adaptive:
             return Sum(of, 2.0, self.noise, times=self.rounds)
         counted = self.count_noise / self.noise if self.noise else 1.0
@@ -76,9 +68,8 @@ def take_rounds(
 
     Return the averages of the last models, (B, d), and the clips of the last round, (B,).
 
-    Every round requests the noisy sum `number` at the current models and clips, with the arguments `more` in all
-    rounds. `clips` (T, B) are the clips of the rounds; None: fixed or adaptive. The schedule `first` is that of the
-    first budget; the other budgets have the same number of rounds and the same first clip.
+    Every round requests the noisy sum `number` with the arguments `more`. `clips` (T, B) are the clips of the rounds;
+    None: fixed or adaptive. `first` is the schedule of the first budget; all budgets have the same number of rounds.
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
@@ -100,10 +91,9 @@ def take_rounds(
 class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
     """`dpgd`: gradient descent on clipped gradients with Gaussian noise in every round.
 
-    The models of the last rounds are averaged.
-
-    With M = 1, a trusted curator adds the noise. With M parties, each party adds 1/M of the noise's variance to its
-    part of a secure sum. The noise is calibrated to protect against colluders, who know their own shares of the noise.
+    The models of the last rounds are averaged. With M = 1, a trusted curator adds the noise. With M parties, each party
+    adds 1/M of the noise's variance to its part of a secure sum. The noise is calibrated to protect against colluders,
+    who know their own shares of the noise.
 
     Args:
         rounds: The number of rounds T; None: chosen by a public rule.
@@ -146,7 +136,6 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
         return (schedule.message(ClippedGradients(self.loss, self.unit, clip, classes, single=single)),)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models with the metrics `rounds`, `step` and the last round's `clip`."""
         schedules = [self.schedule(budget, carrier.problem) for budget in carrier.budgets]
         steps = carrier.per_run([schedule.step for schedule in schedules])
         step, n, lam = steps[:, None].astype(np.float32), carrier.problem.units(self.unit), self.lam

@@ -1,7 +1,6 @@
 """Sum clipped gradients of rows or of parties at many models at once, and sum labels.
 
-All sums of gradients are divided by the clip. Rows are in the unit ball, so a row's slope is clipped instead of its
-gradient. docs/privacy/discrete_noise.md, Theorem 2, describes how gradients become integers for discrete noise.
+For discrete noise, gradients become integers: docs/privacy/discrete_noise.md, Theorem 2.
 """
 
 from collections.abc import Sequence
@@ -37,7 +36,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round slopes (n, B, K) in place to integers; the K slopes of a row at model b have norm at most Q_b <= 2^18."""
+    """Round slopes (n, B, K) in place to integers, so that a row's slopes at the b-th model have norm at most Q_b."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -51,7 +50,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add the gradients ``slopes_i vectors_i`` of consecutive rows i to the sums `total` (P, B, K, d) of P parties.
+    """Add the gradients ``slopes_i vectors_i`` of consecutive rows i to the sums `total` of P parties, (P, B, K, d).
 
     `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
     sums are below 2^53 multiples, so they are exact in any order.
@@ -113,22 +112,17 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return np.ldexp(total, BITS + 1).astype(np.int64).reshape(-1, *w.shape)
 
     def _about(self, at: tuple[Any, ...]) -> tuple[Single, Array, Array | None]:
-        """Check and return a sum's arguments: models (B, K d), clips (B,), and whitening matrices (B, d, d) or None."""
         of = self.statistic
         about, maps = (at[:-1], at[-1]) if of.mapped else (at, None)
         w, clip = about if of.clip is None else (about[0], np.full(len(about[0]), of.clip))
         if not np.abs(w).max() < _LONGEST:  # also true for NaN
             raise UserError("a model became infinite during descent: change algo.clip, algo.noise_step or algo.rounds.")
         if maps is not None and not np.abs(maps).max() < _LONGEST:
-            raise UserError("the map into the whitened space is not finite: set another algo.budget_share.")
+            raise UserError("the whitening matrix is not finite: set another algo.budget_share.")
         d = self.parties.X.shape[1]
         return w, clip.astype(float), None if maps is None else maps.reshape(-1, d, d)
 
     def _rows(self, maps: Array | None, clip: Array, secure: bool, rounded: bool = False) -> list[Rows]:
-        """Return the rows of each party if sums are `secure`, or else all rows together.
-
-        If `rounded`, entries are rounded to multiples of 2^-20.
-        """
         of, parties = self.statistic, self.parties
 
         def made(own: slice) -> Rows:
@@ -142,11 +136,7 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return found if maps is None else [rows.cut(clip) for rows in found]
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """Apply the method `engine` of `PartyGradients` to the models of all runs, and concatenate the results.
-
-        With the squared loss, mapped rows keep their lengths, because the gradients of parties are clipped. Double
-        precision keeps these gradients finite for every map.
-        """
+        """Map rows without scaling and in double precision for the squared loss, as parties' gradients are clipped."""
         of, parties = self.statistic, self.parties
 
         def made() -> list[PartyGradients]:
@@ -175,7 +165,6 @@ class ClippedGradients(Statistic):
     """The sum of clipped gradients and, if the clip is adaptive, the number of gradients that are not clipped.
 
     Args:
-        loss: logistic, softmax or squared.
         unit: Whether the gradients of rows or the mean gradients of parties are clipped.
         clip: The largest norm of a gradient; None: an argument of the sum.
         classes: The number of classes K for softmax, else 1.

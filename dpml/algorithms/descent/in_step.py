@@ -1,7 +1,4 @@
-"""Run the noisy gradient descents of several releases on the same rows together, to share matrix products.
-
-A release draws the same noise as if it ran alone, so its models differ only by rounding errors.
-"""
+"""Run the noisy gradient descents of several releases on the same rows together, to share matrix products."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -21,14 +18,13 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of one release, with S step sizes per budget, whose indices are `numbers` (budgets, S)."""
+    """The gradient descents of one release; `numbers` (budgets, S) has the indices of each budget's S step sizes."""
 
     carrier: Carrier
     numbers: NDArray[np.intp]
 
     @property
     def steps(self) -> Array:
-        """The step sizes, (budgets, S)."""
         carrier = self.carrier
         tried = np.array([carrier.algorithm.tried(budget, carrier.problem) for budget in carrier.budgets])
         return np.take_along_axis(tried, self.numbers, axis=1)
@@ -58,7 +54,7 @@ def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Run algorithms with their papers' noise on the same rows at the same time, and return their releases."""
+    """Run algorithms with published noise on the same rows together, and return their releases."""
     return released(carriers, _together)
 
 
@@ -73,7 +69,6 @@ def _together(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _models(trials: Sequence[Trial]) -> list[Array]:
-    """Run descents (trials) of the same kind together, and return the models of each trial."""
     carriers, first = [trial.carrier for trial in trials], trials[0]
     algorithm, d = first.carrier.algorithm, first.carrier.problem.d
     terms = first.carrier.mechanism.terms(first.carrier.statistic(0))
@@ -98,7 +93,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws standard Gaussian noise for `groups` of rows: (rounds, groups, d, draws)."""
+    """Return a function that draws standard Gaussian noise for several rounds: (rounds, groups, d, draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

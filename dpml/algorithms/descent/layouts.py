@@ -51,7 +51,6 @@ class MeanGradients(Statistic):
     """The mean gradient of all rows at B models (B, d), or M clients' mean gradients at the clients' models (B, M d).
 
     Args:
-        slopes: The slopes of the loss.
         by_party: Whether it is the mean of the parties' mean gradients.
         clients: The number M of clients who train their own models; 0: all rows share one model.
     """
@@ -88,9 +87,7 @@ def sensitivity(lipschitz: float, problem: Problem) -> float:
 class ClientNoise(Sharing):
     """Every client adds independent noise to its contribution.
 
-    Args:
-        weights: The standard deviations of the clients' noise in the sum, whose squares sum to 1.
-        secure: Whether secure sums hide the clients' messages.
+    `weights` are the standard deviations of the clients' noise in the sum, whose squares sum to 1.
     """
 
     weights: tuple[float, ...]
@@ -117,7 +114,6 @@ class Pooled:
     """One curator or an MPC has all rows, and adds secret noise to the mean gradient.
 
     Attributes:
-        lipschitz: The Lipschitz constant G of the loss.
         visible: The observers against whom a guarantee is computed.
         by_party: Whether it is the mean of the parties' mean gradients. A row of the smallest party then has the
             weight 1/(M n_min), where n_min is the number of its rows.
@@ -142,7 +138,6 @@ class Pooled:
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 
     def sum_std(self, problem: Problem) -> float:
-        """Return the standard deviation of the noise in the mean gradient."""
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
@@ -162,7 +157,6 @@ class Clients:
     """M clients who add independent noise, and who train alone or start every round from the clients' average.
 
     Attributes:
-        lipschitz: The Lipschitz constant G of the loss.
         published: Whether each client adds the noise that one curator with all rows would need.
         enough: If not `published`, whose noise suffices: one client's (`client`), all clients' (`aggregate`), or the
             honest clients' (`colluders`).
@@ -187,14 +181,14 @@ class Clients:
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
-        """Return the noise_std in the clients' average gradient. If `honest`, count only the honest clients' noise."""
+        """Return the noise_std of the clients' average gradient, or only of the honest clients' noise if `honest`."""
         if self.published:  # equal noise, with weights N_k/N
             return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
         # the noise is proportional to 1/N_k, so all clients contribute equal noise to the weighted sum
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return every observer's Gaussian-DP mu of one round for the smallest client, whose rows lose the most."""
+        """Return every observer's Gaussian-DP mu of one round for the smallest client, the least protected one."""
         client = self.of_client(problem)
         summed, colluders = (
             sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))
@@ -210,11 +204,7 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the mu of one round, and the last round's noise_std divided by the other rounds' noise_std.
-
-        The observers see the last models of clients who train alone. The smallest client is the worst case. Other
-        clients' noise counts in the last round only (docs/privacy/kang2019.md, Theorem 3).
-        """
+        """Return the numbers of `Pooled.last_iterates` for the smallest client: docs/privacy/kang2019.md, Theorem 3."""
         if self.synchronous:
             return {}
         client = self.of_client(problem)
@@ -225,7 +215,6 @@ class Clients:
         return np.ones(1) if self.synchronous else sizes_of(problem) / problem.N
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the arguments of a `Sum` for one round of the smallest client, whose rows have the largest mu."""
         if self.synchronous:
             return (1 / problem.N,), 2 * self.lipschitz, self.sum_std(problem) * problem.N
         noises, least = self.client_noise(problem, sizes_of(problem)), np.array([problem.smallest])
@@ -240,7 +229,7 @@ class Clients:
 
 
 def sizes_of(problem: Problem) -> Array:
-    """Return the parties' numbers of rows, (M,)."""
+    """Return the numbers of rows of all parties, (M,)."""
     return np.array(problem.sizes or [problem.N / problem.M] * problem.M, dtype=float)
 
 

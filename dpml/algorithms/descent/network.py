@@ -1,9 +1,6 @@
-"""A small neural network trained on noisy sums of clipped gradients (Imtiaz, Mohammadi & Sarwate 2019, Sec. 5.1).
+"""Define a small neural network trained on noisy sums of clipped gradients (Imtiaz et al. 2019, Sec. 5.1).
 
-The score of a row x is ``t = v'relu(U x + a) + c``, and its logistic loss with the label y = +-1 is
-``log(1 + exp(-y t))``. In every round the sites release a noisy sum of their rows' clipped gradients, and gradient
-descent takes a step. The published eps is for one round, and the proven eps is for all rounds.
-docs/privacy/imtiaz2019.md, Theorem 3, has the proof and describes `variant=authors`.
+The published eps is for one round, and the proven eps is for all rounds: docs/privacy/imtiaz2019.md, Theorem 3.
 """
 
 import math
@@ -53,7 +50,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows with an appended one, the labels, and each row's number of copies (None: one each)."""
+        """The distinct rows with the constant 1 appended, the labels, and each row's number of copies or None."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 
@@ -62,11 +59,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 class NetworkGradients(Statistic):
     """The sum of the clipped gradients of a network over a minibatch.
 
-    Args:
-        loss: logistic.
-        hidden: The number of units in the hidden layer.
-        clip: The largest norm of a row's gradient; None: four blocks of a gradient are clipped as in the authors'
-            scripts.
+    If `clip` is None, four blocks of a row's gradient are clipped as in the authors' scripts.
     """
 
     terms = NetworkTerms
@@ -140,13 +133,12 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return CapeNoise(cape_spread(self.calibration)) if self.sites == "cape" else IndependentNoise()
 
     def rows_per_round(self, N: int) -> int:
-        """Return the number of rows in a minibatch, given N training rows. The last minibatch may have fewer rows."""
+        """Return the number of rows in a minibatch; the last minibatch of an epoch may have fewer rows."""
         if self.variant == "authors":
             return max(1, min(self.batch or 64, N // 10))
         return min(self.batch or N, N)
 
     def sensitivity(self) -> float:
-        """Return the L2 sensitivity of one round's sum of gradients to a replaced row."""
         # the authors clip each of four blocks of a gradient to norm 1
         return 2 * (math.sqrt(4) if self.variant == "authors" else self.clip)
 
@@ -163,7 +155,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Describe the noisy sums over full minibatches, and over the last, smaller minibatch of every epoch."""
+        """Return the noisy sums over full minibatches, and over the last, smaller minibatch of every epoch."""
         if not self.private:
             return ()
         of = NetworkGradients(self.loss, self.hidden, None if self.variant == "authors" else self.clip)
@@ -191,7 +183,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         """Train the networks of all budgets and noise draws together, and return their metrics.
 
         `loss` and `train_accuracy` are measured on the private rows, and `accuracy` on the test rows. `path_loss` is
-        the mean training loss at ten evenly spaced rounds, which is smaller for faster training.
+        the mean training loss at ten evenly spaced rounds.
         """
         parties = carrier.mechanism.parties
         trained, path = self.train(carrier)
@@ -247,7 +239,7 @@ def initial_weights(rng: Generator, hidden: int, d: int) -> Models:
 
 
 def with_ones(X: Array) -> Array:
-    """Append a one to every row of X (n, d)."""
+    """Append the constant 1 to every row of X (n, d)."""
     return np.column_stack([X, np.ones(len(X))])
 
 

@@ -1,9 +1,6 @@
-"""Noisy gradient descent at one curator (`wang`), in a multiparty computation (`jayaraman`), or at M clients (`wddp`).
+"""Define noisy gradient descent at one curator (`wang`), in a multiparty computation (`jayaraman`), or at M clients.
 
-Each of T rounds is ``w <- w - step (gradient + z)`` with Gaussian noise z. We describe the noise by `per_row`, which is
-n times the noise_std of z in a mean over n rows. Every mu is inversely proportional to `per_row`.
-docs/privacy/kang2019.md has the proofs (Theorems 1 to 3), explains why the claim of `wddp` fails, and derives the rule
-for the step size ("Step sizes").
+The proofs: docs/privacy/kang2019.md, Theorems 1 to 3.
 """
 
 import math
@@ -55,10 +52,7 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Hold out a fifth of each party's rows: return the parties' other rows, and the held-out rows X and labels y.
-
-    A party's last rows are held out; they are a random sample, because rows are in random order.
-    """
+    """Hold out the last rows, a random fifth, of each party; return the other rows, and the held-out X and y."""
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():
         raise UserError(
@@ -98,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu for sensitivity 1, and noise_std `last` in the last round and 1 in other rounds."""
+    """Return the last model's mu for sensitivity 1 if the noise_std is `last` in the last round and 1 before."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -222,7 +216,6 @@ class NoisyDescent(
 
     @property
     def slopes(self) -> Slopes:
-        """The derivatives of the loss with respect to the scores, clipped if `clip` is set."""
         return Slopes(self.loss, self.clip)
 
     @property
@@ -232,7 +225,6 @@ class NoisyDescent(
 
     @property
     def largest(self) -> float:
-        """The paper's step size 1/L."""
         return 1 / (self.slopes.smoothness + self.lam)
 
     def contraction(self, step: float) -> float:
@@ -261,7 +253,6 @@ class NoisyDescent(
         return self.lipschitz * math.sqrt(self.noise_constant * self.rounds * math.log(1 / delta)) / budget.eps
 
     def tried(self, budget: Budget, problem: Problem) -> Array:
-        """Return the step sizes that a release tries, (S,)."""
         if self.step_selection in UNCOUNTED:
             return np.array(self.steps)
         if self.step_selection == "fixed":
@@ -270,7 +261,7 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem) -> Array:
-        """Return n times the noise_std of a mean gradient over n rows, for each of the S step sizes to try, (S,)."""
+        """Return the value of `per_row` for each of the S step sizes that a release tries, (S,)."""
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
@@ -282,10 +273,6 @@ class NoisyDescent(
         return {view: max(run[view] for run in runs) for view in runs[0]}
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return the proven guarantee against every observer.
-
-        Observers who see only the last models have a smaller eps than observers of all rounds.
-        """
         delta, last = budget.require_delta(f"algo={self.name}"), self.layout.last_iterates(problem)
         contraction = max(self.contraction(step) for step in self.tried(budget, problem))
         why = "a step is above 2/(L + lam)" if self.loss.convex else f"loss={self.loss.name} is not convex"
@@ -354,10 +341,7 @@ class NoisyDescent(
         return Release(weights, {"step": np.take_along_axis(trial.steps, best, axis=1)})
 
     def trained(self, trial: Trial) -> Array:
-        """Train a model for every budget, step size and noise draw, (budgets, S, draws, d).
-
-        The noise of two step sizes differs only in scale.
-        """
+        """Train a model for every budget, step size and noise draw, (budgets, S, draws, d)."""
         carrier, d = trial.carrier, trial.carrier.problem.d
         models = np.empty((*trial.numbers.shape, carrier.draws, d))
         weights = self.layout.model_weights(carrier.problem)
@@ -367,7 +351,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield each step size's index in `numbers` (budgets, S), and a `Carrier` of budgets with this step size."""
+        """Yield the index of each step size in `numbers`, and a `Carrier` of the budgets that use the step size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -387,7 +371,6 @@ class NoisyDescent(
         return w
 
     def ridge(self, weights: Array) -> Array:
-        """Return the penalty lam/2 ||w||^2 of each model w in `weights` (..., d)."""
         return self.lam / 2 * np.einsum("...j,...j->...", weights, weights)
 
     def objective(self, parties: Parties, weights: Array) -> Array:

@@ -1,13 +1,7 @@
-"""Logistic regression of M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
+"""Define logistic regression of M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
 
-The rounds approach the minimiser that `gop` computes at one curator. In round t party k contributes ``G_k = sum of its
-rows' gradients + rho_t^k + eta^k``. The noise rho has density proportional to exp(-eps/2 ||rho||), and eta^k ~ N(0,
-sigma^2/M) is drawn once. The server sees only the sum of all G_k. The paper does not define the first model w_0 and the
-steps z_t. We use w_0 = 0 and ``z_t = 1/((lam + Delta)(t + 1) + c)``.
-
-`tight` noise is fresh Gaussian noise in every round, without eta. The variant `halving` (Sec. 3.2 of the paper) has
-neither eta nor the ridge Delta, and spends ``eps/2^t`` in round t = 1, 2, .... The proven guarantees account for all
-rounds (docs/privacy/rajkumar2012.md, Theorems 3 and 4).
+A party's noise is rho, which is drawn in every round, plus eta, which is drawn once. `tight` noise and the variant
+`halving` have no eta. The proven guarantees account for all rounds: docs/privacy/rajkumar2012.md, Theorems 3 and 4.
 """
 
 import math
@@ -88,7 +82,7 @@ class PublishedNoise(Sharing):
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 per observer. L2-Laplace noise has no GDP mu, so `PrivateSGD.proven` computes the guarantees."""
+        """Return 1 for every observer, because `PrivateSGD.proven` computes the guarantees of L2-Laplace noise."""
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def sources(self, M: int) -> Array:
@@ -112,7 +106,8 @@ class PrivateSGD(
     """`psgd`: private gradient descent on noisy secure sums of M parties (Rajkumar & Agarwal 2012, Alg. 1).
 
     In round t the model w becomes ``w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``, where G_k is the noisy sum of party
-    k's gradients, z_t the step size, and Delta an additional ridge.
+    k's gradients, and Delta an additional ridge. The paper does not define the first model, which is 0 here, and the
+    step size ``z_t = 1/((lam + Delta)(t + 1) + c)``.
 
     Args:
         variant: `paper`; or `halving`, in which each round spends half the eps of the previous round.
@@ -141,7 +136,7 @@ class PrivateSGD(
         return secure_sharing(problem) if self.tight else PublishedNoise()
 
     def perturbation(self, budget: Budget, problem: Problem) -> PerturbedObjective:
-        """Return the perturbed objective whose minimiser gradient descent approaches."""
+        """Return the perturbed objective that gradient descent minimises."""
         if self.halving:
             return PerturbedObjective("gaussian", 0.0, 0.0, self.lam, problem.N)
         if self.tight:
@@ -149,7 +144,7 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Describe the noisy sums of all rounds. In the paper's version, a `Sum` has one party's noise scale."""
+        """Return the noisy sums of all rounds; published noise is described by the scale of one party's noise."""
         constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0
@@ -195,11 +190,7 @@ class PrivateSGD(
         return found
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the models after the last round.
-
-        The metric `distance` is the distance of a model from the minimiser that the rounds approach, and `rounds` is
-        their number T.
-        """
+        """Release the models after the last round, and their `distance` from the minimiser that rounds approach."""
         limits = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
         strength = carrier.per_run([made.strength for made in limits])[:, None]
         w = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))
@@ -211,10 +202,7 @@ class PrivateSGD(
         return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
-        """Run gradient descent with the ridges `strength` (B, 1), and return the models after the last round, (B, d).
-
-        ``ask(w, t)`` returns the noisy sums of gradients at models w in round t = 0, 1, ....
-        """
+        """Return the models (B, d) after the last round; ``ask(w, t)`` returns noisy sums of gradients at models w."""
         w = np.zeros((len(strength), problem.d))
         for t in range(self.rounds):
             w = w - (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)

@@ -1,8 +1,6 @@
-"""Gradient descent on clipped gradients of privately whitened rows (`wdgd`).
+"""Define gradient descent on clipped gradients of privately whitened rows (`wdgd`).
 
-A share of mu^2 is spent on a noisy X'X, a second share on the labels, and the rest on sums of clipped gradients. Rows
-are multiplied by the inverse root of the noisy X'X, and scaled to length 1. docs/privacy/clipped_descent.md, Theorem 4,
-has the guarantee. The rules for clips and steps (`defaults.WhitenedRule`) depend on n mu/d and read no rows.
+The guarantee: docs/privacy/clipped_descent.md, Theorem 4.
 """
 
 import math
@@ -70,7 +68,6 @@ class WhitenedDescent(
 
     @property
     def adaptive(self) -> bool:
-        """Whether the clip is adjusted in every round to the norms of the parties' gradients."""
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
@@ -120,7 +117,6 @@ class WhitenedDescent(
         return max(1, _HELD // (problem.N * problem.d))
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the averaged models with the metrics `rounds` and the last round's `clip`."""
         d, n = carrier.problem.d, carrier.problem.units(self.unit)
         K = self.loss.outputs(carrier.problem.classes)
         maps, steepest, lengths = self._maps(carrier, n)
@@ -169,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return clips for T rounds of B descents, (T, B). `reach` (B,) is mu times the number n of rows or parties."""
+        """Return clips for T rounds of B descents, (T, B), given `reach`, which is n mu for n rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":

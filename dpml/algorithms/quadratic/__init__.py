@@ -1,1 +1,1 @@
-"""Algorithms that release the noisy coefficients of a quadratic objective once, and minimise the objective."""
+"""Define algorithms that release the noisy coefficients of a quadratic objective once, and minimise the objective."""

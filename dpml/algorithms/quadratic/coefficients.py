@@ -1,10 +1,7 @@
 """Release the coefficients of a quadratic objective with noise, and minimise the noisy objective.
 
 The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x'. The
-polynomial is exact for the squared loss, and the second-order expansion at 0 for the logistic loss. For softmax it is
-``mean ||code(y) - W x||^2``, and L1 has K rows. The released sums are N times L1, N times the diagonal and the upper
-triangle of L2, and optionally N times L0, for N rows or parties. Proofs: docs/privacy/imtiaz2019.md (sensitivity),
-docs/privacy/discrete_noise.md, docs/privacy/sufficient_statistics.md (the model).
+proofs: docs/privacy/imtiaz2019.md and docs/privacy/sufficient_statistics.md.
 """
 
 import math
@@ -31,10 +28,7 @@ from dpml.sums import TALL, PairwiseSum
 
 @dataclass(frozen=True)
 class Scales:
-    """The noise scales (noise_std or Laplace scales) for the sums of the constant, linear and square coefficients.
-
-    If `constant` is inf, the constant coefficient is not released.
-    """
+    """The noise scales of the constant, linear and square coefficients; a constant with scale inf is not sent."""
 
     constant: float
     linear: float
@@ -64,10 +58,7 @@ class Neighbours:
 
 
 def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
-    """Return the Gaussian-DP mu of all noisy coefficients: their joint L2 sensitivity after division by the noise_std.
-
-    The proof: docs/privacy/imtiaz2019.md, Theorem 1.
-    """
+    """Return the Gaussian-DP mu of all noisy coefficients together: docs/privacy/imtiaz2019.md, Theorem 1."""
     if scales.linear == 0 or scales.square == 0:
         return math.inf
     return worst_neighbours(quadratic, scales, d).distance
@@ -116,7 +107,7 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the noise scales that satisfy `mu` and add the least noise to the gradient at models of norm `radius`.
+    """Return the noise scales that give `mu` with the least noise in the gradient at models of norm `radius`.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
     and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
@@ -180,7 +171,6 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.array(parts)
 
     def _packed(self, X: Array, y: Array, weights: Array | None = None) -> Array:
-        """Return the weighted sums of the given rows' coefficients in one vector, (k,)."""
         q = self.statistic.quadratic
         slopes, constants = q.linear(y), q.constant(y)
         total = PairwiseSum()
@@ -222,7 +212,6 @@ class Coefficients(Statistic):
     diagonal gets the mean of its two noise numbers, because ``w'Ew`` depends only on the symmetric part of the noise E.
 
     Args:
-        loss: squared, logistic, or softmax.
         constant: Whether L0 is released.
         unit: Whether the sum is over rows or over parties.
         last: Whether the sum is over the rows of the last party only.
@@ -243,7 +232,6 @@ class Coefficients(Statistic):
 
     @property
     def quadratic(self) -> Quadratic:
-        """The coefficients of a row as functions of its label."""
         return quadratic_of(self.loss, self.classes)
 
     def lengths(self, d: int) -> tuple[int, ...]:
@@ -259,7 +247,6 @@ class Coefficients(Statistic):
         return (self._before(d) + d * d,)
 
     def _before(self, d: int) -> int:
-        """Return the number of noise variables for the constant and the linear coefficients."""
         return 1 + self.classes * d if self.linear else 0
 
     def project(self, noise: Array, d: int) -> Array:
@@ -291,11 +278,7 @@ class Coefficients(Statistic):
         return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return by how much rounding increases mu. The increase is 0 if the unit of privacy is a row.
-
-        A party's mean is rounded once, by at most half a step. The increase is at most ``d 2^(-2 bits)`` of mu, less
-        than half of the part that `Program.target_mu` reserves.
-        """
+        """Return by how much rounding increases mu; the increase is 0 if the unit of privacy is a row."""
         if self.unit == "sample":
             return 0.0
         *linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
@@ -339,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Unpack noisy sums into linear coefficients (..., K d) and square coefficients + lam/2 I, (..., d, d)."""
+    """Unpack noisy sums into linear coefficients, and square coefficients plus lam/2 I: (..., K d), (..., d, d)."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -383,9 +366,8 @@ def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np
 def minimised(carrier: Carrier, lam: float, minimise: Minimise = raised_to_floor, variance: float = 0.5) -> Release:
     """Release the models that minimise the noisy quadratic objective + lam/2 ||w||^2.
 
-    The metric `noisy_objective` is the polynomial's value at the model, with the exact L0 if L0 is not released. The
-    metric `trimmed` is 1 if a direction without positive curvature was dropped or raised to a floor. Metrics are not
-    for publication.
+    The metric `noisy_objective` uses the exact L0 if L0 is not released. The metric `trimmed` is 1 if a direction
+    without positive curvature was dropped or raised to a floor. Metrics are not for publication.
     """
     of = carrier.statistic(0)
     assert isinstance(of, Coefficients)

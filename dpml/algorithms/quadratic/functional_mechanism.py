@@ -1,8 +1,6 @@
-"""The functional mechanism at one curator or at M sites (Imtiaz, Mohammadi & Sarwate 2019).
+"""Define the functional mechanism at one curator or at M sites (Imtiaz, Mohammadi & Sarwate 2019).
 
-Site k sends N_k/N times the mean coefficients of its N_k rows (Remark 3 of the paper), so that all sites' messages have
-the same sensitivity. docs/privacy/imtiaz2019.md, Theorem 2, proves the guarantees, and explains where Theorem 1 of the
-paper fails.
+The guarantees: docs/privacy/imtiaz2019.md, Theorem 2.
 """
 
 import math

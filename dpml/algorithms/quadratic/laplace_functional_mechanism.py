@@ -1,8 +1,4 @@
-"""The functional mechanism with Laplace noise (Zhang et al. 2012), for pure eps-DP.
-
-Discrete noise has the same L1 sensitivity and eps as continuous noise, because the integer sums are exact sums of rows
-in the unit ball.
-"""
+"""Define the functional mechanism with Laplace noise (Zhang et al. 2012), for pure eps-DP."""
 
 import math
 from dataclasses import dataclass, replace
@@ -93,11 +89,7 @@ class LaplaceFunctionalMechanism(
         return q.constant_range, 2 * q.linear_bound * math.sqrt(d), q.square * square
 
     def pure_eps(self, scales: Scales, d: int) -> float:
-        """Return the eps of Laplace noise with the given scales: the joint L1 sensitivity after division by the scales.
-
-        No two rows are the worst case of both L1 and L2, so eps is less than the sum of the sensitivities divided by
-        the scales (docs/privacy/imtiaz2019.md, Theorem 4).
-        """
+        """Return the eps of Laplace noise with the given scales (docs/privacy/imtiaz2019.md, Theorem 4)."""
         moves = self.l1_sensitivity(d)
         constant = moves[0] / scales.constant if moves[0] and math.isfinite(scales.constant) else 0.0
         a, b = moves[1] / scales.linear, moves[2] / scales.square

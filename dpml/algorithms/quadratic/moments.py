@@ -1,7 +1,4 @@
-"""Compute regression coefficients and their covariances from the noisy sums that `regression` publishes.
-
-Reading only published sums, these computations are post-processing (docs/privacy/inference.md, Theorems 2 and 4).
-"""
+"""Compute regression coefficients and their covariances from the noisy sums that `regression` publishes."""
 
 import math
 from collections.abc import Mapping
@@ -27,7 +24,6 @@ class Estimated:
     """Estimated regression coefficients and their covariances.
 
     Attributes:
-        coefficients: The coefficients, (d,).
         covariances: The covariances over samples of rows and noise, by k formulas, (k, d, d), of which the largest
             variance is used.
         hidden: Approximately the projection on the directions that the noise hides, (d, d).
@@ -75,7 +71,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The matrix (d, d) that multiplies each eigenvector by the share of its eigenvalue that raising has added."""
+        """The matrix (d, d) that scales each eigenvector by the share of its eigenvalue that was added by the floor."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -88,8 +84,7 @@ def _longest(d: int) -> float:
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
     """Return the covariance (d, d) of ``e - E a`` for a noise vector e, a noise matrix E and the vector a = `along`.
 
-    The noise_std of e is `vector`, and the noise_std on the diagonal of the symmetric E is `matrix`
-    (docs/privacy/inference.md, Theorem 2).
+    The noise_std of e is `vector`, and the noise_std on the diagonal of the symmetric E is `matrix`.
     """
     isotropic = vector**2 + matrix**2 * (along @ along) / 2
     return isotropic * np.eye(len(along)) + matrix**2 / 2 * np.outer(along, along)
@@ -105,7 +100,6 @@ class Moments:
         labels: y'y.
         square_noise: The noise_std on the diagonal of X'X; off the diagonal it is divided by sqrt 2.
         linear_noise: The noise_std on X'y.
-        rows: The number of rows.
         scaled_up: The factor by which sums were multiplied because parties dropped out.
     """
 
@@ -127,10 +121,7 @@ class Moments:
         return noise_of(message, widening) == (self.square_noise, self.linear_noise)
 
     def estimated(self) -> Estimated:
-        """Return the least squares coefficients, and their covariance over samples of rows and noise.
-
-        docs/privacy/inference.md, Theorem 2, derives the covariance.
-        """
+        """Return the coefficients and their covariance over samples and noise: docs/privacy/inference.md, Theorem 2."""
         S, v = Curvature.of(self.square, self.square_noise), self.linear
         b = S.inverse @ v
         noise = noise_in_scores(self.linear_noise, self.square_noise, b)
@@ -190,10 +181,7 @@ class NewtonMoments:
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:
-        """Return the coefficients, their model-based covariance and their sandwich covariance.
-
-        docs/privacy/inference.md, Theorem 4, derives the covariances.
-        """
+        """Return the coefficients, and their model-based and sandwich covariance (docs/privacy/inference.md, Thm 4)."""
         rounds = (self.before, self.last)
         precisions = np.array([max(each.noise, _NO_NOISE) ** -2 for each in rounds])
         weights, t = precisions / precisions.sum(), precisions.sum() ** -0.5

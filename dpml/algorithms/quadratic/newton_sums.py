@@ -1,13 +1,8 @@
-"""Logistic regression by Newton's method on noisy sums of the gradient, the Hessian, and squared slopes.
+"""Define logistic regression by Newton's method on noisy sums of the gradient, the Hessian, and squared slopes.
 
 A row x with the slope s of its loss adds s x to the gradient, |s| (1 - |s|) xx' to the Hessian, and s^2 xx' to the meat
-of the sandwich covariance. If the noise_std on the Hessian is a quarter of the gradient's noise_std, and the noise_std
-on the meat is sqrt 2 times the gradient's, the release has the mu of the gradient alone (docs/privacy/inference.md,
-Theorem 3).
-
-With discrete noise, a row becomes integers z of length at most R = 2^bits, and its slope becomes an integer q of at
-most Q = 2^9. The theorem holds for the terms q z, |q| (Q - |q|) zz' and q^2 zz', because they are the terms of a row
-z/R with slope q/Q.
+of the sandwich covariance. With discrete noise, a row becomes integers z, and its slope an integer q of at most Q =
+2^9, with the terms q z, |q| (Q - |q|) zz' and q^2 zz'. The proof: docs/privacy/inference.md, Theorem 3.
 """
 
 import math
@@ -105,12 +100,10 @@ def _scores(X: Array, w: Array) -> Array:
 
 
 def _slopes(scores: Array, y: Array) -> Array:
-    """Return the derivatives of the rows' logistic losses with respect to the scores (..., n)."""
     return -y * expit(-y * scores)
 
 
 def _packed(X: Array, s: Array, most: float) -> Array:
-    """Concatenate the sums of gradients, Hessians and squared slopes, given slopes s (n,) with |s| <= `most`."""
     size, where = np.abs(s), entries(X.shape[1])
     hessian, meat = (((weights[:, None] * X).T @ X)[where] for weights in (size * (most - size), s * s))
     return np.concatenate([s @ X, hessian, meat])
@@ -153,10 +146,7 @@ class NewtonSums(Statistic):
 
 
 def newton_messages(mu: float) -> tuple[Sum, ...]:
-    """Return descriptions of the noisy sums of all Newton rounds.
-
-    The sums of a round have the sensitivity 2 after division by `UNITS` (docs/privacy/inference.md, Theorem 3).
-    """
+    """Return the noisy sums of all Newton rounds, with sensitivity 2 after division by `UNITS`."""
     return tuple(Sum(NewtonSums(), 2.0, 2.0 / (math.sqrt(share) * mu), UNITS) for share in SHARES)
 
 

@@ -1,9 +1,4 @@
-"""Linear or logistic regression with confidence intervals for the coefficients (`regression`), from noisy secure sums.
-
-Least squares needs one sum of X'X, X'y and y'y, and the logistic loss needs seven Newton rounds (`newton_sums`). The
-distribution of the noise is public, so intervals are post-processing of the published sums (`moments`).
-docs/privacy/inference.md derives sensitivities and variances.
-"""
+"""Define linear or logistic regression with confidence intervals for the coefficients (`regression`)."""
 
 import math
 from collections.abc import Sequence

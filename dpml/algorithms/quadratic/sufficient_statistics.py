@@ -1,8 +1,6 @@
-"""Linear models from noisy X'X and X'y (`ssp`), optionally with rounds of gradient descent (`ssp_descent`).
+"""Define linear models from noisy X'X and X'y (`ssp`), optionally with rounds of gradient descent (`ssp_descent`).
 
-The logistic loss is replaced by its second-order expansion at 0, and the labels of several classes (softmax) are
-replaced by centred codes. With `unit=party` every party sends the mean of its rows' coefficients. The sensitivities are
-proven in docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
+The proofs: docs/privacy/sufficient_statistics.md, Theorems 1 and 2.
 """
 
 import math
@@ -75,7 +73,6 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
     clip: Clip | None = None
 
     def schedule(self, budget: Budget, problem: Problem) -> Schedule:
-        """Return the number of rounds, the clip and the noise of gradient descent with Newton steps."""
         rounds, clip = PRECONDITIONED_RULES[self.loss.name, self.unit]
         rounds, clip = self.rounds or rounds, self.clip or clip
         of = ClippedGradients(self.loss, self.unit, clip)
@@ -107,10 +104,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
 
 def _inverses(A: Array, floors: Array) -> Array:
-    """Raise the eigenvalues of A (budgets, draws, d, d) to at least `floors` (budgets,), and return the inverse of 2 A.
-
-    Directions without curvature are left out.
-    """
+    """Return the inverses of 2 A for A (budgets, draws, d, d), after raising A's eigenvalues to at least `floors`."""
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * np.finfo(float).eps * np.abs(values).max(axis=-1, keepdims=True)
     values = np.maximum(values, floors[:, None, None])

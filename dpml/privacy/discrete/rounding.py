@@ -1,8 +1,4 @@
-"""Round rows to integer vectors of bounded length, so that sums of the vectors are exact.
-
-A row's integers depend only on that row and on public numbers, so floating-point errors before the rounding do not
-affect privacy: docs/privacy/discrete_noise.md, Theorem 2.
-"""
+"""Round rows to integer vectors of bounded length (docs/privacy/discrete_noise.md, Theorem 2)."""
 
 import math
 from fractions import Fraction
@@ -22,12 +18,7 @@ def integer_radius(clip: float, bits: int) -> int:
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Round vectors (..., k) to integer vectors in steps of 2^-bits; every result is at most as long as `clip`.
-
-    A vector longer than `clip` is first shortened to `clip`, in floating point. Then every entry is rounded to the
-    nearest integer. If the result is still too long, it is multiplied by R/n, where R is the radius and n the length
-    rounded up to an integer, and rounded towards 0 in integer arithmetic.
-    """
+    """Round vectors (..., k) to integer vectors in steps of 2^-bits; every result is at most as long as `clip`."""
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
         raise UserError(
@@ -61,7 +52,7 @@ def divide(total: Integers, count: int) -> Integers:
 
 
 def _root_above(squares: Integers) -> Integers:
-    """Return the least integers whose squares are at least `squares` (n,); `squares` must be below 2^62."""
+    """Return the least integers whose squares are at least `squares`, which must be below 2^62."""
     root = np.maximum(np.sqrt(squares).astype(np.int64) - 1, 0)  # start below, as the float may be off by one
     for _ in range(3):
         root += root * root < squares
@@ -75,15 +66,14 @@ _RING = 64  # a secure sum is computed modulo 2^64
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return r^2, by which Theorem 1 in docs/privacy/discrete_noise.md reduces the variance of discrete noise."""
+    """Return the correction r^2 by which Theorem 1 in docs/privacy/discrete_noise.md reduces the variance of noise."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
 
 
 def wrap_probability(bound: int, variance: Fraction, parties: int, coordinates: int) -> float:
     """Return a bound on the probability that a noisy sum of integers overflows 64 bits.
 
-    An overflow costs accuracy but not privacy. Derivation: docs/privacy/discrete_noise.md, "The ring of the secure
-    sum".
+    An overflow costs accuracy but not privacy: docs/privacy/discrete_noise.md, "The ring of the secure sum".
 
     Args:
         bound: A bound on the size of every coordinate of the sum without noise.

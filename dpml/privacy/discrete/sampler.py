@@ -1,8 +1,4 @@
-"""Draw integers exactly from the discrete Gaussian and Laplace distributions.
-
-Almost all comparisons need 64-bit integers only; `settle` decides the others with more digits. No floating-point number
-is used. Algorithm and proof: docs/privacy/discrete_noise.md, "Sampling".
-"""
+"""Draw integers exactly from the discrete Gaussian and Laplace distributions (docs/privacy/discrete_noise.md)."""
 
 import os
 from abc import ABC, abstractmethod
@@ -26,7 +22,7 @@ _GUARD = 64  # additional bits of intermediate results
 
 
 def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
-    """Return two integers, at most two apart, with ``lower <= 2^bits e^-gamma <= upper``, for gamma >= 0."""
+    """Return integers lower and upper, at most two apart, with ``lower <= 2^bits e^-gamma <= upper`` for gamma >= 0."""
     return _exp_minus(gamma.numerator, gamma.denominator, bits)
 
 
@@ -78,11 +74,7 @@ def cumulative(variance: Fraction, bits: int) -> Bounds:
 
 
 def geometric(rate: Fraction, bits: int) -> Bounds:
-    """Return bounds on ``Pr[V <= k] = 1 - e^(-rate (k + 1))`` for k = 0, 1, ..., where V is geometric.
-
-    The list ends where the remaining probability is below 2^-bits. A product of two bounds adds an error of at most one
-    unit of 2^-(bits + 64).
-    """
+    """Return bounds on ``Pr[V <= k] = 1 - e^(-rate (k + 1))`` for k = 0, 1, ..., where V is geometric."""
     w = bits + _GUARD
     least, most = exp_minus(rate, w)
     left, at_most = 1 << w, 1 << w
@@ -96,10 +88,10 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the ascending `numbers` are at most U, a uniform random number in [0, 1).
+    """Return how many of the ascending `numbers` are at most a uniform random number U in [0, 1).
 
-    `prefix` has the first `bits` binary digits of U in [0, 1). If the bounds at this precision do not decide, `more`
-    returns 64 more digits of U. The last upper bound must be at least 2^bits.
+    `prefix` has the first `bits` binary digits of U, and `more` returns 64 more digits. The last upper bound in
+    `numbers` must be at least 2^bits.
     """
     while True:
         lower, upper = numbers(bits)
@@ -124,8 +116,7 @@ _TERMS = 7
 class BlockSampler(ABC):
     """Sample integers +-(2^b v + u), where v comes from a table, u has b random bits, and some draws are rejected.
 
-    A subclass is a frozen dataclass that defines b, the distribution of v, and the exponent gamma of the acceptance
-    probability e^-gamma of a candidate.
+    A candidate is accepted with probability e^-gamma. A subclass is a frozen dataclass that defines b, v and gamma.
     """
 
     @property
@@ -139,7 +130,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """Return the exact exponent gamma of one candidate, which is accepted with probability e^-gamma."""
+        """Return the exact gamma for the acceptance probability e^-gamma of the candidate 2^b v + u."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -167,7 +158,6 @@ class BlockSampler(ABC):
         return np.where(negative, -x, x)[keep]
 
     def _blocks(self, prefixes: Words, source: Source) -> Integers:
-        """Return the part v of each sampled integer 2^b v + u, which a uniform random number selects: (n,)."""
         lower, decided = _table(self, _INDEX)
         v = np.searchsorted(lower, prefixes, side="right")
         for i in np.flatnonzero(prefixes < decided[v]):
@@ -175,7 +165,6 @@ class BlockSampler(ABC):
         return v
 
     def _kept(self, v: Integers, u: Integers, source: Source) -> NDArray[np.bool_]:
-        """Return which candidates are accepted: those whose uniform random number is below e^-gamma."""
         digits = np.frombuffer(source(4 * len(v)), dtype="<u4").astype(np.int64) >> 32 - UNIT
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
@@ -202,7 +191,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return for each v a lower bound on Pr[V <= v], and the least random number U that surely gives V >= v."""
+    """Return for each v a lower bound on Pr[V <= v], and the least random number U that certainly gives V >= v."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -217,7 +206,6 @@ def _word(source: Source) -> int:
 
 
 def _accept(gamma: Fraction, bits: int) -> Bounds:
-    """Return lower and upper bounds on the cumulative probabilities e^-gamma (acceptance) and 1."""
     lower, upper = exp_minus(gamma, bits)
     return [lower, 1 << bits], [upper, 1 << bits]
 
@@ -251,7 +239,6 @@ class DiscreteGaussian(BlockSampler):
 
     @property
     def block_bits(self) -> int:
-        """The largest integer b >= 0 with ``32 * 2^b <= sqrt(variance)``."""
         return max((int(self.variance) >> 10).bit_length() - 1, 0) // 2
 
     def _cumulative(self, bits: int) -> Bounds:
@@ -261,7 +248,7 @@ class DiscreteGaussian(BlockSampler):
         return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return exponents gamma in units of 2^-30, and a mask of those that are precise enough for `BlockSampler`.
+        """Return exponents gamma in units of 2^-30, and a mask of the exponents that are precise enough.
 
         With t = 2^b, f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma
         loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
@@ -304,7 +291,6 @@ class DiscreteLaplace(BlockSampler):
 
     @property
     def block_bits(self) -> int:
-        """The largest integer b >= 0 with ``32 * 2^b <= scale``."""
         return max((int(self.scale) >> 5).bit_length() - 1, 0)
 
     def _cumulative(self, bits: int) -> Bounds:
@@ -314,7 +300,7 @@ class DiscreteLaplace(BlockSampler):
         return u / self.scale
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return exponents gamma in units of 2^-30, and a mask of those that are precise enough for `BlockSampler`.
+        """Return exponents gamma in units of 2^-30, and a mask of the exponents that are precise enough.
 
         With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers
         gamma by 2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.

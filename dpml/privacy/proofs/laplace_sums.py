@@ -4,8 +4,7 @@ The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, bet
 
     f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
 
-times beta^d. The loss of a shift by 2 is bounded from above on a grid: docs/privacy/rajkumar2012.md, Theorem 3, proof
-of bound 2.
+times beta^d: docs/privacy/rajkumar2012.md, Theorem 3, proof of bound 2.
 """
 
 import math
@@ -90,7 +89,6 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
 
 
 def _nodes(edges: Array, order: int) -> tuple[Array, Array]:
-    """Return the nodes and weights of Gauss's rule, (k, order) each, in the cells between `edges` (k + 1,)."""
     nodes, weights = leggauss(order)
     half = np.diff(edges)[:, None] / 2
     return edges[:-1, None] + half * (1 + nodes), half * weights

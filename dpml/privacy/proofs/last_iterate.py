@@ -1,8 +1,6 @@
 """Compute the mu of the last model of a noisy iteration whose earlier models nobody sees.
 
-Round t is ``w <- phi_t(w) + N(0, s_t^2 I)``: for fixed data phi_t is c_t-Lipschitz in w, and replacing a row shifts
-phi_t(w) by at most m_t for every w. The bound is by shifted interpolation (Bok, Su & Altschuler 2024):
-docs/privacy/kang2019.md, Theorem 2.
+The bound is by shifted interpolation (Bok, Su & Altschuler 2024): docs/privacy/kang2019.md, Theorem 2.
 """
 
 import math
@@ -18,11 +16,8 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
     Args:
         contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
-        moves: The sensitivity m_t of every round's map to a replaced row, (T,).
+        moves: The sensitivity m_t of every round's map to a replaced row at any model, (T,).
         noises: The standard deviation s_t of every round's Gaussian noise, (T,); it may be 0.
-
-    Raises:
-        ValueError: a number is negative or NaN, a contraction or a move is infinite, or the lengths differ.
     """
     c, m, s = (np.asarray(numbers, dtype=float) for numbers in (contractions, moves, noises))
     if not (c.ndim == 1 and c.shape == m.shape == s.shape):
@@ -43,10 +38,7 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """Return the pieces of the greatest convex minorant of a path, whose T steps are given as logarithms.
-
-    Runs of decreasing slopes, such as those of constant rounds with c <= 1, are merged at once, other steps one by one.
-    """
+    """Return the pieces of the greatest convex minorant of a path, whose steps are given as logarithms."""
     slopes = _slope(heights, widths)
     first = np.concatenate([[0], 1 + np.flatnonzero(slopes[1:] > slopes[:-1])]) if len(slopes) else np.zeros(0, int)
     if len(first) < len(slopes):

@@ -1,8 +1,6 @@
 """Compute the eps of many sums, each with newly drawn L2-Laplace noise, and possibly with one common Gaussian vector.
 
-In each of T adaptive rounds, h parties each add a vector with density proportional to exp(-beta ||rho||), beta = eps/2,
-to a sum of sensitivity 2. A vector eta ~ N(0, common^2 I) is drawn once and added in every round. The result is the
-best of four upper bounds: docs/privacy/rajkumar2012.md, Theorem 3.
+The four upper bounds are in docs/privacy/rajkumar2012.md, Theorem 3.
 """
 
 import math
@@ -65,8 +63,7 @@ def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: f
     """Return the privacy losses of Gaussian noise whose scale is random but known to the observer.
 
     The scale g ~ Gamma(shape) gives ``mu = sensitivity / sqrt(8 g)``. Losses above `most`, an eps that another proof
-    gives, count as infinite. So do values of g whose lower tail has a probability below ``1e-4 delta / rounds``
-    (Chernoff).
+    gives, count as infinite. So do values of g whose lower tail has a probability below ``1e-4 delta / rounds``.
     """
     unlikely = math.log(_TAIL * delta / rounds)
     # with u = log(g/shape), Pr[u below] and Pr[u above] are at most exp(-shape (e^u - 1 - u))
@@ -97,6 +94,5 @@ def _scales(sensitivity: float, shape: float, rounds: int, delta: float, most: f
 
 
 def _rate(u: Array) -> Array:
-    """Return ``e^u - 1 - u`` without cancellation."""
     series = u * u / 2 * (1 + u / 3 * (1 + u / 4 * (1 + u / 5 * (1 + u / 6 * (1 + u / 7 * (1 + u / 8))))))
     return np.where(np.abs(u) < 1e-2, series, np.expm1(u) - u)

@@ -1,9 +1,8 @@
 """Compute the eps and delta of objective perturbation with Gaussian or L2-Laplace noise.
 
-The release is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w`` with a random b, R > 0 and
-shift >= 0; one row of norm at most 1 is replaced. Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and
-docs/privacy/perturbed_minima.md, Theorem 1 (with a shift). b with density proportional to exp(-beta ||b||):
-docs/privacy/imtiaz2019.md, Theorem 5.
+The release is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w`` with a random b and R > 0.
+Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md, Theorem 1. L2-Laplace
+b: docs/privacy/imtiaz2019.md, Theorem 5.
 """
 
 import math
@@ -71,7 +70,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return the log of a bound on the divergence H_t (t >= 0) of outputs with a row from outputs without the row."""
+    """Return the log of a bound on the hockey-stick divergence H_t of outputs with a row from outputs without it."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
@@ -170,7 +169,6 @@ def sigma_of(eps: float, ridge: float, delta: float) -> float:
 
 
 def _crossing(excess: Callable[[float], float], low: float, high: float) -> float:
-    """Return the root of the decreasing function `excess` in [low, high], rounded up."""
     excess = cache(excess)
     if excess(low) <= 0:
         return low
@@ -202,8 +200,7 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 def jacobian_eps_of(slope: float, curvature: float) -> float:
     """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for any loss.
 
-    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R. "Noise and Jacobian apart" in
-    docs/privacy/perturbed_minima.md has the proof.
+    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R: docs/privacy/perturbed_minima.md.
     """
     return round_up(2 * slope + math.log1p(curvature))
 

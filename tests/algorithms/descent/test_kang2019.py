@@ -5,12 +5,14 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SIGMOID, SQUARED, Observed, clipped_slope, jayaraman, release_of, wang, wddp
+from examples import LOGISTIC, SIGMOID, SQUARED, jayaraman, release_of, wang, wddp
 from scipy.optimize import minimize
+from scipy.special import expit
+from scipy.stats import norm
 
 from dpml.algorithms.descent.layouts import MeanGradients
 from dpml.algorithms.descent.noisy_descent import LocalRounds
-from dpml.audit.neighbours import synthetic_parties
+from dpml.audit.neighbours import synthetic_parties, turned_label
 from dpml.data.partition import Equal, PerParty, Simplex, TwoGroup, partition, party_sizes
 from dpml.optim.gradients import Rows
 from dpml.privacy import Budget, Problem, gdp
@@ -46,17 +48,8 @@ def noise_of_clients(algorithm, sizes=SIZES, budget=BUDGET):
     )
 
 
-def noise_of_rounds(algorithm, budget=BUDGET) -> float:
-    """The noise in the mean gradient of a run of wang or jayaraman."""
-    return algorithm.per_rows(budget, problem_of())[0] * algorithm.layout.sum_std(problem_of())
-
-
 def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
-    """The largest mu of a view, from the covariance of all that is seen when gradients do not depend on the model.
-
-    One coordinate, T rounds; a replaced row of client k moves that client's mean gradient by 2G/N_k in every round.
-    Noise is listed source by source (client, round), what is seen is a matrix times it.
-    """
+    """The largest mu of a view, from the covariance of all that is seen: a matrix times the noise of every source."""
     T, M, N = algorithm.rounds, len(sizes), sum(sizes)
     if algorithm.variant == "once":  # all that anybody sees: T sums, of one source of noise each, moved by 2G/N
         variance = per_row_of(algorithm, budget, sizes) ** 2 / N**2
@@ -94,7 +87,6 @@ def everything_seen(algorithm, sizes, view: str, budget=BUDGET) -> float:
 
 
 def moved_by(algorithm, sizes) -> float:
-    """2 G, and what floating point adds to it."""
     return 2 * algorithm.lipschitz * (1 + single_imprecision(sum(sizes), problem_of(sizes).d))
 
 
@@ -135,7 +127,6 @@ def test_views_against_the_covariance_of_everything_seen(kind, sizes, loss):
 
 
 def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
-    """(measured, expected range factor): s.d. of the noise in a mean gradient, from releases after one round."""
     parties = dealt()
     weights = release_of(algorithm, parties, [BUDGET], draws).weights[0]
     variance = weights.var(axis=0, ddof=1).mean() / algorithm.tried(BUDGET, parties.problem)[0] ** 2
@@ -151,7 +142,6 @@ def drawn_scale(algorithm, draws: int = 4000) -> tuple[float, float]:
     ],
 )
 def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, options):
-    """After one round mu = 2G/(N s) for the average of all clients, with s measured in 4,000 releases."""
     problem, algorithm = problem_of(), kind(LOGISTIC, rounds=1, **options)
     n = problem.M * problem.smallest if kind is jayaraman else problem.N
     measured, tolerance = drawn_scale(algorithm)
@@ -161,10 +151,7 @@ def test_the_noise_as_drawn_is_the_noise_that_is_counted(kind, options):
 
 
 def test_local_rounds_add_up_noise_of_every_client():
-    """The s.d. over draws of a model after T rounds, gradients made zero: step^2 T sum (N_k/N sigma_k)^2 per entry.
-
-    Eq. (2) has plain means, and the noise of Table 1 in every client.
-    """
+    """Gradients made zero; eq. (2) has plain means, and the noise of Table 1 in every client."""
     parties, M = dealt(), len(SIZES)
     parties.X[:] = 0.0
     each = 16 * 20 * math.log(1e3) / (M * SIZES.min() * BUDGET.eps) ** 2
@@ -178,27 +165,6 @@ def test_local_rounds_add_up_noise_of_every_client():
         models = release_of(algorithm, parties, [BUDGET], 2000).weights[0]
         ratio = models.var(axis=0, ddof=1).mean() / (20 * 0.25 * variance)
         assert abs(ratio - 1) < 4 * math.sqrt(2 / (1999 * 5))  # a false alarm in 16,000
-
-
-def test_published_noise_is_the_formula():
-    N, T = SIZES.sum(), 1000
-    variance = 16 * T * math.log(1e3) / 0.25**2
-    assert noise_of_rounds(wang(LOGISTIC)) ** 2 == pytest.approx(variance / N**2)
-    smallest = len(SIZES) * SIZES.min()
-    assert noise_of_rounds(jayaraman(LOGISTIC)) ** 2 == pytest.approx(variance / smallest**2)
-    clients = noise_of_clients(wddp(LOGISTIC))
-    assert clients**2 == pytest.approx(np.full(len(SIZES), variance / N**2))
-    assert noise_of_rounds(wang(SIGMOID, noise_constant=4.0)) ** 2 == pytest.approx(variance / 4 / 16 / N**2)
-
-
-def test_the_claim_of_wang_holds():
-    """mu = eps / (2 sqrt(ln(1/delta))) for all N and T. That of wddp does not: `test_last_models.py`, known values."""
-    adult = 30_162
-    for T in (1, 1000):
-        mu = wang(LOGISTIC, rounds=T).mus(BUDGET, Problem(1, adult, 105))["release"]
-        rounding = single_imprecision(adult, 105)
-        assert mu == pytest.approx((1 + rounding) * 0.25 / (2 * math.sqrt(math.log(1e3))))
-        assert gdp.eps_of(mu, 1e-3) < 0.25
 
 
 @pytest.mark.parametrize("eps", [0.01, 0.25, 3.0])
@@ -223,27 +189,11 @@ def test_party_sizes_are_those_of_the_partition():
         np.testing.assert_array_equal(sizes, partition(data, rule, 4, np.random.default_rng(7)).sizes)
 
 
-# ---- on slopes that are clipped
-
-TIGHT = {"calibration": "tight"}
-CLIPPED = {
-    "wang": (wang, {}),
-    "jayaraman": (jayaraman, {}),
-    "local": (wddp, {"calibrate_for": "client"}),
-    "sums": (wddp, {}),
-    "once": (wddp, {"variant": "once"}),
-}
-
-
-# ---- what a row moves
-
-
 @pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3), (LOGISTIC, 0.7)])
-@pytest.mark.parametrize("kind", ["wang", "jayaraman"])
+@pytest.mark.parametrize("kind", [wang, jayaraman])
 def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, loss, clip):
-    """Maximised over rows, labels and models, by the code that descends: a row of the smallest of two clients."""
-    algorithm = CLIPPED[kind][0](loss, clip=clip, rounds=3, **TIGHT)
-    weight = next(MeanGradients(algorithm.slopes, kind == "jayaraman").on(dealt([2, 3], 2, loss)).weighted())[2][:1]
+    algorithm = kind(loss, clip=clip, rounds=3, calibration="tight")
+    weight = next(MeanGradients(algorithm.slopes, kind is jayaraman).on(dealt([2, 3], 2, loss)).weighted())[2][:1]
     most, rng = 0.0, np.random.default_rng(0)
     for labels in ((1.0, 1.0), (-1.0, 1.0)):  # the others are these with turned rows
 
@@ -257,54 +207,9 @@ def test_a_row_moves_a_clipped_mean_gradient_by_2_clip_over_n_and_no_less(kind, 
 
         found = minimize(moved, rng.standard_normal(6), method="Nelder-Mead", options={"maxiter": 200})
         most = max(most, -found.fun)
-    n = 5 if kind == "wang" else 4
+    n = 5 if kind is wang else 4
     assert algorithm.lipschitz == clip
     assert 0.98 * 2 * clip / n <= most <= 2 * clip / n * (1 + 1e-9)
-
-
-# ---- what is run
-
-
-@pytest.mark.parametrize("kind", CLIPPED)
-@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
-def test_a_release_is_that_of_a_plain_loop_with_the_same_noise(kind, loss, clip):
-    """In NumPy, from the papers: the weights of rows, who descends where, and the noise that was drawn."""
-    make, options = CLIPPED[kind]
-    parties, sizes, lam, step, rounds = dealt(loss=loss), SIZES, 0.05, 0.4, 6
-    algorithm = make(loss, clip=clip, rounds=rounds, lam=lam, step=step, **options, **TIGHT)
-    mechanism = algorithm.prepare(parties, np.random.default_rng(0))
-    if kind == "local":  # nobody sees rounds: without noise
-        budget, noise = Budget(math.inf, 1e-3), np.zeros((rounds, len(sizes), 2, 5))
-        found = mechanism.release([budget], np.random.default_rng(1), 2).weights[0]
-    else:
-        observer = Observed()
-        found = mechanism.release([BUDGET], np.random.default_rng(1), 2, observer).weights[0]
-        noise = np.array(observer.noise)
-    N, mu = sizes.sum(), gdp.mu_of(BUDGET.eps, BUDGET.delta)
-    owner = np.repeat(np.arange(len(sizes)), sizes)
-    v = 1 / (len(sizes) * sizes[owner]) if kind == "jayaraman" else np.full(N, 1 / N)
-    n = len(sizes) * sizes.min() if kind == "jayaraman" else N
-    # T rounds of a sum that a row moves by 2 clip; what hides in the last model of wang is that of T rounds or less
-    scale = 2 * clip * (1 + single_imprecision(N, 5)) * math.sqrt(rounds) / mu / n
-    if kind == "wang":
-        smoothness = clip * (1 - clip) if loss is LOGISTIC else 2
-        c = max(1 - step * lam, abs(1 - step * (smoothness + lam)))
-        scale *= math.sqrt((1 - c**rounds) / (1 + c**rounds) * (1 + c) / (1 - c) / rounds)
-    parts = [np.flatnonzero(owner == k) for k in range(len(sizes))] if kind == "local" else [np.arange(N)]
-    for i in range(2):
-        ends = []
-        for g, rows in enumerate(parts):
-            w, X, y = mechanism.start.copy(), parties.X[rows], parties.y[rows]
-            weights = np.full(len(rows), 1 / len(rows)) if kind == "local" else v[rows]
-            for z in noise:
-                drawn = z[g, i] if kind == "local" else z[:, i].sum(axis=0)
-                w = w - step * (X.T @ (weights * clipped_slope(loss, X @ w, y, clip)) + lam * w + scale * drawn)
-            ends.append(w)
-        expected = np.average(ends, axis=0, weights=sizes) if kind == "local" else ends[0]
-        np.testing.assert_allclose(found[i], expected, rtol=2e-4, atol=2e-5)
-
-
-# ---- the method of Jayaraman et al. as eq. (2) of Kang et al. 2019 writes it
 
 
 def local_rounds(**options):
@@ -327,11 +232,7 @@ def test_eq_2_without_noise_is_the_plain_mean_of_local_descents():
 @pytest.mark.parametrize("rounds", [1, 7, 50])
 @pytest.mark.parametrize("lam", [0.0, 0.3])
 def test_no_view_of_eq_2_learns_more_than_is_proven(rounds, lam):
-    """A row that always pulls by G one way, then the other, where curvature is least: the exact mu of both views.
-
-    The client's map is w -> (1 - step lam) w, so its model is Gaussian with a shift and a variance in closed form. The
-    average has the other clients' noise of all rounds too; what is proven counts that of the last round.
-    """
+    """Against the exact mu of w -> (1 - step lam) w, which is the client's map where curvature is least."""
     problem, one = problem_of(SIZES), local_rounds(rounds=rounds, step=0.2, lam=lam)
     sigma = math.sqrt(16 * rounds * math.log(1e3)) / (len(SIZES) * SIZES.min() * BUDGET.eps)
     powers = (1 - 0.2 * lam) ** np.arange(rounds)
@@ -348,16 +249,115 @@ def test_no_view_of_eq_2_learns_more_than_is_proven(rounds, lam):
     assert gdp.eps_of(mus["client"], 1e-3) > BUDGET.eps
 
 
-@pytest.mark.parametrize("kind", CLIPPED)
-@pytest.mark.parametrize(("loss", "clip"), [(LOGISTIC, 0.1), (SQUARED, 0.3)], ids=["logistic", "squared"])
-def test_tight_noise_is_as_much_less_as_the_slopes_are(kind, loss, clip):
-    """The view that it is for is exact whatever the clip; unclipped logistic noise is 1/clip times as wide."""
-    make, options = CLIPPED[kind]
-    algorithm, wide = (make(loss, clip=c, rounds=50, step=0.1, **options, **TIGHT) for c in (clip, 10 * clip))
-    problem = problem_of()
-    assert proven(algorithm)[algorithm.target] == pytest.approx(BUDGET.eps, rel=1e-9)
-    noises = [float(each.per_rows(BUDGET, problem)[0]) for each in (algorithm, wide)]
-    assert noises[1] / noises[0] == pytest.approx(min(10.0, wide.lipschitz / clip))
-    if kind in ("jayaraman", "sums", "once"):
-        moved = 2 * clip * (1 + single_imprecision(problem.N, problem.d))
-        assert noises[0] == pytest.approx(moved * math.sqrt(50) / gdp.mu_of(BUDGET.eps, BUDGET.delta))
+def chains(c: float, sizes, noises, rounds: int, others: float, G: float = 1.0) -> float:
+    """The largest mu of the average of affine chains: that of the replaced row contracts by c, others by `others`."""
+    shares, worst = np.asarray(sizes) / np.sum(sizes), 0.0
+    for k in range(len(sizes)):
+        apart, variance = 0.0, np.zeros(len(sizes))
+        factors = np.where(np.arange(len(sizes)) == k, c, others)
+        for _ in range(rounds):
+            apart, variance = c * apart + 2 * G / sizes[k], factors**2 * variance + noises**2
+        worst = max(worst, shares[k] * apart / math.sqrt(np.sum(shares**2 * variance)))
+    return worst
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize(
+    "options", [{}, {"calibration": "tight", "calibrate_for": "client", "clip": 0.2}], ids=["published", "tight"]
+)
+@pytest.mark.parametrize("sizes", [[30, 10, 40, 12], [20, 20, 20], [50]], ids=["unequal", "equal", "one"])
+def test_the_average_of_local_rounds_is_bounded_and_the_bound_is_reached(lam, options, sizes):
+    """By chains of which all others forget their own past; remembered noise only helps. Every client is tried."""
+    problem = problem_of(sizes)
+    G = options.get("clip", 1.0) * (1 + single_imprecision(problem.N, problem.d))
+    for rounds in (1, 2, 30):
+        algorithm = wddp(LOGISTIC, rounds=rounds, lam=lam, step=0.5, **options)
+        mus, c = algorithm.mus(BUDGET, problem), 1 - 0.5 * lam
+        noises = algorithm.layout.client_noise(problem, np.array(sizes, float)) * algorithm.per_rows(BUDGET, problem)[0]
+        for view in ("release", "aggregate"):
+            assert mus[view] == pytest.approx(chains(c, sizes, noises, rounds, others=0.0, G=G), rel=1e-9)
+            assert mus[view] >= chains(c, sizes, noises, rounds, others=1.0, G=G) * (1 - 1e-9)
+        for view in ("client", "colluders"):
+            alone = max(chains(c, [n], np.array([s]), rounds, 0.0, G) for n, s in zip(sizes, noises, strict=True))
+            assert mus[view] == pytest.approx(alone, rel=1e-9)
+
+
+CUT = {"calibration": "tight", "calibrate_for": "aggregate"}
+
+
+@pytest.mark.parametrize(
+    ("kind", "loss", "smoothness", "options"),
+    [
+        *((kind, LOGISTIC, 0.25, {}) for kind in (wang, jayaraman)),
+        *((wang, LOGISTIC, clip * (1 - clip), CUT | {"clip": clip}) for clip in (0.1, 0.3)),
+        (wang, LOGISTIC, 0.25, CUT | {"clip": 0.7}),
+        (wang, SQUARED, 2, CUT | {"clip": 0.3}),
+    ],
+)
+@pytest.mark.parametrize("share", [0.4, 0.7, 1.0])
+def test_the_last_model_of_one_place_stops_leaking_with_rounds(kind, loss, smoothness, options, share):
+    """mu = sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) times that of a round, of which others see sqrt(T) times."""
+    problem, lam = problem_of([30, 20]), 0.1
+    step = share / (smoothness + lam)
+    for rounds in (1, 10, 1000, 100_000):
+        mus = kind(loss, lam=lam, step=step, rounds=rounds, **options).mus(BUDGET, problem)
+        c = max(abs(1 - step * lam), abs(1 - step * (smoothness + lam)))
+        factor = math.sqrt((1 - c**rounds) / (1 + c**rounds) * (1 + c) / (1 - c))
+        assert mus["release"] == pytest.approx(factor / math.sqrt(rounds) * mus["aggregate"], rel=1e-8)
+
+
+def masses_of_last_models(algorithm, budget: Budget, points: int = 1001) -> list[np.ndarray]:
+    """On a grid, for two neighbours of one-dimensional rows, by carrying the density from round to round."""
+    pair = turned_label(Problem(1, 3, 1))
+    step, per_row = (values(budget, pair[0].problem)[0] for values in (algorithm.tried, algorithm.per_rows))
+    width = step * per_row / 3
+    densities = []
+    for parties in pair:
+        grid = np.linspace(-12 * width - 8, 12 * width + 8, points)
+        steepness = np.minimum(expit(-parties.y * np.outer(grid, parties.X[:, 0])), algorithm.clip)
+        slope = -parties.y * steepness @ parties.X[:, 0] / 3
+        means = grid - step * (slope + algorithm.lam * grid)
+        carry = norm.pdf(grid[:, None], means, width) * (grid[1] - grid[0])
+        density = norm.pdf(grid, means[points // 2], width)  # from w = 0
+        for _ in range(algorithm.rounds - 1):
+            density = carry @ density
+        assert density.sum() * (grid[1] - grid[0]) == pytest.approx(1, abs=1e-3)
+        densities.append(density * (grid[1] - grid[0]))
+    return densities
+
+
+def hockey_stick(first: np.ndarray, second: np.ndarray, eps: float) -> float:
+    return max(np.maximum(a - math.exp(eps) * b, 0).sum() for a, b in ((first, second), (second, first)))
+
+
+@pytest.mark.parametrize("lam", [0.0, 0.2])
+@pytest.mark.parametrize(("step", "clip"), [(0.5, 1.0), (3.0, 1.0), (4.0, 0.3)])
+def test_exact_densities_of_the_last_model_stay_below_delta(lam, step, clip):
+    """Logistic regression on a line, a label turned; 12 rounds, noise for (1, 0.01) of the last model."""
+    budget = Budget(1.0, 0.01)
+    algorithm = wang(LOGISTIC, calibration="tight", lam=lam, step=step, clip=clip, rounds=12)
+    (eps,) = proven(algorithm, budget, problem_of([3], 1)).values()
+    assert eps == pytest.approx(1, rel=1e-9)
+    masses = masses_of_last_models(algorithm, budget)
+    assert hockey_stick(*masses, 0.0) > 0  # there is something to see
+    assert hockey_stick(*masses, eps) <= 0.01
+
+
+def test_tight_noise_is_for_the_view_that_is_protected_and_lists_no_other():
+    problem = problem_of([30, 20])
+    options = {"calibration": "tight", "lam": 0.05}
+    assert proven(wang(LOGISTIC, **options), problem=problem) == {"release": pytest.approx(0.25, rel=1e-9)}
+    assert proven(jayaraman(LOGISTIC, calibrate_for="release", **options), problem=problem).keys() == {"release"}
+    for kind in (wang, jayaraman):
+        found = proven(kind(LOGISTIC, calibrate_for="aggregate", **options), problem=problem)
+        assert found.pop("release") < 0.25
+        assert all(eps == pytest.approx(0.25, rel=1e-9) for eps in found.values())
+
+
+def test_where_rounds_may_expand_it_is_composition():
+    problem = problem_of([30, 20])
+    for algorithm in (wang(SIGMOID, lam=0.01), wang(LOGISTIC, step=20.0)):  # not convex; a step above 2/(L + lam)
+        found = proven(algorithm, problem=problem)
+        assert found["release"] == pytest.approx(found["aggregate"], rel=1e-9)
+    contracting = proven(wang(SIGMOID, lam=0.2), problem=problem)  # lam exceeds the loss's smoothness
+    assert contracting["release"] < contracting["aggregate"]

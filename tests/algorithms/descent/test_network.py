@@ -11,10 +11,9 @@ from scipy import stats
 from dpml.data import Dataset
 from dpml.data.partition import Equal, Fractions, Parties, partition
 from dpml.mechanism.carriers import Carrier
-from dpml.mechanism.sharing import cape_spread
 from dpml.optim.losses import LOSSES
 from dpml.optim.network import Models, clipped_sum, score
-from dpml.privacy import Budget, Problem, gdp
+from dpml.privacy import Budget
 
 LOSS = LOSSES["logistic"]
 NONE = Budget(math.inf, 1e-3)
@@ -44,7 +43,6 @@ def parties(N: int = 60, fractions: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)) ->
 
 
 def value(flat: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
-    """The summed loss of one network, written down anew."""
     inner, outer = flat[: H * (D + 1)].reshape(H, D + 1), flat[H * (D + 1) :]
     t = np.maximum(X @ inner.T, 0) @ outer[:-1] + outer[-1]
     return float(np.log1p(np.exp(-y * t)).sum())
@@ -72,9 +70,8 @@ def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
     monkeypatch.setattr("dpml.optim.network._BLOCK", 1)
     X, y = rows(150)
     given = models(scale=1.5)
-    whole = clipped_sum(given, X, y, LOSS, 0.7)
-    single = sum(clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, 0.7) for i in range(150))
-    np.testing.assert_allclose(whole, single, rtol=1e-11, atol=1e-12)
+    single = singly(given, X, y, 0.7).sum(axis=0)
+    np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, 0.7), single, rtol=1e-11, atol=1e-12)
     loss, right = score(given, X, y, LOSS)
     for i, flat in enumerate(given.flat()):
         assert loss[i] == pytest.approx(value(flat, X, y) / 150)
@@ -85,29 +82,32 @@ def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
     assert score(Models.of(np.zeros((1, SIZE)), H), X, y, LOSS)[1][0] == pytest.approx(np.mean(y > 0))
 
 
+def singly(given: Models, X: np.ndarray, y: np.ndarray, clip: float | None) -> np.ndarray:
+    return np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip) for i in range(len(y))])
+
+
 def test_every_row_is_clipped_on_its_own() -> None:
     X, y = rows()
     given = models(scale=1.5)
-    single = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf) for i in range(len(y))])
+    single = singly(given, X, y, math.inf)
     norms = np.linalg.norm(single, axis=-1, keepdims=True)
     clip = float(np.median(norms))  # some are longer, some are not
     wanted = (single * np.minimum(1, clip / norms)).sum(axis=0)
     np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, clip), wanted, rtol=1e-12, atol=1e-12)
 
 
-def test_replacing_a_row_moves_the_sum_by_at_most_twice_the_clip_and_can_do_so() -> None:
-    algorithm, clip = nn_cape(LOSS, clip=0.3), 0.3
-    X, y = rows(400, seed=3)
-    furthest = 0.0
-    for scale in (0.1, 1.0, 30.0):
-        given = models(B=6, scale=scale, seed=int(scale * 10))
-        one_row = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip) for i in range(0, 400, 2)]
-        other = [clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip) for i in range(1, 400, 2)]
-        other += [clipped_sum(given, X[i : i + 1], -y[i : i + 1], LOSS, clip) for i in range(0, 400, 2)]
-        moves = np.linalg.norm(np.stack(one_row * 2) - np.stack(other), axis=-1)
-        furthest = max(furthest, moves.max())
-    assert furthest <= algorithm.sensitivity() * (1 + 1e-12)
-    assert furthest == pytest.approx(2 * clip, rel=1e-9)
+def test_replacing_a_row_moves_the_sum_by_no_more_than_is_counted() -> None:
+    """A row that is clipped and turns moves it so far; the authors' blocks are counted one by one."""
+    X, y = rows(200, seed=3)
+    for algorithm, clip in ((nn_cape(LOSS, clip=0.3), 0.3), (nn_cape(LOSS, variant="authors"), None)):
+        furthest = 0.0
+        for scale in (0.1, 1.0, 30.0, 1e4):
+            given = models(B=6, scale=scale, seed=int(scale * 10))
+            single = singly(given, X, y, clip)
+            for other in (single[::-1], np.roll(single, 1, axis=0), singly(given, X, -y, clip)):
+                furthest = max(furthest, np.linalg.norm(single - other, axis=-1).max())
+        assert furthest <= algorithm.sensitivity() * (1 + 1e-12)
+        assert clip is None or furthest == pytest.approx(2 * clip, rel=1e-9)
 
 
 def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks() -> None:
@@ -120,7 +120,7 @@ def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks() -> None:
     found = clipped_sum(given, X, y, LOSS, None)
     inner = np.arange(H * (D + 1)).reshape(H, D + 1)
     blocks = inner[:, :-1].ravel(), inner[:, -1], np.arange(H * (D + 1), SIZE - 1), np.array([SIZE - 1])
-    terms = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, math.inf) / 25 for i in range(5)])
+    terms = singly(given, X, y, math.inf) / 25
     cut = np.stack([np.linalg.norm(terms[..., block], axis=-1) > 1 for block in blocks[:3]])
     assert {tuple(kinds) for kinds in cut.reshape(3, -1).T} >= {(0, 0, 0), (1, 1, 1), (0, 1, 0), (1, 1, 0), (0, 0, 1)}
     for block in blocks:
@@ -129,18 +129,7 @@ def test_authors_terms_are_divided_twice_and_clipped_in_four_blocks() -> None:
         np.testing.assert_allclose(found[:, block], expected, rtol=1e-9, atol=1e-12)
 
 
-def test_replacing_a_row_moves_the_authors_sum_by_no_more_than_is_counted() -> None:
-    bound = nn_cape(LOSS, variant="authors").sensitivity()
-    X, y = rows(200, seed=4)
-    for scale in (1.0, 100.0, 1e4):
-        given = models(B=4, scale=scale)
-        single = np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, None) for i in range(200)])
-        for other in (single[::-1], np.roll(single, 1, axis=0)):
-            assert np.linalg.norm(single - other, axis=-1).max() <= bound
-
-
 def seen_gradients(monkeypatch, algorithm, given: Parties, budget: Budget, draws: int) -> list[np.ndarray]:
-    """The gradients that make a step in every round, as parameter vectors (draws, size)."""
     seen = []
 
     ask = Carrier.ask
@@ -185,58 +174,6 @@ def test_noise_of_the_authors_is_one_over_the_rows_of_each_minibatch(monkeypatch
         assert math.sqrt(np.mean(seen.var(axis=0, ddof=1))) == pytest.approx(wanted, rel=0.0175)
 
 
-def whole_view(M: int, honest: int, spread: float) -> tuple[np.ndarray, np.ndarray]:
-    """Covariance of a CAPE round's view, and the shift when site 0's sum moves by 1; all noise sums to variance 1.
-
-    The view: the honest sites' messages, less what the colluders know of them, and the honest sites' part of the
-    broadcast sum. From the definition: message k holds spread (ehat_k - mean ehat) + g_k, Var g_k = 1/M.
-    """
-    weights = np.zeros((honest + 1, 2 * honest))  # on (ehat_1.., g_1..) of the honest
-    for k in range(honest):
-        weights[k, :honest] = -spread / M
-        weights[k, k] += spread
-        weights[k, honest + k] = 1 / math.sqrt(M)
-    weights[honest, :honest] = spread
-    return weights @ weights.T, np.eye(honest + 1)[0]
-
-
-@pytest.mark.parametrize("calibration", ["published", "tight"])
-@pytest.mark.parametrize("batch", [None, 25])
-def test_total_eps_against_the_covariance_of_all_rounds(calibration, batch) -> None:
-    problem, budget = Problem(7, 100, D), Budget(0.4, 1e-3)
-    algorithm = nn_cape(LOSS, calibration=calibration, epochs=3, batch=batch, clip=0.8)
-    scale = algorithm.scale(budget, problem, batch or 100)
-    covariance, shift = whole_view(7, problem.honest, cape_spread(calibration))
-    rounds = 4 if batch else 1
-    takes_part = np.zeros(3 * rounds)
-    takes_part[rng_rounds(rounds)] = 1  # one round of every epoch
-    everything = np.kron(np.eye(len(takes_part)), covariance) * scale**2
-    mu = gdp.correlated(everything, np.kron(takes_part, shift) * 2 * 0.8)
-    proven = {g.view: g.eps for g in algorithm.guarantees(budget, problem) if g.basis == "proven"}
-    assert proven["colluders"] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-4 if calibration == "tight" else 1e-9)
-    assert max(proven.values()) == proven["colluders"]
-    if calibration == "tight":  # the whole budget, for all rounds
-        assert proven["colluders"] == pytest.approx(0.4, rel=1e-9)
-
-
-@pytest.mark.parametrize("M", [1, 4, 9])
-def test_published_noise_of_a_round(M: int) -> None:
-    """A trusted curator's for nn_cape: 2 clip tau. For nn_conv every site's share has that noise by itself."""
-    problem, budget, clip = Problem(M, 900, D), Budget(0.2, 1e-3), 0.3
-    tau = 3.776479532659047 / 0.2  # sqrt(2 log 1250), by hand
-    cape, conv = (kind(LOSS, epochs=16, clip=clip) for kind in (nn_cape, nn_conv))
-    assert cape.scale(budget, problem, 900) == pytest.approx(0.6 * tau)
-    # a site's noise is 1/M of the sum's in variance
-    assert conv.scale(budget, problem, 900) / math.sqrt(M) == pytest.approx(0.6 * tau)
-    proven = {g.view: g.eps for g in conv.guarantees(budget, problem) if g.basis == "proven"}
-    for view, mu in (("client", 4 / tau), ("transcript", 4 / tau), ("release", 4 / tau / math.sqrt(M))):
-        assert proven[view] == pytest.approx(gdp.eps_of(mu, 1e-3), rel=1e-9)  # 16 rounds of mu 1/tau
-
-
-def rng_rounds(rounds: int) -> np.ndarray:
-    return np.arange(3) * rounds + np.random.default_rng(0).integers(rounds, size=3)
-
-
 def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
     orders = []
     for seed in (0, 1):
@@ -251,38 +188,15 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
     for epoch in range(3):
         assert sorted(row for batch in orders[0][3 * epoch : 3 * epoch + 3] for row in batch) == list(range(50))
     assert orders[0][:3] != orders[0][3:6]
-
-
-@pytest.mark.parametrize(
-    ("variant", "batch", "N", "rows"),
-    [("paper", None, 700, 700), ("paper", 900, 700, 700), ("authors", None, 700, 64), ("authors", 100, 7, 1)],
-)
-def test_rows_in_a_minibatch(variant, batch, N, rows) -> None:
-    """All of them unless it is set; in the authors' reading 64, and never more than a tenth."""
-    assert nn_cape(LOSS, variant=variant, batch=batch).rows_per_round(N) == rows
-
-
-def test_without_noise_and_clipping_it_is_the_non_private_network() -> None:
-    given, budget = parties(), Budget(math.inf, 1e-3)
-    metrics = [
-        release_of(kind(LOSS, epochs=20, **extra), given, [budget], 2).metrics
-        for kind, extra in ((nn_nonpriv, {}), (nn_cape, {"clip": 1e9}), (nn_conv, {"clip": 1e9}))
-    ]
-    for other in metrics[1:]:
-        for name, values in metrics[0].items():
-            np.testing.assert_allclose(other[name], values, rtol=1e-9, err_msg=name)
+    for options, N, number in (({}, 700, 700), ({"batch": 900}, 700, 700), ({"variant": "authors"}, 700, 64)):
+        assert nn_cape(LOSS, **options).rows_per_round(N) == number
+    assert nn_cape(LOSS, variant="authors", batch=100).rows_per_round(7) == 1  # at most a tenth
 
 
 @pytest.mark.parametrize(("variant", "batch", "rounds"), [("paper", None, 3), ("paper", 25, 9), ("authors", 4, 45)])
 @pytest.mark.parametrize("rate", [None, 0.05])
 def test_training_without_noise_is_descent_on_numeric_gradients(variant, batch, rounds, rate) -> None:
-    """Round by round from the definition, and the path's loss at ten moments from the first round to the last.
-
-    Twelve rows have copies, which are counted where a round has all rows.
-
-    Gradient descent, as the text says; the authors have Adam, divide by the number of rows twice, and do not correct
-    the second moment.
-    """
+    """Round by round; the authors have Adam without a correction of the second moment, and divide by n twice."""
     few, copied = parties(12), np.random.default_rng(3).integers(12, size=60)
     given = partition(replace(few.data, X=few.X[copied], y=few.y[copied]), Equal(), 4, np.random.default_rng(0))
     algorithm = nn_nonpriv(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=rate)

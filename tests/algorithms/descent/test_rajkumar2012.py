@@ -21,7 +21,6 @@ BUDGET = Budget(0.5, 1e-2)
 
 
 def gradients(parties: Parties) -> Terms:
-    """The sums of the rows' gradients."""
     (message,) = PrivateSGD(LOGISTIC).messages(BUDGET, parties.problem)
     return message.of.on(parties)
 
@@ -77,10 +76,7 @@ def noise_of_one_round(algorithm: PrivateSGD, parties: Parties, draws: int) -> n
 @pytest.mark.parametrize("protocol", ["simulate", "secagg"])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_one_round_of_psgd_is_procedure_3(calibration: str, protocol: str) -> None:
-    """w_1 = - z_0/N (sum of gradients at 0 + rho + eta): the noise, measured, is what the views count.
-
-    Of known mean and variance. False alarms: 1e-6.
-    """
+    """w_1 = - z_0/N (sum of gradients at 0 + rho + eta). False alarms: 1e-6."""
     parties, M = binary_parties(M=4), 4
     algorithm = PrivateSGD(LOGISTIC, calibration=calibration, lam=0.1, rounds=1, protocol=protocol)
     made = algorithm.perturbation(BUDGET, parties.problem)

@@ -13,9 +13,8 @@ from dpml.data import Files
 from dpml.data.partition import Equal, Fractions, partition
 from dpml.data.sets.synthetic import Synthetic
 from dpml.mechanism.carriers import Carrier
-from dpml.optim.losses import LOSSES, mean_loss
-from dpml.privacy import Budget, Problem, gdp
-from dpml.sums import single_imprecision
+from dpml.optim.losses import LOSSES
+from dpml.privacy import Budget, Problem
 
 BUDGET = Budget(0.25, 1e-3)
 SMALL = Problem(5, 25, 2)
@@ -25,16 +24,10 @@ def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
     return release_of(algorithm, parties, budgets, draws, seed=seed)
 
 
-# ---- by rule
-
-
 @pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
-    """Gradients made zero, lam = 0: the released models are normal about the start, of mean squared length 64.
-
-    Where slopes are clipped at .3 it is farther by as much as their bend is away from 0, log(7/3).
-    """
+    """Gradients made zero; where slopes are clipped at .3, it is farther by as much as their bend is from 0."""
     parties = dealt(d=40)
     parties.X[:] = 0.0
     mechanism = kind(LOGISTIC, calibration=calibration, rounds=60).prepare(parties, np.random.default_rng(0))
@@ -45,7 +38,6 @@ def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
 
 
 def test_the_rule_reads_no_row():
-    """Two data sets of the same sizes, every row replaced: the same step for every budget, up to 1/L."""
     budgets = [Budget(eps, 1e-3) for eps in (0.01, 0.25, 5.0, math.inf)]
     parties, other = dealt(), dealt()
     other.X[:] = -np.flip(other.X)
@@ -72,15 +64,6 @@ def test_steps_on_clipped_slopes():
     ):
         algorithm = wang(**({"loss": LOGISTIC} | tight | options))
         assert list(algorithm.tried(free, SMALL)) == pytest.approx([most])
-    for loss, clip, far in ((LOGISTIC, 0.3, 8 * (1 + math.log(7 / 3))), (squared, 0.1, 3.0), (squared, 0.3, 3.0)):
-        for rounds in (100, 1000):
-            step = wang(loss, calibration="tight", clip=clip, rounds=rounds).tried(BUDGET, SMALL)[0]
-            moved = 2 * clip * (1 + single_imprecision(SMALL.N, SMALL.d))
-            noise = moved * math.sqrt(rounds) / gdp.mu_of(0.25, 1e-3) / SMALL.N
-            assert step * noise * math.sqrt(SMALL.d * rounds) == pytest.approx(far)
-
-
-# ---- by validation
 
 
 @pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
@@ -116,24 +99,6 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
         np.testing.assert_allclose(found.weights[e], alone, rtol=1e-4, atol=1e-5)
 
 
-# ---- by an oracle
-
-
-def test_the_oracle_takes_the_best_step_of_every_draw():
-    """Every step alone gives the models that the grid has (common noise), and the chosen one the least mean loss."""
-    parties, budgets = dealt([400, 200]), [Budget(0.02, 1e-3), Budget(50.0, 1e-3)]
-    release = released(wddp(LOGISTIC, rounds=40, step_selection="oracle", steps=(0.01, 0.3, 4.0)), parties, budgets)
-    losses, alone = [], {}
-    for step in (0.01, 0.3, 4.0):
-        weights = alone[step] = released(wddp(LOGISTIC, rounds=40, step=step), parties, budgets).weights
-        losses.append(mean_loss(LOGISTIC, parties.X, parties.y, weights.reshape(8, -1)).reshape(2, 4))
-    best = np.array([0.01, 0.3, 4.0])[np.argmin(losses, axis=0)]
-    np.testing.assert_array_equal(release.metrics["step"], best)
-    for e, i in np.ndindex(2, 4):
-        np.testing.assert_allclose(release.weights[e, i], alone[best[e, i]][e, i], rtol=1e-5, atol=1e-6)
-    assert best[0].mean() < best[1].mean()  # more noise, smaller steps
-
-
 @pytest.mark.parametrize("step_selection", ["oracle", "validated"])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, step_selection):
@@ -154,15 +119,11 @@ def test_of_a_choice_by_private_rows_nothing_is_proven(calibration, step_selecti
         assert by_basis["conditional"].eps == pytest.approx(alone, rel=1e-12)
 
 
-# ---- releases in step, on rows that change their places
-
-
 @pytest.mark.parametrize(
     ("M", "rule"), [(1, Equal()), (5, Fractions(fractions=(0.1, 0.2, 0.3, 0.2, 0.2))), (60, Equal())]
 )
 @pytest.mark.parametrize("loss", [LOGISTIC, SIGMOID], ids=lambda loss: loss.name)
 def test_releases_in_step_are_those_of_each_alone(M, rule, loss) -> None:
-    """The same steps are chosen, from the same streams of noise."""
     budgets = [Budget(eps, 1e-3) for eps in (0.05, 0.5, 5.0)]
     data = Synthetic("logistic", d=6, rows=2000, scale=3.0).load(Files(), None, np.random.default_rng(1))
     parties = partition(data, rule, M, np.random.default_rng(2))
