@@ -1,7 +1,4 @@
-"""Run experiments on multiparty differentially private learning, with privacy guarantees that are proven.
-
-The names below are the public API (docs/api.md). Each is loaded on first use, so that `import dpml` is fast.
-"""
+"""Run experiments on multiparty differentially private learning, with privacy guarantees that are proven."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
 """Compute one checksum of all source files and library versions on which a number depends.
 
-Every change of a source file changes the checksum, even the change of a comment. So some results are recomputed without
-need, but no formula can change unnoticed. A YAML file is included if a Python file next to it has the same name.
+Even the change of a comment changes the checksum, so no formula can change unnoticed. A YAML file is included if a
+Python file next to it has the same name.
 """
 
 import hashlib
@@ -32,12 +32,8 @@ _BEGUN = time.time()
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
     """Return one checksum of the library versions, the source files `parts` of dpml, and the plug-ins called `names`.
 
+    A plug-in is a module or an object in it (`named`); all Python files of its package, pack or folder are included.
     The checksum begins with `UNKNOWN` if a file was changed after this process began.
-
-    Args:
-        parts: files and folders of the package, as in `NUMBERS`.
-        names: dotted names of modules, or of objects in them (`named`). For a plug-in, all Python files of its package
-            or pack are included, or of its folder if it has no package.
     """
     try:
         found = {file for part in parts for file in _below(_HOME / part)}

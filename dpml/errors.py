@@ -15,10 +15,7 @@ class PrivacyWarning(UserWarning):
 
 
 def nearest(name: str, allowed: Iterable[str], before: str = "") -> str:
-    """Return a hint for the message about an unknown name: the closest allowed name, or all allowed names.
-
-    Each name is shown with the prefix `before`, as it must be typed.
-    """
+    """Return a hint for the message about an unknown name: the closest allowed name, or all allowed names."""
     choices = sorted(allowed)
     spellings = {re.sub("[-_]", "", choice.lower()): choice for choice in choices}  # users mix these up
     close = get_close_matches(re.sub("[-_]", "", name.lower()), spellings, n=1)

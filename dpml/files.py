@@ -58,8 +58,8 @@ def check_writable(path: Path) -> None:
 def reserved(path: Path) -> Iterator[Callable[[str], None]]:
     """Reserve the name of a new file, and yield a function that writes the file's content to the disk.
 
-    When the `with` block ends, the file gets its name and the last content; if the block fails, the file is removed.
-    Meanwhile no other process can reserve the name. Content that is not longer than before needs no more room on disk.
+    When the `with` block ends, the file gets its name; if the block fails, the file is removed. Meanwhile no other
+    process can reserve the name. Content that is not longer than before needs no more room on disk.
     """
     check_writable(path)
     with ExitStack() as stack:
@@ -83,7 +83,6 @@ def _check_absent(path: Path) -> None:
 def _unfinished(
     path: Path, publish: Callable[[Path, Path], object], private: bool = False, end: str = ""
 ) -> Iterator[Callable[[str | bytes], None]]:
-    """Yield a function that writes a temporary file; at the end, the function `publish` renames the file to `path`."""
     partial = path.with_name(f".{path.name}-{end or uuid.uuid4().hex}")
     with _naming(path):
         mode = 0o600 if private else 0o666
@@ -98,7 +97,6 @@ def _unfinished(
 
 
 def _write(file: FileIO, content: str | bytes, path: Path) -> None:
-    """Replace the content of the open temporary file `file`, and wait until the new content is on the disk."""
     rest = memoryview(content.encode() if isinstance(content, str) else content)
     with _naming(path):
         file.seek(0)
@@ -139,10 +137,7 @@ def seal_object(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unseal_object(content: bytes) -> dict[str, Any] | None:
-    """Return a JSON object without its checksum, or None if the object has changed since the checksum was computed.
-
-    White space between values may differ, so a file that another program has reformatted remains valid.
-    """
+    """Return a JSON object without its checksum, or None if a value has changed since the checksum was computed."""
     try:
         whole = json.loads(content)
     except (ValueError, RecursionError):
@@ -158,10 +153,9 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 def read_mapping(path: Path, what: str, deepest: int, largest: float = math.inf) -> dict[Any, Any]:
-    """Read the mapping in a YAML file, or in a JSON file if its name ends in .json.
+    """Read the mapping in a YAML or JSON file; error messages call the expected content `what`.
 
-    The file may have at most `largest` bytes, and in YAML at most `deepest` levels of lists and mappings. In error
-    messages, `what` names the expected content.
+    The file may have at most `largest` bytes, and in YAML at most `deepest` levels of lists and mappings.
     """
     import yaml  # slow to load
 

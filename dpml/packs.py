@@ -1,7 +1,7 @@
 """Find packs: each is a folder with the experiments, published numbers and Python code of one paper.
 
-The packs of dpml are folders of ``experiments``. Users add packs with ``--pack DIR``, and distributions add them with
-entry points ``dpml.packs``. A pack's Python code is the package ``dpml.packs.NAME``, imported when a setting names it.
+Packs are folders of ``experiments``, of ``--pack DIR``, or of entry points ``dpml.packs`` of distributions. A pack's
+Python code is the package ``dpml.packs.NAME``.
 """
 
 import os
@@ -37,7 +37,6 @@ def known() -> dict[str, Path]:
 
 @cache
 def _installed() -> list[Path]:
-    """Return the folders of the packs that installed distributions bring."""
     specs = [find_spec(point.module) for point in entry_points(group=__name__)]
     return [Path(folder) for spec in specs if spec for folder in spec.submodule_search_locations or ()]
 

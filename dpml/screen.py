@@ -34,8 +34,6 @@ def plain_cell(text: str) -> str:
 
 
 class _Printable:
-    """A text stream that escapes control characters before it writes to another stream."""
-
     def __init__(self, raw: Any) -> None:
         self.rich_proxied_file = raw  # by this name, Rich finds the other stream
 
@@ -53,10 +51,7 @@ class _Printable:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Escape control characters in all text that goes to stderr or to a terminal, inside a `with` block.
-
-    Output to a file or to another program is data and stays unchanged.
-    """
+    """Escape control characters in all text that goes to stderr or to a terminal, inside a `with` block."""
     with ExitStack() as stack:
         stack.enter_context(redirect_stderr(_Printable(sys.stderr)))
         if sys.stdout.isatty():
@@ -73,6 +68,5 @@ class Screen(Console):
             self.width = 80
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of a text with all control characters escaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable(segment.text))

@@ -1,8 +1,7 @@
 """Bound how much rounding adds to the sensitivity of a sum (docs/privacy/floating_point_sums.md, Theorems 1 and 2).
 
-`imprecision` (double precision) and `single_imprecision` (single precision, in blocks of 64 rows) bound, from public
-numbers, how much rounding adds to a sensitivity. Theorem 2 needs three rules: every row keeps its place (equal rows are
-not merged), a term depends on its own row and on public numbers only, and no term exceeds half of the sensitivity.
+Theorem 2 needs three rules: every row keeps its place (equal rows are not merged), a term depends on its own row and on
+public numbers only, and no term exceeds half of the sensitivity.
 """
 
 import math
@@ -44,7 +43,6 @@ class PairwiseSum:
             count //= 2
 
     def result(self) -> Array:
-        """Return the sum of all added arrays."""
         while len(self._waiting) > 1:
             self._merge()
         return self._waiting.pop()

@@ -2,8 +2,7 @@
 
 All guarantees are proven for rows in the unit ball. To map a row into it, every feature is clipped to its range and the
 range is mapped to [-1, 1], a constant feature 1 is appended for the intercept, and the row is divided by its length.
-With public ranges (`bounds`) each row is mapped independently of the others: nothing is fitted, and neighbouring data
-sets stay neighbours.
+With public ranges (`bounds`), neighbouring data sets stay neighbours.
 """
 
 import hashlib
@@ -105,7 +104,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         party: ArrayLike | None,
         weights: Sequence[Array],
     ) -> Array:
-        """Release one model, set attributes such as `guarantees_`, and return the model's weights as one vector."""
         algorithm, asked = self._algorithm(task), budget(plain(self.eps, "eps"), plain(self.delta, "delta"))
         seed = int(np.random.SeedSequence().entropy)  # type: ignore[arg-type]
         if self.random_state is not None:
@@ -146,10 +144,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return np.array(released.weights[0, 0])
 
     def _warn(self, facts: Facts, ledger: Ledger | None) -> None:
-        """Warn if the proven eps exceeds the requested eps, or if the estimator is fitted again without a ledger.
-
-        Raise UserError if a ledger would record a fit of which nothing is proven.
-        """
         weakest = worst(facts.held)
         unproven, why = math.isinf(weakest.eps), "; and because ".join(facts.open)
         if ledger is not None and unproven:
@@ -195,7 +189,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return algorithm
 
     def _dealt(self, data: Dataset, party: ArrayLike | None, seed: int) -> Parties:
-        """Assign each row to its party in `party`; if `party` is None, deal equal numbers of rows at random."""
         adversary = Adversary(convert(plain(self.colluders, "colluders"), float | None, "colluders"))
         if party is None:
             M = convert(plain(self.parties, "parties"), int, "parties")
@@ -208,7 +201,6 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         return Parties(data, order, offsets, data.X[order], data.y[order], data.X[:0], adversary)
 
     def _scores(self, X: ArrayLike, classes: int = 1) -> Array:
-        """Map the rows X (n, p) into the unit ball, and return one score per row, or one score per row and class."""
         check_is_fitted(self)
         low, high = self.bounds_
         unscaled = validate_data(self, X, dtype=np.float64, reset=False)

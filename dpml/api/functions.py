@@ -155,14 +155,12 @@ class PlannedRelease(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings) -> "PlannedRelease":
-        """Build the algorithm, the privacy budget and the public sizes (such as M and N) of a release from settings."""
         config, d = compose_one(settings)
         cell = _cell(config)
         problem = cell.problem if d is None else replace(cell.problem, d=d)
         return cls(cell.algorithm, cell.budgets[0], _as_known(problem, cell.partition, cell.algorithm.name))
 
     def guaranteed(self) -> list[Guarantee]:
-        """Compute the guarantees of the release against every observer."""
         return guaranteed(*self)
 
     @property
@@ -177,7 +175,6 @@ class PlannedRelease(NamedTuple):
 
     @property
     def messages(self) -> Sequence[Sum]:
-        """Return the noisy sums that the algorithm sends, or () if the algorithm is not a `Program` of noisy sums."""
         if not isinstance(self.algorithm, Program):
             return ()
         return [each for each in self.algorithm.messages(self.budget, self.problem) if isinstance(each, Sum)]
@@ -193,10 +190,7 @@ class PlannedRelease(NamedTuple):
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """Remove the parties' sizes from `problem` if the partition `rule` computes these sizes from the data.
-
-    A use of the sizes then raises UserError. A rule that can leave rows out raises it at once: even N is unknown.
-    """
+    """Remove the parties' sizes from `problem` if the partition `rule` computes these sizes from the data."""
     if not isinstance(rule, ByLabel):
         return problem
     why = (
@@ -209,10 +203,7 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release to attack, the number of draws, the seed, and the settings whose values the audit has chosen.
-
-    The data are synthetic. The audit chooses smaller values than usual for N, d and rounds that are not set.
-    """
+    """Return the release to attack, the number of draws, the seed, and the settings that the audit has chosen."""
     config, d = compose_one(settings)
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():

@@ -42,28 +42,19 @@ class CellsFailedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """The request of a command.
+    """The request of a command: one plan for a run or a sweep, or one plan for each experiment."""
 
-    Attributes:
-        config: the composed configuration, with Hydra's own settings.
-        plain: the configuration as plain values, without Hydra's own settings.
-        plans: one plan for a run or a sweep, or one for each experiment.
-        options: how cells are computed.
-    """
-
-    config: DictConfig
-    plain: Mapping[str, Any]
+    config: DictConfig  # the composed configuration, with Hydra's own settings
+    plain: Mapping[str, Any]  # the configuration without Hydra's own settings
     plans: Sequence[Plan]
     options: Options
 
     @property
     def results(self) -> Path:
-        """Return the folder in which all results are stored."""
         return Path(self.plain["results_dir"])
 
     @property
     def is_run(self) -> bool:
-        """Return whether the request is for a run or a sweep, and not for experiments."""
         return self.plans[0].experiment.name == _RUN
 
 
@@ -88,10 +79,7 @@ def ask(settings: Settings) -> Asked:
 
 
 def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
-    """Return a dict of the settings that a command changes; the value of a swept setting is a list.
-
-    Without `crossed`, a list that is not swept is the value of one option, such as ``dataset.steps``.
-    """
+    """Return a dict of the settings that a command changes; the value of a swept setting is a list."""
     found: dict[str, Any] = {}
     for key, value in settings.given.items():
         if key in GROUPS and not crossed:
@@ -111,15 +99,11 @@ def _overrides(settings: Settings, crossed: bool) -> dict[str, Any]:
     return found
 
 
-# ---- runs and sweeps
-
-
 def _store(expansion: Expansion) -> Store:
     return Store(Path(expansion.config["results_dir"]) / ".cells")
 
 
 def _run(expansion: Expansion, overrides: Mapping[str, Any]) -> Plan:
-    """Plan a run or a sweep, which is treated as an experiment with a single block of settings."""
     axes = {key: expansion.config[key] for key in ("N", "M", "seed")}
     metrics = overrides.get("metrics", expansion.config["metrics"]) or []
     block = {**expansion.chosen, **axes, **overrides, "metrics": metrics}
@@ -181,9 +165,6 @@ def mean_of(results: Results, metric: str) -> float:
     return float(values.mean())
 
 
-# ---- experiments
-
-
 def _names(settings: Settings) -> list[str]:
     name = settings.given.get(PACKAGE)
     _refuse_list(PACKAGE, name)
@@ -194,7 +175,6 @@ def _names(settings: Settings) -> list[str]:
 
 
 def _refuse_list(key: str, value: Any) -> None:
-    """Raise UserError if a key that takes one name has a list of names."""
     if isinstance(value, list):
         several = ",".join(map(str, value))
         raise UserError(f"{key} takes one name, got {key}=[{several}]: write dpml-run -m {key}={several}.")
@@ -216,7 +196,6 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[Plan]:
-    """Apply the command's settings to experiments, and return a plan for each experiment."""
     from dpml.reporting.charts import check, read_published  # only experiments need it
     from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
 
@@ -300,9 +279,6 @@ def check(plan: Plan) -> None:
 
 def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
     return {(point.block, repr(point.cell) if point.cell else point.reason) for point in points}
-
-
-# ---- computing
 
 
 def compute(asked: Asked, command: str) -> int:

@@ -42,10 +42,7 @@ _PUBLIC = {
 
 
 def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
-    """Return the request for a release, and its ledger's path; by default, each data file has one ledger.
-
-    `allowed` has the fields `floating` and `declared` of `Request`, which say what may be published.
-    """
+    """Return the request for a release, and the path of its ledger; by default, each data file has one ledger."""
     given = settings.given
     for key in {"seed", "draws"} & given.keys():
         raise UserError(f"a release is one model with noise from the operating system: remove {key}=.")
@@ -80,7 +77,6 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
 
 
 def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algorithm: Algorithm) -> str:
-    """Return the public settings of a release as text, without keys that have their default values."""
     public = {"dataset": dataset.info.name, "partition": rule.name, "algo": algorithm.name}
     public |= {key: config[key] for key in ("loss", "calibration", "M", "N", "eps", "delta")}
     public["adversary.colluders"] = config["adversary"]["colluders"]
@@ -94,7 +90,6 @@ def _setting(config: Mapping[str, Any], dataset: Source, rule: Partition, algori
 
 
 def _choose_for_a_release(config: dict[str, Any], given: Container[str]) -> None:
-    """Set the defaults of a release: use no test rows, and refuse rows with missing values."""
     node = config["dataset"]
     if config["algo"].get("_target_", "").rpartition(".")[2] == "Regression" and "dataset.steps" not in given:
         node["steps"] = list(STEPS)

@@ -20,8 +20,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = 
     """Map each row of X (n, p) into the unit ball, independently of other rows; append a feature 1 if `constant`.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
-    lengths. The constant is appended before the division, so the sign of a score is still that of a linear function.
-    If `linear`, all rows are divided by the largest possible length instead, so the map is linear within the ranges.
+    lengths or, if `linear`, by the largest possible length. The sign of a score stays that of a linear function.
     """
     X = to_both_sides(low, high)(np.clip(X, low, high))
     X = np.column_stack([X, np.ones(len(X))]) if constant else X
@@ -48,10 +47,10 @@ def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Arr
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
     """Keep each row of X with a probability equal to the product of the row's weights; replace all other rows by zeros.
 
-    This is cost-proportionate rejection sampling (Zadrozny, Langford & Abe 2003): in expectation over `rng`, a sum over
-    the rows counts each row with its weight. One coin is tossed per row, independently of the data. Given the coins,
-    each new row depends on the old row and its weight only, and zeros lie in the unit ball. Neighbours stay neighbours
-    even if the coins are known, so each guarantee holds for rows together with their weights.
+    In expectation over `rng`, a sum over the rows counts each row with its weight (rejection sampling, Zadrozny,
+    Langford & Abe 2003). Each new row depends on its own row, weight and coin only, and zeros lie in the unit ball. So
+    neighbours stay neighbours even if the coins are known, and each guarantee holds for rows together with their
+    weights.
     """
     if not weights:
         return X

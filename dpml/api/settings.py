@@ -27,12 +27,10 @@ class Settings:
 
     @cached_property
     def given(self) -> dict[str, Any]:
-        """Return the keys that the words KEY=VALUE set, with their values."""
         words = [word for word in map(parsed, self.words) if not word.is_delete()]
         return {word.key_or_group: word.value() for word in words}
 
     def only(self, kept: Callable[[str], bool]) -> "Settings":
-        """Return the settings with one value whose keys satisfy the function `kept`."""
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
@@ -60,14 +58,8 @@ def is_private(word: str) -> bool:
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
 
-# ---- a function's arguments
-
-
 def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None) -> Settings:
-    """Turn the overrides and keyword arguments of a function into settings.
-
-    A list is one value for the keys in `LISTED`; for any other key it becomes a word with several values.
-    """
+    """Turn overrides and keyword arguments of a function into settings; a list is one value for keys in `LISTED`."""
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
             raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")

@@ -24,10 +24,7 @@ def dpml() -> None:
 
 
 def load(name: str) -> ModuleType:
-    """Import a module of `dpml.cli`; Ctrl-C during the import ends the process at once.
-
-    An exception would print a traceback, or an extension module that is being imported would swallow it.
-    """
+    """Import a module of `dpml.cli`; Ctrl-C during the import ends the process at once, without a traceback."""
     usual = signal.getsignal(signal.SIGINT)
     gc.disable()  # the garbage collector would scan the growing modules again and again
     if callable(usual):

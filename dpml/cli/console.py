@@ -51,11 +51,7 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
 
 
 def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
-    """Print the main metrics, and the claimed and proven eps, of a run or a sweep.
-
-    For one setting there is a line per metric and per view; for several, a line per setting with the worst view. Values
-    that all settings share are printed above the table.
-    """
+    """Print the main metrics and the claimed and proven eps of a run (in all views) or a sweep (in the worst view)."""
     from dpml.reporting.run_table import claims_in, run_table  # loads pandas
     from dpml.reporting.statistics import about_intervals, settings, summarise
 

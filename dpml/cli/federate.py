@@ -127,11 +127,7 @@ def _say_result(made: Federated, plan: FederationPlan, output: Path) -> None:
 
 
 def run_try(arguments: Namespace) -> None:
-    """Carry out a whole release on this machine: create keys, sign the plan, and run a thread for each party.
-
-    Without --release this is a rehearsal: the model and the ledgers are in a temporary folder that is deleted, and no
-    result is shown.
-    """
+    """Carry out a whole release on this machine; without --release, delete the model and the ledgers afterwards."""
     files, output = arguments.files, arguments.output
     readings = _readings(arguments.reading, [data.stem for data in files])
     if arguments.release:
@@ -165,7 +161,6 @@ def run_try(arguments: Namespace) -> None:
 
 
 def _readings(options: Sequence[Sequence[str]], names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Parse --reading NAME KEY=VALUE ..., and return for each party the options with which its file is read."""
     readings: dict[str, dict[str, Any]] = {name: {} for name in names}
     for name, *words in options:
         refuse_unknown("file", [name], names, "--reading")
@@ -198,7 +193,6 @@ def _seat(arguments: Namespace, name: str, data: Path, signer: Ed25519PrivateKey
 
 
 def _terms(arguments: Namespace) -> tuple[ColumnBounds, Agreed]:
-    """Return what all parties agree on: the public bounds of the columns, and the terms of the release."""
     stated = load(arguments.bounds)
     return replace(stated, reading={}), agreed_of(_words(arguments), stated.reading)
 

@@ -41,8 +41,6 @@ _dpml_settings() {
 }"""
 _ZSH = "_dpml_settings() { compadd -S '' -- @SETTINGS }"
 
-# ---- options
-
 
 def _option(metavar: str | None, text: str | None = None, **more: Any) -> dict[str, Any]:
     return {"metavar": metavar, "help": text, **more}
@@ -91,11 +89,9 @@ _OPTIONS = {
         choices=("table", "github"),
         default="table",
     ),
-    # data sets
     "names": _option("NAME", "data sets, as in `dpml data list` (default: all)", nargs="*"),
     "--data-dir": _option("DIR", "a folder with data files, in which nothing is written (default: $DPML_DATA)"),
     "--into": _option("DIR", "store the files in this folder (default: the user's cache)"),
-    # files of rows, and models
     "file": _path("FILE", "the file of the rows: FILE.csv, FILE.csv.gz or FILE.parquet"),
     "model": _path("MODEL", "the file of a published model"),
     "--label": _option("COLUMN", "the column to predict (dataset.label)"),
@@ -112,14 +108,12 @@ _OPTIONS = {
     "--proba": _flag("print the probability of each class instead of the prediction"),
     "--class": _option("CLASS", "print the probability of this class only", dest="wanted"),
     "--shapes": _path("DIR", "draw how each feature contributes to the score, into DIR; needs no data"),
-    # what a release may spend and publish
     "--ledger": _path("FILE", "the ledger that records the release (default: FILE.csv.ledger next to the data)"),
     "--cap": _number(float, None, "refuse a release that would raise the ledger's total above this eps", "EPS"),
     "--cap-delta": _number(float, 1e-5, "the delta at which the eps of the cap is computed", "DELTA"),
     "--delta": _number(float, 1e-5, "the delta at which eps is computed"),
     "--declared": _flag("allow a guarantee that other code declares, and that dpml has not proven"),
     "--floating": _flag("allow floating-point noise, whose proof is for real numbers and not for the published bits"),
-    # federations
     "files": _path("FILE.csv", "the rows of each party", nargs="+"),
     "data": _path("FILE.csv", "the rows of this party"),
     "cards": _path("NAME.card", "the cards of all parties", nargs="+"),
@@ -146,7 +140,6 @@ _OPTIONS = {
     "--listen": _option("HOST:PORT", "the address at which the aggregator listens", required=True),
     "--ca": _path("FILE.pem", "the aggregator's certificate, or the certificate of the authority that has signed it"),
     "--certificate-key": _path("FILE.pem", "the private key of the certificate"),
-    # tables and figures
     "path": _path("RUN", "the folder of a run or a sweep, RESULTS/PAPER/FIGURE, or a model of algo=regression"),
     "folders": _path("RUN", "folders of runs or sweeps, which contain rows.csv", nargs="+"),
     "results": _path(None, "the folder of all results (default: %(default)s)", nargs="?", default=Path("results")),
@@ -166,9 +159,6 @@ _OPTIONS = {
     "-d": _number(int, 10_000, "the number of entries of each vector"),
     "shell": _option(None, choices=("bash", "zsh", "fish")),
 }
-
-# ---- commands
-
 
 _SETTING = ("overrides", "--config-dir")
 _COLUMNS = ("--label", "--party", "--drop")
@@ -295,11 +285,7 @@ def _add_federation(commands: Any) -> None:
 
 
 def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
-    """Return a function that adds one command, or one subcommand of the command `group`, to the parser.
-
-    `run` names the MODULE.FUNCTION of this package that runs the command. An option is a name in `_OPTIONS`, or a name
-    with its own definition.
-    """
+    """Return a function that adds commands, or subcommands of the command `group`, to the parser."""
     if group:
         parent = commands.add_parser(group, help=text, description=f"{text[:1].upper()}{text[1:]}.")
         commands = parent.add_subparsers(required=True, metavar="ACTION")
@@ -317,8 +303,6 @@ def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable
 
 
 class _Parser(argparse.ArgumentParser):
-    """A command-line parser that suggests the nearest known name, and allows no abbreviated options."""
-
     def __init__(self, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
 
@@ -326,9 +310,6 @@ class _Parser(argparse.ArgumentParser):
         if action.choices is not None and value not in action.choices:
             name = action.metavar or next(iter(action.option_strings), action.dest)
             raise UserError(f"unknown {str(name).lower()} {value!r}: {nearest(value, action.choices)}")
-
-
-# ---- what runs
 
 
 def main() -> None:

@@ -48,7 +48,7 @@ def run_release(arguments: Namespace) -> None:
 
 
 def run_show(arguments: Namespace) -> None:
-    """Print a model's guarantees, classes, and coefficients in the data's units; with --shapes, draw the model."""
+    """Print a model's guarantees, classes, and coefficients in the data's units; with --shapes, draw all effects."""
     from dpml.release.model import read_model
 
     model, console = read_model(arguments.model), Screen()

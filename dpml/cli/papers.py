@@ -64,7 +64,6 @@ def run_table(arguments: Namespace) -> None:
 
 
 def _deliver(written: Callable[[str], str | bytes], output: Path | None) -> None:
-    """Write a table to the file `output`, whose suffix sets the format; without a file, print the table as Markdown."""
     if output is None:
         print(str(written("md")), end="")
     else:
@@ -84,7 +83,6 @@ def _write_coefficients(arguments: Namespace) -> None:
 
 
 def _numbers(words: list[str]) -> dict[str, float]:
-    """Parse the words COLUMN=NUMBER of the option --per."""
     found = {}
     for word in words:
         name, _, number = word.rpartition("=")
@@ -128,11 +126,7 @@ def citations() -> dict[str, str]:
 
 
 def run_verify(arguments: Namespace) -> None:
-    """Recompute verdicts and tables from the stored rows of results, or a model's guarantees from its certificate.
-
-    A model's guarantees follow from its certificate. `dpml/release/verify.py` computes them without the rest of dpml,
-    and can be copied anywhere. It exits with 1 or 2 if a stated eps does not follow.
-    """
+    """Recompute verdicts and tables from the stored rows of results, or a model's guarantees from its certificate."""
     path = arguments.path
     if not path.is_dir() and not path.with_name(f"{path.stem}_rows.csv.xz").is_file():
         from dpml.release import verify as certificate
@@ -167,7 +161,6 @@ def run_verify(arguments: Namespace) -> None:
 
 
 def _verify_as_json(path: Path) -> int:
-    """Print the stated and the proven eps of a certificate as JSON; return the exit status."""
     from dpml.release import verify
 
     try:

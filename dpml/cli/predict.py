@@ -39,7 +39,6 @@ def run_predict(arguments: Namespace) -> None:
 
 
 def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> list[str]:
-    """Return the columns with the probabilities of all classes, or of the class `wanted`."""
     found = [name for name in columns if name.startswith(PROBABILITY)]
     if not found:
         what = "a number" if model.task == "regression" else f"a class by the loss {model.loss}"
@@ -50,7 +49,6 @@ def _probabilities(model: Model, columns: Sequence[str], wanted: str | None) -> 
 
 
 def _rows(model: Model, path: Path, written: Dialect) -> Array:
-    """Return the features (n, p) of the rows of a file, encoded as the model needs them."""
     file, kinds = open_file(path, written), model.stated.kinds
     columns = read(file, list(kinds), model.stated.texts)
     X, names = matrix(columns, kinds), list(model.stated.columns)
@@ -65,7 +63,6 @@ def _rows(model: Model, path: Path, written: Dialect) -> Array:
 
 
 def _note_unknown(column: FileColumn, codes: Array, values: Sequence[str]) -> None:
-    """Print a note if a column has categories that the model does not know, such as misspelled categories."""
     unknown = np.flatnonzero(codes < 0)
     if len(unknown):
         code = column.codes[unknown[0]]

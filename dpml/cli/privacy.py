@@ -64,7 +64,6 @@ def run_guarantee(arguments: Namespace) -> None:
 
 
 def _show_why(console: Screen, release: "PlannedRelease", held: Iterable[Guarantee]) -> None:
-    """Print how an algorithm's messages and their noise lead to the eps against every observer."""
     console.print("\nThe messages, and the noise in them:")
     for message in release.messages:
         name, times = type(message.of).__name__, f"{message.times:,} times" if message.times > 1 else "once"
@@ -139,11 +138,7 @@ def _show_findings(findings: "Sequence[Finding]", draws: int) -> None:
 
 
 def _draws_needed(findings: "Sequence[Finding]", draws: int) -> int | None:
-    """Estimate how many draws an audit needs to judge every guarantee, assuming that the data attain the proven eps.
-
-    The missing power is then a sampling error, which falls with the square root of the number of draws. Return None if
-    all views have a verdict, or if more draws do not help because the power of the pair itself is known.
-    """
+    """Return how many draws an audit needs to judge every guarantee; None if more draws do not help."""
     from dpml.audit import POWER
 
     silent = [f for f in findings if f.verdict == "no violation seen" and f.attack != "-" and math.isfinite(f.held)]
@@ -188,7 +183,6 @@ def run_check(arguments: Namespace) -> None:
 
 
 def _annotation(view: Judged, file: str | None, level: str) -> str:
-    """Return a GitHub workflow command that shows a verdict next to the claim in a recipe's file."""
     where = ""
     if file is not None:
         lines = Path(file).read_text("utf-8").splitlines()

@@ -1,8 +1,4 @@
-"""Run `dpml-run`, which carries out a run, a sweep, or experiments in this process.
-
-If the user chooses another sweeper or launcher (Optuna, joblib, Slurm), Hydra starts a separate run for each job, in
-Hydra's own folder. The jobs share the stored results.
-"""
+"""Run `dpml-run`, which carries out a run, a sweep, or experiments in this process or with a launcher of Hydra."""
 
 import argparse
 import os
@@ -91,14 +87,8 @@ def _help(settings: Settings) -> str:
     return "\n".join([*lines, "", _FOOTER])
 
 
-# ---- here
-
-
 def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | None = None) -> tuple[int, float | None]:
-    """Compute and write the results; return the exit status, and the mean of the metric that `objective` names.
-
-    `folder` is given for a job that Hydra runs.
-    """
+    """Compute and write the results; return the exit status, and the mean of the metric that `objective` names."""
     asked = ask(settings)
     objective = asked.plain["objective"]
     if objective and folder is None:
@@ -123,7 +113,6 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
 
 
 def _folder(asked: Asked, sweep: bool) -> Path:
-    """Return the folder of a run or a sweep, which is the value of hydra.run.dir or hydra.sweep.dir."""
     from hydra.core.hydra_config import HydraConfig
 
     HydraConfig.instance().set_config(asked.config)  # its name may contain ${hydra:KEY}
@@ -150,7 +139,6 @@ def _write_experiments(asked: Asked) -> int:
 
 
 def _show_tables(results: Results, folder: Path) -> list[str]:
-    """Print the tables of a run or a sweep; if settings vary, write a table and a figure. Return the files' names."""
     from dpml.cli.console import axes, show
     from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
     from dpml.reporting.statistics import summarise
@@ -170,11 +158,7 @@ def _show_tables(results: Results, folder: Path) -> list[str]:
     return made
 
 
-# ---- by Hydra
-
-
 def _by_hydra(settings: Settings, multirun: bool) -> None:
-    """Let Hydra print the configuration, or run a sweep for which the user has chosen a Hydra sweeper or launcher."""
     import hydra
 
     # Hydra does not know the keys of an option's class
@@ -188,7 +172,6 @@ def _by_hydra(settings: Settings, multirun: bool) -> None:
 
 
 def _job(config: Any) -> float | None:
-    """Carry out one job in the process of Hydra's launcher; return the mean of the metric that `objective` names."""
     from hydra.core.hydra_config import HydraConfig
 
     context = HydraConfig.get()

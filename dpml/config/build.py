@@ -34,10 +34,7 @@ def build_algorithm(config: Mapping[str, Any], dataset: Source) -> Algorithm:
 
 
 def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Build an algorithm from `node`, which has the algorithm's class (``_target_``) and the algorithm's options.
-
-    If `calibration` is None, use the default of the algorithm's field `calibration`, or `published` without a default.
-    """
+    """Build an algorithm from `node`, a mapping with the algorithm's class (``_target_``) and options."""
     if calibration is None and isinstance(node, Mapping) and "_target_" in node:
         field = _signature(class_of(node["_target_"], "algo")).parameters.get("calibration")
         calibration = field.default if field and field.default is not inspect.Parameter.empty else None
@@ -46,7 +43,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`; if it has no share of auxiliary rows, use the algorithm's share."""
+    """Return the partition `rule`, with the algorithm's share of auxiliary rows unless the rule has its own share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
@@ -118,11 +115,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Return an option, such as algo=capefm, with default values for all parameters that the option's file omits.
-
-    An option with a ``defaults`` list is returned unchanged. So is one whose class cannot be imported: the error is
-    reported when the object is built.
-    """
+    """Return an option, such as algo=capefm, with default values for all parameters that the option's file omits."""
     if "defaults" in option or "_target_" not in option:
         return option
     try:

@@ -28,9 +28,6 @@ VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.star
 """Hydra 1.3 warns if this argument is missing, and Hydra 1.4 warns if it is there."""
 
 
-# ---- words
-
-
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
     """Parse a word KEY=VALUE of the command line as one of Hydra's overrides."""
@@ -40,9 +37,6 @@ def parsed(word: str) -> Override:
         chosen = next((group for group in GROUPS if word in options(group)), None)
         how = "KEY=VALUE, with quotes around special characters" if chosen is None else f"{chosen}={word}"
         raise UserError(f"cannot read the override {word!r}: write {how}.") from None
-
-
-# ---- options
 
 
 def options(group: str, config_dir: Path | None = None) -> list[str]:
@@ -55,7 +49,6 @@ def options(group: str, config_dir: Path | None = None) -> list[str]:
 
 
 def _added(config_dir: Path | None) -> list[Path]:
-    """Return the folders with options from outside dpml, and make the modules in `config_dir` importable."""
     if config_dir is None:
         return packs.options()
     if not config_dir.is_dir():
@@ -96,9 +89,6 @@ def _file(group: str, name: str, config_dir: Path | None) -> Path:
     check_option(group, name, config_dir)
     folders = (shipped_folder("conf"), *_added(config_dir))
     return next(path for folder in folders if (path := folder / group / f"{name}.yaml").is_file())
-
-
-# ---- composition
 
 
 class Composed(NamedTuple):
@@ -188,9 +178,6 @@ def user_errors() -> Iterator[None]:
         raise UserError(message) from None
 
 
-# ---- values
-
-
 def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
     """Set the value of a key; unless `add` is true, raise UserError if the configuration does not have the key."""
     if not add:
@@ -203,7 +190,6 @@ def set_value(config: DictConfig, key: str, value: Any, add: bool) -> None:
 
 
 def _holder(config: DictConfig, key: str) -> DictConfig:
-    """Return the parent node of a dotted key in a configuration; raise UserError if the key is unknown."""
     node: Any = config
     holder, names = config, key.split(".")
     for depth, name in enumerate(names):

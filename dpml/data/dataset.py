@@ -19,9 +19,8 @@ from dpml.seeds import generator
 class Dataset:
     """Training and test arrays after preprocessing: every training row has an L2 norm of at most 1.
 
-    Binary labels are -1 and +1, multiclass labels are 0..K-1, and regression targets lie in [-1, 1]. Test rows may have
-    a norm slightly above 1, and test targets may lie slightly outside [-1, 1]. Arrays may be read-only and mapped from
-    a file.
+    Labels are -1 and +1, or 0..K-1 for K classes; regression targets lie in [-1, 1]. Only test data may slightly exceed
+    these ranges. Arrays may be read-only and mapped from a file.
 
     Attributes:
         provenance: The source, its checksum, the number of rows, and every preprocessing step.
@@ -50,8 +49,8 @@ class Source(Protocol):
     """A configurable data set: a frozen dataclass whose fields are the options in its YAML file.
 
     An optional method ``checksum(files: Files) -> str | None`` returns the `sha256` of the provenance without loading
-    the rows. A field with the metadata `PLACE` names a file, and the checksum covers the content of this file. The
-    class attribute ``own = True`` marks private rows: results are then stored without path and checksum.
+    the rows. A field with the metadata `PLACE` names a file whose content belongs to the checksum. The class attribute
+    ``own = True`` marks private rows: results are then stored without path and checksum.
     """
 
     @property

@@ -74,7 +74,6 @@ class Raw:
             ``URL!INNER!MEMBER`` is a file inside an archive within an archive.
         sha256: All accepted checksums of the uncompressed content. Without one, `lines` is checked, and the checksum is
             recorded at the first download.
-        lines: The number of lines of text in the file.
     """
 
     name: str
@@ -93,9 +92,7 @@ class Info:
         features: The number of columns after one-hot coding, before any PCA.
         classes: The number of rows of each label after cleaning; empty for a regression.
         folders: Alternative names of the folder of its files.
-        parties, schema, papers, differences: Sentences for readers.
         columns: The public range or values of every column of the table, by name and in order; empty without ranges.
-        target: The public range of a regression target.
         bounds: Sentences on the source of `columns` and `target`, or a clause that says why there are no ranges.
     """
 
@@ -144,10 +141,8 @@ def beside(module: str) -> dict[str, Any]:
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
     """Return the metadata of a data set, given the data set's entry `said` in a YAML file.
 
-    The values are the fields of `Info`, with these exceptions:
-
-    - `files` maps the name of each file to the fields of `Raw`; `urls` (with ``{name}``) is their default address.
-    - `columns` has ranges as mappings and symbolic values as one text; ``NAME, NAME: VALUE`` sets several columns.
+    In the entry, `urls` (with ``{name}``) is the default address of all `files`, and a key ``NAME, NAME`` of `columns`
+    sets several columns.
     """
     fields = {key: value for key, value in said.items() if key not in ("urls", "files", "columns", "target", "folders")}
     files = tuple(_raw(file, {"urls": said.get("urls", ()), **about}) for file, about in said.get("files", {}).items())

@@ -1,8 +1,4 @@
-"""Partition the training rows among parties, by size or by label.
-
-A partition by size decides how many rows each party gets, and assigns rows at random. A partition by label gives the
-parties different classes, and assigns the rows of each class at random.
-"""
+"""Partition the training rows among parties, by size (rows are assigned at random) or by label."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -37,7 +33,6 @@ class Parties:
         order: The index of each private row in the training rows of `data`, ordered by party.
         X, y: The private rows and their labels in the same order, (N, d) and (N,).
         X_auxiliary: The rows that are set aside as public; their labels must not be used.
-        adversary: The rule for how many parties collude.
     """
 
     data: Dataset
@@ -108,10 +103,7 @@ class Partition:
         check_options(self, "partition")
 
     def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
-        """Return the indices of rows ordered by party, and the number of rows of each party, (M,).
-
-        The argument `rows` has the indices of all private rows in random order.
-        """
+        """Return the indices of rows ordered by party, and each party's number of rows; `rows` are in random order."""
         raise NotImplementedError
 
     def aside(self, rows: int) -> int:
@@ -346,16 +338,13 @@ class PowerLaw(BySize):
         return np.concatenate([whole_rows(shares[:h], int(left[h - 1])), np.full(M - h, self.smallest)])
 
 
-# ---- partitions by label
-
-
 @dataclass(frozen=True)
 class Dirichlet(ByLabel):
     """The parties' shares of each class are drawn from the symmetric Dirichlet(alpha) distribution.
 
-    Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower's ``DirichletPartitioner`` use
-    this partition. They repeat the draw until every party has 10 rows, which never ends with many parties. dpml instead
-    moves rows to parties with fewer than `smallest` rows. NIID-Bench also limits each party to N/M rows.
+    Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower use this partition, but repeat
+    the draw until every party has 10 rows. dpml instead moves rows to parties with fewer than `smallest` rows.
+    NIID-Bench also limits each party to N/M rows.
 
     Args:
         alpha: The parameter of the Dirichlet distribution: 0.1 is very uneven, 100 nearly even.
@@ -378,8 +367,8 @@ class Dirichlet(ByLabel):
 class Classes(ByLabel):
     """Every party has rows of `k` classes, as in the partition "#C = k" of NIID-Bench (Li et al. 2022).
 
-    With K classes, party i has class i mod K and k - 1 other classes, drawn at random. The parties that have a class
-    share its rows equally. If there are fewer parties than classes, the rows of some classes may not be used.
+    Party i has class i mod K and k - 1 random other classes. The parties that have a class share its rows equally. If
+    there are fewer parties than classes, the rows of some classes may not be used.
 
     Args:
         k: The number of classes of each party.
@@ -435,32 +424,21 @@ def sorted_at_random(values: NDArray[Any], rng: Generator) -> Index:
 
 
 def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
-    """Draw the shares of M parties from the symmetric Dirichlet(alpha) distribution: (M,) positive numbers with sum 1.
-
-    The shares are Gamma(alpha) variates divided by their sum. A Gamma(alpha) variate is U^(1/alpha) times a
-    Gamma(alpha + 1) variate (Marsaglia & Tsang 2000, Sec. 6). Logarithms do not underflow to 0 if alpha is small.
-    """
+    """Draw the shares of M parties, (M,), from the symmetric Dirichlet(alpha) distribution (Marsaglia & Tsang 2000)."""
     logarithms = np.log(rng.standard_gamma(alpha + 1, M)) - rng.standard_exponential(M) / alpha
     shares = np.exp(logarithms - logarithms.max())
     return shares / shares.sum()
 
 
 def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
-    """Assign n rows to parties by systematic sampling from `shares` (M,); return the parties (n,) in ascending order.
-
-    Party k gets n * shares[k] rows in expectation, rounded down or up in each draw.
-    """
+    """Assign n rows to parties in ascending order; party k gets n * shares[k] rows, rounded down or up at random."""
     ends = np.cumsum(shares)
     points = (np.arange(n) + rng.random()) * (ends[-1] / n)
     return np.minimum(np.searchsorted(ends, points, side="right"), len(shares) - 1)  # rounding: a point at the end
 
 
 def filled_up(owners: Index, M: int, smallest: int, rng: Generator) -> Index:
-    """Move rows between parties until each of the M parties has at least `smallest` rows; return the new owners (n,).
-
-    A party keeps `smallest` random rows, and all other rows are equally likely to be moved. There must be at least
-    ``smallest * M`` rows.
-    """
+    """Move random rows to parties with fewer than `smallest` rows, and return the party of each row, (n,)."""
     sizes = np.bincount(owners, minlength=M)
     missing = np.maximum(smallest - sizes, 0)
     order = sorted_at_random(owners, rng)
@@ -487,19 +465,16 @@ def _divided(holders: Index, n: int, rng: Generator) -> Index:
     return rng.permutation(holders)[np.arange(n) % len(holders)]
 
 
-# ---- how unequal a partition is
-
 FIFTHS = 5  # real-valued targets are split into so many equally large classes
 
 
 @dataclass(frozen=True)
 class Skew:
-    """Counts of rows that show how unequal a partition is.
+    """Counts of rows that show how unequal a partition is, by party and class, (M, K).
 
     Attributes:
         names: The names of the K classes; for real-valued targets, intervals (`intervals`).
-        counts: The number of rows of each party in each class, (M, K).
-        chance: The same numbers after the rows were shuffled among the parties, (M, K).
+        chance: The counts after the rows were shuffled among the parties.
     """
 
     names: Sequence[str]
@@ -525,10 +500,7 @@ class Skew:
 
 
 def distances(counts: Index) -> Array:
-    """Return the total variation distance between each party's label frequencies and all rows' frequencies, (M,).
-
-    `counts` (M, K) are the numbers of rows per party and class.
-    """
+    """Return the total variation distance between each party's label frequencies and all rows' frequencies, (M,)."""
     mixes = counts / counts.sum(axis=1, keepdims=True)
     whole = counts.sum(axis=0) / counts.sum()
     return np.abs(mixes - whole).sum(axis=1) / 2

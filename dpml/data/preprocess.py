@@ -1,8 +1,7 @@
 """Preprocess rows by a list of named steps, each of which maps every row independently of the other rows.
 
-A step takes its parameters from the training rows (`TrainingRows`) or from public ranges and values (`Box`). Parameters
-from training rows leak information that no privacy budget accounts for. The papers do this, and the record of the steps
-says so.
+Parameters from training rows (`TrainingRows`), in place of public ranges (`Box`), leak information that no privacy
+budget accounts for. The papers do this, and the record of the steps says so.
 """
 
 import math
@@ -109,7 +108,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return a map that clips columns to public ranges and takes the declared logarithms, and the map's image."""
+    """Return a map that clips columns to public ranges and applies the declared logarithms, and the map's image."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -140,7 +139,6 @@ class Step:
     """A preprocessing step with its parameters.
 
     Attributes:
-        apply: The map of rows, (n, p) -> (n, q).
         source: What the step takes its parameters from, if it is fitted to rows.
         box: Returns the image of a `Box`. Without it, `apply` maps the ends of the box.
         length: A bound on the L2 norm of every row in the image, if `box` is None.
@@ -286,11 +284,7 @@ def centre(extent: Extent) -> Step:
 
 
 def pca(extent: Extent, components: int) -> Step:
-    """Subtract the mean, and project rows onto the `components` directions of largest variance of the training rows.
-
-    Sparse rows stay sparse, because the mean is subtracted only after the projection. Features that are zero in all
-    training rows are left out. A direction without variance gives a feature of zeros.
-    """
+    """Subtract the mean, and project rows onto the `components` directions of largest variance of the training rows."""
     assert isinstance(extent, TrainingRows)  # see check_steps
     X, used = extent.X, None
     if not isinstance(X, np.ndarray):
@@ -309,10 +303,7 @@ def pca(extent: Extent, components: int) -> Step:
 
 
 def principal_components(A: Any, mean: Array, components: int) -> Array:
-    """Return the leading right singular vectors of the centred matrix A - mean (n, p): an array (p, components).
-
-    A Lanczos iteration on the smaller Gram matrix only multiplies vectors by A, so A is not copied.
-    """
+    """Return the leading right singular vectors of the centred matrix A - mean, (p, components), without copying A."""
     n, p = A.shape
     transposed = A.T
 
@@ -399,8 +390,6 @@ STEPS: dict[str, Callable[..., Step]] = {step.__name__: step for step in (*_STEP
 STEPS |= {"bin": binned, "spline": splined}
 
 
-# ---- lists of steps
-
 _BLOCK = 1 << 14  # rows transformed at once
 _CODED = ("one_hot", "treatment")
 _CUTS = {"bin": {"impute", *_CODED}, "spline": {"impute", *_CODED}}
@@ -430,9 +419,8 @@ def apply_steps(
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
         train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A symbolic value is coded 0, 1, ..., or
             -1 if it is unknown.
-        columns: A mapping has the public range or values of each column, and all parameters are computed from it.
-            Otherwise, the steps are fitted to the training rows, and `columns` has the number of values of each
-            symbolic column and 0 for a numeric column; it is empty if all columns are numeric.
+        columns: The public range or values of each column, from which all parameters are computed; or, to fit the
+            steps to the training rows, the number of values of each column (0 if numeric; empty if all are numeric).
     """
     parsed = parse(steps)
     record: list[Record] = []
@@ -478,7 +466,7 @@ def split_apply(
 ) -> Preprocessed:
     """Select training and test rows of a table by the indices `parts`, and apply the preprocessing steps to the rows.
 
-    The range `target` scales regression targets; "fitted" scales them by the training rows. None: labels are classes.
+    Regression targets are scaled by the range `target`, or by the training rows if `target` is "fitted".
     """
     train, test, record = apply_steps(steps, X[parts[0]], X[parts[1]], columns)
     y_train, y_test = (y[rows] for rows in parts)
@@ -562,10 +550,7 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """Return the number of features after the preprocessing steps.
-
-    `columns` are the public ranges and values of the columns, or the number of columns after one-hot coding.
-    """
+    """Return the number of features after the preprocessing steps, given the columns or the number of coded columns."""
     if not isinstance(columns, int):
         return len(image(steps, columns).low)
     for name, number in parse(steps):
@@ -597,8 +582,8 @@ FOLDED = 1 << 19  # merge equal rows up to this public number of rows, so that t
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:
     """Find the distinct rows of X (n, d), or of X with the labels y (n,), and count the copies of each row.
 
-    The function returns arrays (first, where, counts): row i equals row ``first[where[i]]``, and row ``first[j]``
-    occurs ``counts[j]`` times. The function compares digests of the rows.
+    In the returned arrays (first, where, counts), row i equals row ``first[where[i]]``, and row ``first[j]`` occurs
+    ``counts[j]`` times.
     """
     places: dict[bytes, int] = {}
     where = np.empty(len(X), dtype=np.intp)

@@ -1,4 +1,4 @@
-"""Define base classes for data sets in files, which parse files, draw and preprocess rows, and cache results."""
+"""Define base classes of data sets, which parse files, draw and preprocess rows, and cache the results."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -37,8 +37,6 @@ class Table:
         levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
         party: The party of each row, or of each row of an official training part, 0..P-1.
         left_out: The number of rows that are left out because of their values.
-        truth: The weights that generated the labels, if they are known.
-        facts: Other plain values that are cached together with the rows.
     """
 
     X: Features
@@ -51,7 +49,6 @@ class Table:
 
     @property
     def width(self) -> int:
-        """The number of columns after one-hot coding."""
         return coded_width(self.levels) or self.X.shape[1]
 
 
@@ -77,14 +74,12 @@ class Tabular:
         raise NotImplementedError
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Draw the indices of the training rows and of the test rows."""
         raise NotImplementedError
 
     def available(self) -> int:
         raise NotImplementedError
 
     def drawn(self) -> int:
-        """Return the number of training and test rows that are used."""
         return self.info.rows
 
     @property
@@ -128,7 +123,6 @@ class Tabular:
         return cached(self.info.name, self.key(digest), build), {"source": place, "sha256": digest, "files": digests}
 
     def checksum(self, files: Files) -> str:
-        """Return the checksum of the files' content without parsing the files."""
         return joint_checksum({name: digest for name, (_, digest) in files.verified(self.info).items()})
 
     def key(self, digest: str) -> dict[str, Any]:
@@ -148,7 +142,6 @@ class Tabular:
         return cache.load_or_build(self.info.name, self.key(source["sha256"]) | {"steps": list(self.steps)}, build)
 
     def preprocess(self, table: Table, train: Index | slice, test: Index | slice) -> Preprocessed:
-        """Apply the preprocessing steps to training and test rows; return the arrays and the record of the steps."""
         target = None if self.info.task != "regression" else self.info.target if self.stated else "fitted"
         columns = self.stated or table.levels
         return split_apply(table.X, table.y, (train, test), self.steps, columns, target)
@@ -193,7 +186,6 @@ class RandomSplit(Tabular):
         return training_rows(self.drawn(), self.test_fraction)
 
     def draw(self, y: Array, rng: Generator) -> Index:
-        """Draw the indices of the rows that are used, in random order."""
         return rng.permutation(len(y))
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
@@ -242,8 +234,7 @@ def encode(
 ) -> tuple[Array, tuple[int, ...]]:
     """Join tables with the same columns into one array, and return the number of values of each symbolic column.
 
-    A symbolic value becomes its index in the list that `stated` has for the column, or else in the sorted values of the
-    first table. Unknown values become -1.
+    A symbolic value becomes its index in the list `stated` or in the first table's sorted values; -1 if unknown.
     """
     import pandas as pd  # slow to load, and only parsing needs it
 

@@ -46,8 +46,8 @@ class Federated:
 class Kept:
     """Keep the state of an aggregator in a private folder, so that a restarted aggregator can continue.
 
-    Every secure sum has a file. While the sum is unfinished, the file has the parties' answers so far, from which a
-    restarted aggregator computes the same messages. Later it has the sum, its parties, and their open numbers.
+    The file of an unfinished secure sum has the parties' answers so far, from which a restarted aggregator computes the
+    same messages. Later it has the sum, its parties, and their open numbers.
     """
 
     folder: Path
@@ -55,12 +55,11 @@ class Kept:
 
     @property
     def done(self) -> int:
-        """The number of finished sums."""
         contents = (unseal_object(path.read_bytes()) for path in self.folder.glob("*.json"))
         return sum("total" in (content or {}) for content in contents)
 
     def read(self, number: int, payload: bytes) -> dict[str, Any]:
-        """Return the stored state of secure sum `number` with the arguments `payload`; {} if no state is stored."""
+        """Return the stored state of a secure sum, given its number and its arguments `payload`; {} without a state."""
         path = self.folder / f"{number}.json"
         if not path.exists():
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -83,7 +82,6 @@ class Kept:
         return [self.plan.digest, number, hashlib.sha256(payload).hexdigest()]
 
     def forget(self) -> None:
-        """Remove the aggregator's folder after the model has been written."""
         rmtree(self.folder, ignore_errors=True)
 
 
@@ -129,7 +127,6 @@ class _Run:
     last: list[int] = field(default_factory=list)  # the parties in the last sum
 
     def ask(self, payload: bytes) -> Outcome:
-        """Send the arguments `payload` of the next secure sum to the parties, and return the result of the sum."""
         number, summed = self.number, None
         content = {} if self.kept is None else self.kept.read(number, payload)
         if "total" in content:
@@ -206,10 +203,7 @@ def model_of(
 
 
 def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) -> dict[str, Any]:
-    """Return the entry `errors` of a model's file: the noisy error on the parties' rows, with a confidence interval.
-
-    Error and interval are clipped to the range of possible errors.
-    """
+    """Return the entry `errors` of a model's file: the noisy error on the parties' rows, with a confidence interval."""
     unit, most, measure = divisor(plan.stated) ** 2, 1.0, "share of rows in error"
     if plan.stated.target is not None:
         most = LARGEST * unit

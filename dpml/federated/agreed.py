@@ -1,7 +1,4 @@
-"""Read and check the terms of a federation: numbers, words and lists, but no code and no paths.
-
-Terms come from somebody else, so their algorithm must be one of dpml's own, with plain values as options.
-"""
+"""Read and check the terms of a federation, which come from somebody else and contain no code and no paths."""
 
 import csv
 import json
@@ -122,7 +119,6 @@ class Agreed:
 
     @cached_property
     def dataset(self) -> CSV:
-        """Return the options for reading a party's file, without the file's name."""
         return CSV(**{name: getattr(self, name) for name in _DATASET})
 
     @cached_property
@@ -166,7 +162,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Return the terms of a federation, which words KEY=VALUE and a bounds file's reading options state."""
+    """Return the terms of a federation that words KEY=VALUE and the reading options of a bounds file state."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

@@ -1,7 +1,4 @@
-"""Write folders for all parties of a federation and for the aggregator, with the commands that they must type.
-
-Each party makes its own signing key, next to its rows, with `dpml federate card`.
-"""
+"""Write folders for all parties of a federation and for the aggregator, with the commands that they must type."""
 
 import re
 import shlex
@@ -47,8 +44,8 @@ def write_consortium(
 ) -> None:
     """Write one folder for each party and one for the aggregator into a new `folder`.
 
-    `setting` has the words of `dpml federate card` and `plan` from ``--set`` on. `adversary` has the options of
-    `plan` about colluders, drop-outs and noise.
+    `setting` has the words of `dpml federate card` and `plan` from ``--set`` on. `adversary` has further options of
+    `plan`.
     """
     if "aggregator" in names:
         raise UserError(
@@ -99,10 +96,7 @@ def _steps(name: str, commands: Mapping[str, Sequence[str]]) -> str:
 
 
 def write_certificates(host: str, folder: Path) -> None:
-    """Write the aggregator's key and self-signed TLS certificate into a folder.
-
-    The files are ``server.key``, ``server.pem``, and for the parties ``ca.pem``, a copy of the certificate.
-    """
+    """Write the aggregator's key and self-signed TLS certificate into a folder: server.key, server.pem and ca.pem."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "dpml aggregator")])
     now = datetime.now(UTC)

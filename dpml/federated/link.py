@@ -1,8 +1,7 @@
 """Connect every party to the aggregator by one TLS connection for the whole release.
 
-Parties connect to the aggregator, so they need no open port. They prove their identity with their signing key. The
-aggregator closes the connection of a party that is silent too long or sends an invalid message. This party may connect
-again, and then takes part in the next sum.
+Parties prove their identity with their signing key. The aggregator closes the connection of a party that is silent too
+long or sends an invalid message. This party may connect again, and then takes part in the next sum.
 """
 
 import asyncio
@@ -78,7 +77,6 @@ class Callers:
         greeting.add_done_callback(lambda _: writer.transport.abort())  # even if it is cancelled before it begins
 
     async def _greet(self, reader: StreamReader, writer: StreamWriter) -> None:
-        """Accept a party that proves its identity, in place of its earlier connection; refuse anybody else."""
         number, challenge = -1, os.urandom(_CHALLENGE)
         try:
             async with asyncio.timeout(_GREETING):
@@ -97,7 +95,6 @@ class Callers:
                 del self._streams[number]
 
     def await_all(self, wait: float) -> None:
-        """Wait at most `wait` seconds until all parties are connected."""
         until = time.monotonic() + wait
         while len(self._streams) < len(self._plan.seats) and time.monotonic() < until:
             time.sleep(_PAUSE / 4)
@@ -118,8 +115,6 @@ class Callers:
         return answers
 
     def end(self, model: str) -> None:
-        """Send the model to all connected parties, and close their connections."""
-
         async def hand(writer: StreamWriter) -> None:
             with suppress(*_LOST):
                 async with asyncio.timeout(self._timeout):
@@ -131,15 +126,12 @@ class Callers:
         self.close()
 
     def _run(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """Run coroutines in the thread that serves all connections, and wait until all coroutines are done."""
-
         async def all_of_them() -> None:
             await asyncio.gather(*works)
 
         asyncio.run_coroutine_threadsafe(all_of_them(), self._loop).result()
 
     def close(self) -> None:
-        """Close the connections of all parties, and accept no more connections."""
         with suppress(RuntimeError):  # they are closed already
             self._loop.call_soon_threadsafe(self._over.set)
 
@@ -171,10 +163,7 @@ def take_part(
     wait: float,
     context: ssl.SSLContext | None,
 ) -> str:
-    """Answer the aggregator's messages as a party until the aggregator sends the model; return the model.
-
-    If the connection is lost, the party connects again.
-    """
+    """Answer the aggregator's messages as a party, reconnect if necessary, and return the model."""
     until, longest = time.monotonic() + wait, max(_LONGEST, 2 * plan.longest)
     number, taken_in = plan.number_of(signer.public_key().public_bytes_raw()), math.inf
 

@@ -1,6 +1,6 @@
 """Run one party of a federation; only this process reads the party's rows and signing key.
 
-Whatever the aggregator sends, the party answers only with protocol messages, and sends one vector to each secure sum.
+The party answers only with protocol messages, and sends one vector to each secure sum.
 """
 
 import hashlib
@@ -47,10 +47,9 @@ _VERSION = re.compile(r"[\w.+!-]{1,40}", re.ASCII)
 
 
 class Member:
-    """A party that answers the messages of a federation's aggregator.
+    """A party that answers the messages of a federation's aggregator about one release.
 
-    Before the party draws noise, it enters the whole release into its ledger. It sends one vector to each secure sum of
-    the release, in order. For another release, the party must be started again.
+    Before the party draws noise, it enters the whole release into its ledger. It sends one vector to each secure sum.
     """
 
     def __init__(  # noqa: PLR0913 - a party has files and its own limits
@@ -84,10 +83,7 @@ class Member:
         return " ".join(self.plan.terms.words), facts.held, self._cap, self.plan.keys
 
     def answer(self, said: bytes) -> bytes:
-        """Return the party's answer to a message of the aggregator; the first byte says what kind of answer it is.
-
-        If a restarted aggregator repeats its last message, it receives the same answer.
-        """
+        """Return the answer to a message; a restarted aggregator that repeats its last message gets the same answer."""
         if said == self._asked:
             return self._answered
         answer = self._new_answer(said)
@@ -96,7 +92,7 @@ class Member:
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Answer a new message; send an error's text to the aggregator only if the text cannot contain private data."""
+        """Send an error's text to the aggregator only if the text cannot contain private data."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -119,8 +115,8 @@ class Member:
     def _own_text(self, text: str) -> str | None:
         """Rebuild a model's text from the plan and the weights in `text`; return None if `text` is an invalid model.
 
-        In addition to the weights, the party takes from `text` only what it cannot know: counted error, noisy sums of a
-        regression, software versions.
+        The party also takes from `text` what it cannot know: counted error, noisy sums of a regression, software
+        versions.
         """
         try:
             content = from_json(text)
@@ -137,7 +133,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's noisy errors; raise ValueError if no number of parties gives the noise this `deviation`."""
+        """Return a model's noisy errors; raise ValueError if the noise's `deviation` fits no number of parties."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -145,7 +141,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if no number of parties gives the sums this much noise."""
+        """Return a regression's noisy sums; raise ValueError if their amount of noise fits no number of parties."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
@@ -206,10 +202,7 @@ class Member:
 
 
 def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:
-    """Return the preprocessed rows X (n, d) and labels y (n,) of a party's file.
-
-    The features of X are in the order of `stated`, whatever the order of the file's columns.
-    """
+    """Return the preprocessed rows X (n, d) and labels y (n,) of a file; the features are in the order of `stated`."""
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.json"
         bounds.write_text(json.dumps(stated.content()), encoding="utf-8")

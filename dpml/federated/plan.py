@@ -1,7 +1,6 @@
 """Read, check and sign the plan of a federation, a JSON file that is the same for all parties.
 
-The plan fixes the noise, the parties and the number of drop-outs, so that parties need not trust the aggregator with
-them. All parties must sign the plan before any party answers a message.
+The plan fixes the noise, the parties and the number of drop-outs, so that no party must trust the aggregator with them.
 """
 
 import hashlib
@@ -68,23 +67,14 @@ class Seat:
 
 @dataclass(frozen=True)
 class FederationPlan:
-    """The plan of a federation, which all parties must sign.
+    """The plan of a federation, which all parties must sign."""
 
-    Attributes:
-        terms: the algorithm, the budget and the role of every column.
-        stated: the public statements about the columns.
-        seats: the parties, in the order of their numbers.
-        colluders: the number of parties that may pool their knowledge with the aggregator, at least 1.
-        dropouts: the number of parties that may be missing from a sum. The noise is large enough without theirs.
-        signatures: the parties' signatures of everything else, by name.
-    """
-
-    terms: Agreed
-    stated: ColumnBounds
-    seats: tuple[Seat, ...]
-    colluders: int
-    dropouts: int
-    signatures: Mapping[str, bytes] = field(default_factory=dict)
+    terms: Agreed  # the algorithm, the budget and the role of every column
+    stated: ColumnBounds  # the public statements about the columns
+    seats: tuple[Seat, ...]  # the parties, in the order of their numbers
+    colluders: int  # the number of parties that may pool their knowledge with the aggregator, at least 1
+    dropouts: int  # the number of parties that may be missing from a sum, whose noise is large enough without theirs
+    signatures: Mapping[str, bytes] = field(default_factory=dict)  # of everything else, by the names of the parties
 
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]
@@ -128,7 +118,6 @@ class FederationPlan:
         return self.with_signatures({seat.name: signer.sign(_SIGNED + self.digest.encode())})
 
     def with_signatures(self, more: Mapping[str, bytes]) -> "FederationPlan":
-        """Return the plan with additional signatures (`more`) of parties that have not signed the plan yet."""
         plan, lacks = copy(self), self.unsigned  # keeps cached values
         taken = {name: signature for name, signature in more.items() if name in lacks}
         object.__setattr__(plan, "signatures", {**self.signatures, **taken})
@@ -177,7 +166,6 @@ class FederationPlan:
 
     @cached_property
     def sums(self) -> Sums:
-        """Return the secure sums that a release under the plan computes."""
         return sums_of(self.algorithm, self.terms.budget, self.problem, self.task)
 
     @cached_property
@@ -188,7 +176,6 @@ class FederationPlan:
 
     @cached_property
     def facts(self) -> Facts:
-        """Return the facts on which the guarantees of a release under the plan depend."""
         trust = "no place had the records of two parties: the parties ran secure aggregation"
         return facts_about(self.algorithm, self.problem, self.terms.budget, self.dropouts, dealt="natural", trust=trust)
 
@@ -198,7 +185,6 @@ class FederationPlan:
 
     @property
     def longest(self) -> int:
-        """Return the largest number of bytes that a party's message may have."""
         return 8 * (max(self.sums.lengths) + self.sums.beside) + 256 * len(self.seats) + 4096
 
     @property
@@ -206,17 +192,13 @@ class FederationPlan:
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """Return the session of the secure sum that the message `opening` starts.
-
-        The session's name is a hash of the opening, so parties that received different openings cannot share a sum.
-        """
+        """Return the session of the secure sum that the message `opening` starts; its name is a hash of the message."""
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
         length = self.sums.lengths[opening.number]
         return Session(len(self.seats), length, self.topology, self.sums.beside, name, identities)
 
     def number_of(self, key: bytes) -> int:
-        """Return the number of the party that has this verification key in the plan."""
         for number, seat in enumerate(self.seats):
             if seat.key == key:
                 return number

@@ -1,13 +1,11 @@
 """Run an algorithm that uses only secure sums on several machines, as one of the parties or as the aggregator.
 
-Party and aggregator run the algorithm's usual code with `algo.protocol=secagg`. A party uses one row of zeros in place
-of each other party's rows, draws the noise of all parties, and keeps only its own message. The aggregator uses zeros in
-place of all rows and receives the sums from the parties. So with the same seed everywhere, the
-model equals the model of a single process to the last bit.
+A party uses one row of zeros in place of each other party's rows, draws the noise of all parties, and keeps only its
+own message. The aggregator uses zeros in place of all rows and receives the sums from the parties. So with the same
+seed everywhere, the model equals the model of a single process to the last bit.
 
 Before every sum, the aggregator sends its arguments, such as the current model. The guarantees hold even if an
-adversary chooses them depending on all earlier sums. Noise is fresh in every sum, so different parties may be missing
-from different sums.
+adversary chooses them depending on all earlier sums.
 """
 
 import struct
@@ -47,19 +45,12 @@ _OPENING = struct.Struct("<16s64sI")
 
 
 class Opening(NamedTuple):
-    """The aggregator's message that starts a secure sum.
+    """The aggregator's message that starts a secure sum."""
 
-    Attributes:
-        name: 16 bytes, never used before.
-        digest: the checksum of the plan (64 characters).
-        number: the number of the sum in the release, from 0.
-        payload: the arguments of the sum, which all parties receive.
-    """
-
-    name: bytes
-    digest: str
-    number: int
-    payload: bytes
+    name: bytes  # 16 bytes, never used before
+    digest: str  # the checksum of the plan (64 characters)
+    number: int  # the number of the sum in the release, from 0
+    payload: bytes  # the arguments of the sum, which all parties receive
 
     @property
     def content(self) -> bytes:
@@ -95,13 +86,11 @@ class Sums:
 
     @cached_property
     def _messages(self) -> list[tuple[int, Statistic]]:
-        """Return a pair for each secure sum: the index and the statistic of the message that the sum computes."""
         messages = self.algorithm.messages(self.budget, self.problem)
         return [(number, message.of) for number, message in enumerate(messages) for _ in range(message.times)]
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """Return the number of entries of a party's vector, for each secure sum."""
         return tuple(sum(statistic.lengths(self.problem.d)) for _, statistic in self._messages)
 
     @property
@@ -109,14 +98,10 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Prepare the answers of a party with rows X (n, d) and labels y (n,); return a function that adds the noise.
-
-        Everything that may fail is done before the returned function draws noise.
-        """
+        """Prepare a party's answers, and return a function that adds the noise and cannot fail."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
-            """Store the message of this party, and skip the sum over all parties' messages."""
             floats = np.empty((len(inputs), 0)) if beside is None else beside
             sent[:] = inputs[party].copy(), floats[party].copy()
             return Outcome(np.zeros_like(inputs[0]), np.arange(len(inputs)), floats)
@@ -184,7 +169,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """Parties of which this process has at most one party's rows; `stated` has the public numbers of all parties."""
+    """The parties of a federation, with the rows of at most one party; `stated` has all parties' public numbers."""
 
     stated: Problem = field(kw_only=True)
 

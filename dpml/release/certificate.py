@@ -1,8 +1,6 @@
 """Write the certificate of a release, from which `verify.py` computes the eps of the release without dpml.
 
-A certificate describes every message of the release (`dpml.release.verify` defines the format). If the verifier does
-not know a kind of message, the certificate contains the proven mu or eps instead, marked as `stated`. If neither is
-known, nothing can be verified.
+If the verifier does not know a kind of message, the certificate has the proven mu or eps instead, marked as `stated`.
 """
 
 from collections.abc import Sequence
@@ -28,8 +26,7 @@ def certificate(
 ) -> dict[str, Any]:
     """Return the certificate of an algorithm's release, for the proven or declared guarantee of every view.
 
-    `away` parties may be missing from a sum; the colluders of `problem` include these parties. If the release has no
-    messages that the verifier knows, every view has a message that states its guarantee.
+    `away` parties may be missing from a sum; the colluders of `problem` include these parties.
     """
     noise, messages = described(algorithm, budget, problem, guarantees)
     who = author(algorithm)
@@ -95,7 +92,6 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 
 
 def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
-    """Return the certificate's entry for a message, or None if the verifier does not know this kind of message."""
     if type(message) is PerturbedObjective:
         return _objective(message)
     if type(message) is not Sum or message.law == "radial":  # radial noise proves nothing in more than one dimension

@@ -1,11 +1,8 @@
 """Record how a release was made, and derive the release's guarantees and its statement from these facts.
 
 If some of the `Facts` violate an assumption of the proof, the proven eps is infinite, with the reason. The guarantee
-that would hold without the violation is listed as *conditional*.
-
-Floating-point noise is proven for real numbers only: the last bits of a published number can reveal which of two
-neighbours it was computed from (Mironov 2012). Users must ask for such a release (`--floating`), and its guarantees
-have the basis `REAL`.
+that would hold without the violation is listed as *conditional*. Floating-point noise is proven for real numbers only
+(basis `REAL`), because the last bits of a number can reveal its input (Mironov 2012).
 """
 
 import math
@@ -35,39 +32,22 @@ from dpml.release.certificate import certificate, same_for_all
 
 @dataclass(frozen=True)
 class Facts:
-    """Facts about how a release was made, on which the release's guarantees depend.
-
-    Attributes:
-        algorithm: the algorithm's name.
-        problem: the public numbers of rows, parties, features and colluders.
-        given: the guarantees of the algorithm's proof, which hold if the facts below satisfy its assumptions.
-        randomness: whether noise is from the operating system's random numbers, or from a generator with a seed.
-        ranges: whether ranges, categories and classes are stated by the publisher, or fitted to the rows.
-        labels: whether the set of classes was read from the records and is published.
-        dealt: how rows were assigned to parties.
-        missing: whether rows may have been left out because of their values.
-        trust: a sentence about who saw rows; None: one place had all of them.
-        certificate: the certificate (`certificate.certificate`); None: there is no noise.
-        tight: whether the noise is the least that is proven to suffice, instead of that of a paper.
-        author: the class outside dpml that declares the guarantees; None: dpml proves them.
-        exact: whether noise and sums are integers, so that the proof covers the published bits.
-        noiseless: whether there is no noise: a baseline, or eps = inf.
-    """
+    """Facts about how a release was made, on which the release's guarantees depend."""
 
     algorithm: str
-    problem: Problem
-    given: tuple[Guarantee, ...]
-    randomness: Literal["system", "seed"] = "system"
-    ranges: Literal["stated", "fitted"] = "stated"
-    labels: bool = False
-    dealt: Literal["one place", "natural", "at random", "by labels"] = "one place"
-    missing: bool = False
-    trust: str | None = None
-    certificate: Mapping[str, Any] | None = None
-    tight: bool = True
-    author: str | None = None
-    exact: bool = True
-    noiseless: bool = False
+    problem: Problem  # the public numbers of rows, parties, features and colluders
+    given: tuple[Guarantee, ...]  # by the algorithm's proof, if the facts below satisfy its assumptions
+    randomness: Literal["system", "seed"] = "system"  # noise from the operating system, or from a generator with a seed
+    ranges: Literal["stated", "fitted"] = "stated"  # by the publisher (stated), or from the rows (fitted)
+    labels: bool = False  # whether the set of classes was read from the records and is published
+    dealt: Literal["one place", "natural", "at random", "by labels"] = "one place"  # how rows were assigned to parties
+    missing: bool = False  # whether rows may have been left out because of their values
+    trust: str | None = None  # a sentence about who saw rows; None: one place had all of them
+    certificate: Mapping[str, Any] | None = None  # from `certificate.certificate`; None: there is no noise
+    tight: bool = True  # whether the noise is the least that is proven to suffice, instead of that of a paper
+    author: str | None = None  # the class outside dpml that declares the guarantees; None: dpml proves them
+    exact: bool = True  # whether noise and sums are integers, so that the proof covers the published bits
+    noiseless: bool = False  # whether there is no noise: a baseline, or eps = inf
 
     @property
     def unit(self) -> Literal["sample", "party"]:
@@ -106,7 +86,6 @@ class Facts:
 
     @property
     def held(self) -> tuple[Guarantee, ...]:
-        """Return the proven or declared guarantee against every observer."""
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
@@ -141,17 +120,13 @@ class Facts:
         return max(guarantee.delta for guarantee in self.held)
 
     def require_small_delta(self) -> None:
-        """Raise UserError if delta is too large to protect a single row."""
         units = self.problem.M if self.unit == "party" else self.problem.N
         if message := large_delta(self.delta, self.problem.N, units):
             raise UserError(message)
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts of a release in which `away` parties may be missing from the sums.
-
-    `others` has the fields of `Facts` that do not follow from the other arguments.
-    """
+    """Return the facts of a release in which `away` parties may be missing; `others` are further fields of `Facts`."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
@@ -170,9 +145,6 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
         tight=algorithm.calibration == "tight", author=who, exact=exact,
         noiseless=math.isinf(budget.eps) or any(guarantee.source == "no noise" for guarantee in held), **others,
     )  # fmt: skip
-
-
-# ---- exact and floating-point noise
 
 
 NOT_THESE_BITS = "proven for real numbers, not for these bits"
@@ -216,9 +188,6 @@ def require_exact(algorithm: Algorithm) -> None:
             "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd), or add --floating to publish a "
             f"guarantee that is {NOT_THESE_BITS}."
         )
-
-
-# ---- the statement, which answers the questions of NIST SP 800-226 (2025)
 
 
 HIGH = 10.0

@@ -1,7 +1,7 @@
 """Compute the coefficients of a released `regression`, with intervals and p-values, from the noisy sums alone.
 
-The computation is post-processing, so it costs no privacy. The variance accounts for the sample and for the noise
-(docs/privacy/inference.md, Theorems 2 and 4). A coefficient that the noise hides is not shown.
+The computation is post-processing. The variance accounts for the sample and for the noise (docs/privacy/inference.md,
+Theorems 2 and 4).
 """
 
 import math

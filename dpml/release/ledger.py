@@ -6,9 +6,8 @@ was seen. Processes that enter releases at the same time wait for each other.
 Guarantees for a *party* add up only over releases of the same parties. The ledger recognises parties by an HMAC, under
 its own random key, of a digest of their rows or public keys. So nobody without the ledger can test a guess of the rows.
 
-Each row of the file has a checksum of itself and of the previous row, and the last checksum is also stored separately.
-A ledger with a damaged or missing row allows no release. A ledger prevents mistakes of honest people. It does not
-protect against its owner, who can restore an old copy.
+Each row has a checksum of itself and of the previous row, and the last checksum is also stored separately. A ledger
+with a damaged or missing row allows no release. It does not protect against its owner, who can restore an old copy.
 """
 
 import hashlib
@@ -76,23 +75,14 @@ class Cap:
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """An entry of the ledger, which records one release.
+    """An entry of the ledger, which records one release."""
 
-    Attributes:
-        number: 1, 2, ... in the order of entry.
-        time: the time of entry, in UTC, in ISO 8601 format.
-        setting: the requested setting, as on the command line.
-        guarantees: the proven or declared guarantee against every observer.
-        parties: the parties' identity; None if unknown.
-        model: SHA-256 of the published file, entered before the file is written; None if unknown or not published.
-    """
-
-    number: int
-    time: str
-    setting: str
-    guarantees: tuple[Guarantee, ...]
-    parties: str | None = None
-    model: str | None = None
+    number: int  # 1, 2, ... in the order of entry
+    time: str  # of entry, in UTC, in ISO 8601 format
+    setting: str  # the requested setting, as on the command line
+    guarantees: tuple[Guarantee, ...]  # proven or declared, against every observer
+    parties: str | None = None  # the parties' identity; None if unknown
+    model: str | None = None  # SHA-256 of the published file; None if unknown or not published
 
     @property
     def unit(self) -> Unit:
@@ -147,8 +137,7 @@ class Ledger:
             setting: the requested setting.
             guarantees: the proven guarantee against every observer; all for the same unit.
             cap: a further cap, which applies from now on.
-            parties: a digest of the parties' rows or public keys, never of their names, if the release protects parties
-                and if the digest is known.
+            parties: a digest of the parties' rows or public keys, never of their names, if parties are protected.
         """
         with self._opened() as (connection, content):
             entry, values = self._allowed(content, setting, guarantees, cap, parties)
@@ -197,8 +186,8 @@ class Ledger:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             raise UserError(
-                f"{self.path} has a cap for a party, whose total eps is unknown if a release protects only single "
-                "samples or has other parties: use another ledger if this release is about different people."
+                f"{self.path} has a cap for a party, but a release protects only single samples or has other parties, "
+                "so a party's total eps is unknown: use another ledger if this release is about different people."
             )
         reached = then.eps(cap.delta)
         if math.isinf(reached):
@@ -279,8 +268,8 @@ def _damaged(path: Path, what: str) -> UserError:
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
     """Return the joint guarantee of releases for a protected unit against an audience, or None if it is unknown.
 
-    A guarantee for a party also holds for each of its samples, but not the other way round. Guarantees for different
-    parties do not add up, because both parties may have rows of the same people.
+    A guarantee for a party also holds for each of its samples. Guarantees for different parties do not add up, because
+    both parties may have rows of the same people.
     """
     if unit == "party" and len(entries) > 0:
         known = {entry.parties for entry in entries}
@@ -292,13 +281,8 @@ def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Acc
     return total
 
 
-# ---- rows
-
-
 @dataclass(frozen=True)
 class _Content:
-    """The releases, caps and key in a ledger's file, with the number and the checksum of its last row."""
-
     entries: list[LedgerEntry] = field(default_factory=list)
     caps: list[Cap] = field(default_factory=list)
     key: str = ""

@@ -1,7 +1,6 @@
 """Write and read the JSON file of a published model, which has everything that predictions need.
 
-Only the weights, the counted errors and the `moments` are computed from private rows. The preprocessing uses ranges and
-lists of values that the publisher states (`dpml.data.csv.column_bounds`).
+Only the weights, the counted errors and the `moments` are computed from private rows.
 """
 
 import json
@@ -31,41 +30,23 @@ PROBABILITY = "probability_"
 
 @dataclass(frozen=True)
 class Model:
-    """A published linear model, which predicts a label from preprocessed rows.
-
-    Attributes:
-        task: the prediction task.
-        loss: the loss that was minimised.
-        label: the name of the predicted column.
-        stated: the public statements about the features, by name in order, and about the label.
-        steps: preprocessing steps, which are not fitted to rows.
-        weights: one row (1, d), or (K, d) for K classes.
-        offset, scale: for regression, ``prediction = offset + scale * score``, in the label's unit, or log(1 + label)
-            if the label is stated to be on a log scale.
-        guarantees: the proven guarantee against every observer.
-        statement: the guarantees in words.
-        setting: the requested setting, without paths.
-        versions: the versions of the software that made the model.
-        certificate: the certificate from which `dpml verify` computes the guarantees; None: nothing is proven.
-        errors: the noisy error on the training rows; None: it was not counted.
-        moments: the noisy sums of algo=regression, which give intervals; None: the weights are for prediction only.
-    """
+    """A published linear model, which predicts a label from preprocessed rows."""
 
     task: Task
     loss: str
-    label: str
-    stated: ColumnBounds
-    steps: tuple[str, ...]
-    weights: Array
-    guarantees: tuple[Guarantee, ...]
-    statement: tuple[str, ...]
-    setting: str
-    versions: Mapping[str, str]
-    offset: float = 0.0
-    scale: float = 1.0
-    certificate: Mapping[str, Any] | None = None
-    errors: Mapping[str, Any] | None = None
-    moments: Moments | NewtonMoments | None = None
+    label: str  # the name of the predicted column
+    stated: ColumnBounds  # the public statements about the features, by name in order, and about the label
+    steps: tuple[str, ...]  # preprocessing steps, which are not fitted to rows
+    weights: Array  # one row (1, d), or (K, d) for K classes
+    guarantees: tuple[Guarantee, ...]  # proven against every observer
+    statement: tuple[str, ...]  # the guarantees in words
+    setting: str  # the requested setting, without paths
+    versions: Mapping[str, str]  # of the software that made the model
+    offset: float = 0.0  # for regression: prediction = offset + scale * score, in the label's unit
+    scale: float = 1.0  # the unit is log(1 + label) if the label is stated to be on a log scale
+    certificate: Mapping[str, Any] | None = None  # for `dpml verify`; None: nothing is proven
+    errors: Mapping[str, Any] | None = None  # the noisy error on the training rows; None: it was not counted
+    moments: Moments | NewtonMoments | None = None  # the noisy sums of algo=regression, which give intervals
 
     def text(self) -> str:
         """Return the text of the model's file, JSON that ends with a checksum of everything before it."""
@@ -86,11 +67,7 @@ class Model:
         return scores(rows, self.weights.reshape(1, -1), K)[:, 0]
 
     def predictions(self, X: Array) -> dict[str, Any]:
-        """Return the model's predictions for rows X (n, p), as the columns of a table.
-
-        The column `prediction` has the label's own values or unit. Logistic and softmax losses also give a column
-        `probability_CLASS` for every class.
-        """
+        """Return the columns of a table of predictions for rows X (n, p), with the probabilities of the classes."""
         found = self.scores(X)
         if self.task == "regression":
             target = self.offset + self.scale * found

@@ -31,20 +31,11 @@ _LINE = 32  # the most characters of a number's line in a model's file
 
 @dataclass(frozen=True)
 class Request:
-    """The data, the algorithm and the privacy budget of a requested release of one model.
-
-    Attributes:
-        dataset, partition, algorithm, M, N, budget, adversary: as in `dpml.running.cell`.
-        stated: the public statements about the features and about the label.
-        label: the name of the column to predict.
-        setting: the requested setting as KEY=VALUE words, without paths.
-        floating: whether floating-point noise is allowed, whose guarantee holds for real numbers only.
-        declared: whether guarantees that code outside dpml declares are allowed.
-    """
+    """The data, the algorithm and the privacy budget of a requested release of one model."""
 
     dataset: Source
-    stated: ColumnBounds
-    label: str
+    stated: ColumnBounds  # the public statements about the features and about the label
+    label: str  # the name of the column to predict
     partition: Partition
     algorithm: Algorithm
     M: int
@@ -52,9 +43,9 @@ class Request:
     budget: Budget
     adversary: Adversary
     files: Files
-    setting: str
-    floating: bool = False
-    declared: bool = False
+    setting: str  # the requested setting as KEY=VALUE words, without paths
+    floating: bool = False  # whether floating-point noise is allowed, whose guarantee holds for real numbers only
+    declared: bool = False  # whether guarantees that code outside dpml declares are allowed
 
     @property
     def unit(self) -> Unit:
@@ -66,8 +57,8 @@ def release(
 ) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw the release's noise, and write the model to the new file `place`.
 
-    Before the entry, a file as large as any model is written to the disk, and `say` is called with what to expect of
-    the model. The message of a later error names the entry, because the entry stays.
+    Before the entry, a file as large as any model is written to the disk, and `say` gets what to expect of the model. A
+    later error names the entry, which stays.
     """
     algorithm, budget, dataset, rule = request.algorithm, request.budget, request.dataset, request.partition
     _check_setting(request)
@@ -120,7 +111,6 @@ def _check_setting(request: Request) -> None:
 
 
 def _model(request: Request, data: Dataset, facts: Facts) -> Model:
-    """Return the model as it is before noise is drawn, with weights (K, d) of zeros."""
     stated, K = request.stated, facts.problem.classes if data.task == "multiclass" else 1
     return Model(
         task=data.task,

@@ -164,7 +164,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): the noise of h of n parties, a fraction f h/n of the variance, is secret from the observer."""
+    """Return (h, n, f): the noise of h of n parties is secret from the observer, and has f h/n of the variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":

@@ -33,9 +33,8 @@ from dpml.running.spec import Experiment
 def write(plan: Plan, base: Path) -> list[Path]:
     """Write the rows of an experiment (``base_rows.csv``) and its figure (``base.csv``, ``.png``, ``.svg``, ``.md``).
 
-    The rows are also written compressed, for publication (`dpml.reporting.evidence`). A calibration other than the
-    published one has a second figure, such as ``base_tight.csv``. If all files exist and were made from the same cells,
-    nothing is written.
+    A calibration other than the published one has a second figure, such as ``base_tight.csv``. Files stay unchanged if
+    they were made from the same cells.
     """
     manifest = Manifest(base.with_suffix(".json"))
     experiment = plan.experiment
@@ -66,10 +65,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
 
 
 def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, Any], list[Path], pd.DataFrame]:
-    """Draw a figure, and return the content of its page, the paths of its pictures, and the summary of its rows.
-
-    `twin` is a calibration other than the published one. The figure of a twin shows no published points.
-    """
+    """Draw a figure, and return the content of its page, the paths of its pictures, and the summary of its rows."""
     experiment = results.experiment
     rows, guarantees = results.rows, results.guarantees
     if experiment.twins:  # runs without noise have no calibration: they are in the figure of each calibration
@@ -126,18 +122,13 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write the start page of all papers and the pages of each paper, and return the pages whose text has changed.
-
-    The pages also name the experiments that some claims need and that were not computed.
-    """
+    """Write the start page of all papers and the pages of each paper; return the pages whose text has changed."""
     pages = {folder / name: text for name, text in overviews(manifests(folder)).items()}
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_bytes() != text.encode()]
     for path in changed:
         write_atomically(path, pages[path])
     return changed
 
-
-# ---- the sections of a figure's page
 
 _ORACLE = (
     "The rule sets hyper-parameters without any private row. For every ε, the oracle takes the best of all that were "

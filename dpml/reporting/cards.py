@@ -1,9 +1,4 @@
-"""Read cards. A card is the YAML file of a pack that describes a paper and its claims (docs/howto/add_a_paper.md).
-
-A *pack* is the folder of one paper (`dpml.packs`). A claim names a test in `VOCABULARY` and gives its arguments, so a
-word has the same meaning for all papers. A test whose name starts with a dot is in the pack's own Python. Only packs
-that the user has named are loaded: results name an experiment, and dpml looks for its pack among these.
-"""
+"""Read cards: YAML files in packs, each of which describes a paper and its claims (docs/howto/add_a_paper.md)."""
 
 import importlib
 import re
@@ -82,10 +77,7 @@ def _read(path: Path, _: int) -> Card:
 
 
 def filled(value: Any, names: Mapping[str, Any]) -> Any:
-    """Replace each placeholder ``{NAME}`` in a value by its value in `names`.
-
-    A text that consists of one placeholder becomes the value itself, which can have any type.
-    """
+    """Replace each placeholder ``{NAME}`` in a value by its value in `names`."""
     if isinstance(value, dict):
         return {filled(key, names): filled(inner, names) for key, inner in value.items()}
     if isinstance(value, list):
@@ -120,17 +112,13 @@ class _Reader:
     def claim(  # many parameters: the keys of a claim
         self, id: str, figure: str, text: str, criterion: str, test: Any, readings: Any = ()
     ) -> Claim:
-        """Return a claim, given the values of the claim's YAML keys on a card."""
         where = f"claim {id!r} of {self.path}"
         known = tuple(self._readings(readings if isinstance(readings, list | tuple) else [readings], where))
         experiment = AUDIT if figure == AUDIT else f"{self.pack}/{figure}"
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield an interpretation of a claim for every combination of choices, one from each set of choices in `asked`.
-
-        A set of choices is a mapping, or the name of a mapping on the card.
-        """
+        """Yield an interpretation of a claim for every combination of choices, one from each set of choices."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):
@@ -141,7 +129,6 @@ class _Reader:
             yield Reading(name, known.pop("variant"), known.pop("metric"), known)
 
     def _test(self, content: Any, where: str, **later: Any) -> Test:
-        """Return the test that a claim on a card describes. Combine a list of tests into one test."""
         if isinstance(content, list):
             return partial(claim_tests.all_of, tests=[self._test(one, where, **later) for one in content])
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]

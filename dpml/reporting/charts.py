@@ -28,11 +28,8 @@ _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
     """Return one chart for each metric, with the setting `x` on the x axis.
 
-    Args:
-        summary: the summary of a run or a sweep.
-        x: a setting, or ``inverse_eps`` for 1/eps; by default the first of eps, delta, M, N and the settings of the
-            command line that has more than one value.
-        metrics: the metrics to show; by default the optimality gap, or else the loss, and accuracy or RMSE.
+    By default, `x` is the first setting that varies, and the metrics are the optimality gap (or the loss), and accuracy
+    or RMSE. `x` can also be ``inverse_eps``, which is 1/eps.
     """
     own = [key for key in settings(summary) if key not in _AXES]
     if x is None:
@@ -104,7 +101,6 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return rows with the proven or conditional eps, and rows with the claimed eps for the algorithm ``claimed``."""
     keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
     rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
@@ -116,8 +112,7 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
     """Read the points that a paper published (`peer` is false), and the results of other programs (`peer` is true).
 
-    The file ``PAPER/published.csv`` has the points of the paper's authors, and ``PAPER/peers.csv`` has the results of
-    other programs at the same guarantee. Each file is read from the first of the `folders` that has it.
+    The files ``PAPER/published.csv`` and ``PAPER/peers.csv`` are read from the first of the `folders` that has them.
     """
     folders = list(folders)
     tables = [pd.DataFrame(columns=[*_PUBLISHED, "peer"])]
@@ -153,9 +148,6 @@ def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
     """Return the published points that a panel shows, or None if it shows no published points."""
     points = published[(published["series"] == panel.published) & (published["metric"] == panel.y)]
     return points if len(points) else None
-
-
-# ---- before any work is done
 
 
 def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:

@@ -43,7 +43,6 @@ class Chosen:
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:
-        """Return a chart of each metric against the setting `x`; without arguments, return the figure's charts."""
         if self.panels and x is None and metrics is None and (charts := charts_of(self.panels, self.summary)):
             return charts
         charts = run_charts(self.summary, x, metrics)
@@ -57,9 +56,6 @@ def _as_text(value: str) -> str:
         return text(float(value))
     except ValueError:
         return value
-
-
-# ---- files
 
 
 def chosen(path: Path) -> Chosen:
@@ -83,6 +79,5 @@ def chosen(path: Path) -> Chosen:
 
 
 def _figures(folder: Path) -> dict[str, Path]:
-    """Return a mapping from the names of the figures in a folder to the paths of the figures' manifests."""
     paths = sorted(folder.glob("*.json"))
     return {str(figure["name"]): path for path in paths for figure in Manifest(path).read().get("figures") or ()}

@@ -52,10 +52,7 @@ def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | N
 
 
 def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return a table with a line for each value in the column `index`, and a column for each of the `names`.
-
-    Raise NotComputedError unless every cell of the table has one value.
-    """
+    """Return a table of the rows' values; raise NotComputedError unless every cell has one value."""
     values = rows[[index, columns, "value"]].drop_duplicates()
     if values.duplicated([index, columns]).any() or len(values) != len(names) * values[index].nunique():
         raise NotComputedError([f"one value of {' and '.join(names)} for every {index}"])
@@ -67,8 +64,6 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
 
     Args:
         blocks: blocks with one computed value for every x.
-        algorithm: the algorithm with the larger value.
-        other: the algorithm with which it is compared.
         kind: the interpretation, which is the value of the rows' column `reading`.
     """
     groups = []
@@ -101,8 +96,7 @@ def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Grou
 def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
     """Check, for every observer, that the proven eps is at most the claimed eps and that no attack exceeds the claim.
 
-    The evidence is the rows of the audit (`dpml.audit.table`) with the published noise. The claim remains open if
-    neither a proof nor an attack decides it.
+    The claim remains open if neither a proof nor an attack decides it.
     """
     rows = evidence.rows
     if "verdict" not in rows:

@@ -1,9 +1,4 @@
-"""Test claims by comparing two sets of runs, a and b: is a better than b, as good as b, or equal to b?
-
-`criteria` defines these words. A test groups its pairs by block and algorithms. In every group, all, most or some pairs
-must be as the claim says. If the claim says better, no pair may be worse. The last tests compare runs with a law (an
-exponent or a bound) and with published points.
-"""
+"""Test claims by comparing runs with other runs, with a law (an exponent or a bound), or with published points."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,12 +26,8 @@ def compared(
 ) -> list[Group]:
     """Compare two sets of runs in each pair, and group the comparisons by block and by the two compared algorithms.
 
-    Args:
-        pairs: the pairs of runs.
-        by: what the first run of a pair must be: better, not better, as good as, or equal.
-        often: how many pairs of a group must be as `by` says (`claims.NEEDED`).
-        limit: the largest difference for "equal" and "as good as"; default: the metric's; "matters": a relevant one.
-        steps: further pairs, whose first run must not be worse.
+    The arguments `by`, `often` and `limit` are those of `compare`. In the pairs `steps`, the first set must not be
+    worse.
     """
     found = better(pairs) if "better" in by else [similar(pair, limit, by == "as good as") for pair in pairs]
     if by == "not better":
@@ -47,9 +38,6 @@ def compared(
     for pair, one in [*zip(pairs, found, strict=True), *lost]:
         groups.setdefault((pair.block, pair.algorithm, pair.against), {})[pair.x] = one
     return [Group(*about, shown, often) for about, shown in groups.items()]
-
-
-# ---- the runs
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
@@ -75,9 +63,6 @@ def _listed(places: Any) -> list[Any]:
     return [*places] if isinstance(places, list | tuple) else [places]
 
 
-# ---- tests that compare algorithms
-
-
 def compare(  # noqa: PLR0913 - the arguments of a test on a card
     evidence: Evidence,
     blocks: Names,
@@ -92,8 +77,6 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     each: Each | None = None,
 ) -> list[Group]:
     """Check that each algorithm of `first` is better than each algorithm of `second` at every x.
-
-    The arguments `by` and `often` can ask for another relation than "better", and for most or some x in place of all.
 
     Args:
         blocks: the blocks in which the algorithms are compared.
@@ -178,16 +161,10 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
     return compared(pairs)
 
 
-# ---- tests that compare an algorithm with itself at another x
-
-
 def _along(
     evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
 ) -> list[Pair]:
-    """Pair each curve's runs at a later x with the same curve's runs at an earlier x.
-
-    The `way` is ends (the last x and the first x), steps (neighbouring x), or others (every other x and the first x).
-    """
+    """Pair a curve's runs at the last and first x (ends), at neighbouring x (steps), or at each x and the first."""
     pairs = []
     for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
         grid = several(runs, block)
@@ -215,10 +192,7 @@ def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | 
 def is_steady(
     evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, first: float | None = None
 ) -> list[Group]:
-    """Check that the results of every algorithm at all x are equal to its results at the first x.
-
-    The test cannot be made if `first` is given and is not the first x.
-    """
+    """Check that the results of each algorithm are equal at all x; `first`, if it is given, must be the first x."""
     return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
 
 
@@ -254,9 +228,6 @@ def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Name
     return compared(pairs)
 
 
-# ---- several tests, several data sets
-
-
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
     """Check that all tests of a claim hold. If several tests lack rows, one error names all missing rows."""
     groups: list[Group] = []
@@ -274,12 +245,10 @@ def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group
 def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -> list[Group]:
     """Check that a test holds on all data sets on which some algorithm is more accurate than the constant classifier.
 
-    Each data set has its own block. A data set does not count if it was not computed, or if no compared algorithm is
-    more accurate than the constant classifier. The claim is judged only if more than half of the data sets count.
+    Each data set has its own block. The claim is judged only if it is tested on more than half of the data sets.
 
     Args:
         blocks: the block of each data set.
-        algorithms: the algorithms that are compared.
         tests: the test of a block.
     """
     known = set(evidence.rows["block"])
@@ -297,7 +266,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 
 
 def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
-    """Return a reason if no algorithm is more accurate than the constant classifier on a data set; otherwise ""."""
+    """Return a sentence if no algorithm is more accurate than the constant classifier on a data set; otherwise ""."""
     chance = evidence.runs(block, "constant")
     if chance.empty or evidence.reading.metric != "accuracy":
         return ""
@@ -318,11 +287,9 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     """Apply the test `on_sets` to the data sets of one block, with rows of all variants and with the settings `where`.
 
     Args:
-        block: a block with several data sets.
         names: the names of the data sets, by their names in the rows.
         axis: the column that is x.
         where: the settings of the rows. A text must be contained in the value.
-        algorithms: the algorithms that are compared.
         tests: the test of a data set.
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
@@ -341,8 +308,6 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     part = evidence.kept((block, *where.items(), axis), chosen)
     return on_sets(part.under(evidence.reading, variant=ANY_VARIANT), blocks, algorithms, tests)
 
-
-# ---- laws: exponents, and bounds on means
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 
@@ -393,8 +358,6 @@ def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, 
     return compared(pairs, "as good as", limit=0.0)
 
 
-# ---- published points: means and standard deviations of the authors' runs compared with ours
-
 ERRORS = 3.0
 """The number of standard errors up to which chance explains a difference. Between two means of ten normal values each,
 0.8 to 1.5 % of the differences are larger (Welch's degrees of freedom are 18 to 9). So one point in 70 to 130 is
@@ -405,12 +368,10 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
     """Check that our runs reproduce at least nine in ten published points of every algorithm.
 
     A point is reproduced if the two means, in absolute value, are near (`criteria`), or if their difference is at most
-    `ERRORS` standard errors. The error combines theirs over their runs and ours over our seeds (over draws, with one
-    seed). If their error alone does not explain the difference, more of our seeds could refute the point: it is
-    undecided.
+    `ERRORS` standard errors. The error combines theirs over their runs and ours over our seeds. If their error alone
+    does not explain the difference, more of our seeds could refute the point: it is undecided.
 
-    `series` names the published points of every block. Points that were not computed are open. If they could change the
-    decision, the claim cannot be tested.
+    `series` names the published points of every block. Points that were not computed are open.
     """
     shown: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
     absent = []
@@ -440,8 +401,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
     """Return whether standard errors explain the difference between our absolute mean and the published mean `theirs`.
 
-    Return None if more seeds, or more draws of one seed, could refute this with the same means. `error` is the standard
-    error of the published mean.
+    Return None if more seeds, or more draws of one seed, could refute this with the same means.
     """
     means = per_seed(ours)
     means = means if len(means) > 1 else ours

@@ -1,8 +1,7 @@
 """Represent the claims of papers, and compute verdicts on the claims from rows alone.
 
-A claim is judged under every interpretation (`Reading`). If the interpretations disagree, the verdict says so. A claim
-is judged only if all of its interpretations, blocks and algorithms have been computed, at the same x. Otherwise the
-verdict names what is missing. `criteria` defines the words of a verdict.
+A claim is judged under every interpretation (`Reading`), but only if all of its interpretations, blocks and algorithms
+have been computed, at the same x.
 """
 
 import math
@@ -83,7 +82,6 @@ class Group:
         return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
-        """Return the values that a manifest stores about this group of comparisons, in the order of `GROUP`."""
         kept = [one.holds for one in self.shown.values()].count(True)
         return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
 
@@ -120,16 +118,12 @@ class Verdict:
 
     @classmethod
     def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        """Return a verdict from the mapping that a manifest stores. A missing text becomes empty."""
         texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
         return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the groups of comparisons of one interpretation in `readings`, as dicts with the keys `GROUP`."""
         return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
-
-
-# ---- rows as evidence
 
 
 RUN = ["seed", "draw"]
@@ -155,7 +149,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return evidence with the same rows under an interpretation that has the changed fields `changes`."""
+        """Return evidence with the same rows for another interpretation, in which the fields `changes` are replaced."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -239,11 +233,7 @@ class Evidence:
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale on which a metric is compared in a block; it depends on the results of the baselines.
-
-        The room of a share (`criteria`) is between the baselines. A loss counts as zero below a hundredth of the
-        constant model's loss.
-        """
+        """Return the scale on which a metric is compared in a block, given the results of the baselines."""
         metric = self.reading.metric
         constant, ceiling = (self._mean(block, names) for names in (("constant",), _REFERENCES))
         if not is_share(metric):
@@ -265,11 +255,8 @@ class Evidence:
 
 
 def short(x: Any) -> str:
-    """Return a value of x in the short form that verdicts show."""
+    """Return a value on the x axis as a short text for verdicts."""
     return f"{x:g}" if isinstance(x, float) else str(x)
-
-
-# ---- claims
 
 
 Test = Callable[..., Sequence[Group]]
@@ -295,7 +282,6 @@ class Claim:
         return "; ".join(f"[{names}] {kind}" if len(found) > 1 else kind for kind, names in found.items())
 
     def judge(self, evidence: Evidence) -> Verdict:
-        """Test the claim under every interpretation of the paper, and return the verdict."""
         tested: dict[str, Sequence[Group]] = {}
         readings: list[dict[str, Any]] = []
         for reading in self.readings:

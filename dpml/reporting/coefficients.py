@@ -12,10 +12,7 @@ from dpml.reporting.tables import file_of, latex, markdown, texts
 
 
 def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
-    """Return the table of coefficients with all digits. If noise hides a coefficient, its estimate is NaN.
-
-    If the estimates are log odds, there are also the columns odds_ratio, odds_low and odds_high.
-    """
+    """Return a table of all coefficients: NaN if noise hides a coefficient, and odds ratios if `odds` is true."""
     table = pd.DataFrame([asdict(line) for line in lines])
     if odds:
         table[["odds_ratio", "odds_low", "odds_high"]] = np.exp(table[["estimate", "low", "high"]])
@@ -23,10 +20,7 @@ def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
 
 
 def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -> str | bytes:
-    """Return a file (md, tex, csv or parquet) with the coefficients of a model. CSV and Parquet contain all digits.
-
-    If `odds`, the estimates are log odds, and Markdown and LaTeX show odds ratios.
-    """
+    """Return a file (md, tex, csv or parquet) of a model's coefficients; with `odds`, md and tex show odds ratios."""
     if kind in ("csv", "parquet"):
         return file_of(frame(lines, odds), kind)
     table = texts(pd.DataFrame([_shown(line, odds) for line in lines]))

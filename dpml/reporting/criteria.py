@@ -1,13 +1,12 @@
 """Define the criteria of claims: what "better", "equal" and "as good as" mean.
 
-Every criterion is about one number, the *effect*: by how much the first of two runs is better, on the scale on which
-figures show the metric. The effect is computed from the means of seeds (`dpml.reporting.statistics`).
+A criterion is about one number, the *effect*: by how much the first of two runs is better, computed from the means of
+seeds on the scale on which figures show the metric.
 
-- A *share* (accuracy, error, AUC) is shown on a linear axis. The effect is a difference. A difference is *relevant* if
-  it is at least a tenth of the room: the distance between the constant baseline and the model without privacy.
-- A *size* (loss, gap, distance, absolute error) is shown on a logarithmic axis, in absolute value. The effect is the
-  logarithm of a ratio. A size is better than another if it is smaller by a tenth. Sizes are equal up to a factor of
-  two. They have no room, as an optimality gap has no constant baseline. Sizes below `FLOOR` are rounding errors.
+- A *share* (accuracy, error, AUC) has a linear axis. The effect is a difference. It is *relevant* if it is at least a
+  tenth of the room: the distance between the constant baseline and the model without privacy.
+- A *size* (loss, gap, distance, absolute error) has a logarithmic axis. The effect is the logarithm of a ratio of
+  absolute values. A size is better if it is smaller by a tenth. Sizes are equal up to a factor of two.
 
 - *Better*, *falls*, *degrades*, *depends* (`better`): the claim holds if the effect is relevant and significantly above
   0, by a one-sided t-test at 5 %, Holm-corrected over the comparisons of a test. It is false if the 95 % bound on the
@@ -17,7 +16,7 @@ figures show the metric. The effect is computed from the means of seeds (`dpml.r
 - *As good as* (`similar` with `better_too`): the same on one side.
 - *With probability at least p* (`covers`): the 95 % bound on the share of runs that keep the statement is at least p.
 
-In all other cases a claim is open. The criteria apply to all papers. experiments/CRITERIA.md says when each was chosen.
+In all other cases a claim is open. experiments/CRITERIA.md says when each criterion was chosen.
 """
 
 import math
@@ -34,22 +33,19 @@ from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
 
 K = TypeVar("K", bound=Hashable)
 
-FLOOR = 2.0**-52
+FLOOR = 2.0**-52  # smaller sizes are rounding errors
 RELEVANT = 0.1  # a difference is relevant from this share of the room on
 
 
 @dataclass(frozen=True)
 class MetricScale:
-    """The scale of a metric, with the smallest relevant effect and the largest effect that counts as equal.
-
-    On a logarithmic scale, sizes below `zero` count as zero.
-    """
+    """The scale of a metric, with the smallest relevant effect and the largest effect that counts as equal."""
 
     log: bool
     up: bool
     matters: float
     near: float
-    zero: float = FLOOR
+    zero: float = FLOOR  # sizes below this count as zero
 
     def badness(self, values: Array) -> Array:
         """Return values on the scale of the metric, with a sign such that smaller values are better."""
@@ -62,11 +58,9 @@ class MetricScale:
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
-        """Return an effect in words: a difference or, on a logarithmic scale, the factor between two sizes."""
         return f"{math.exp(min(effect, 700.0)):.3g}×" if self.log else f"{effect:+.2g}"
 
     def interval(self, effect: "Effect") -> str:
-        """Return an effect and its 95 % interval in words, such as ``2× higher [1.2, 2.5]``."""
         middle, low, high = effect.estimate, *effect.interval()
         if not self.log or abs(math.expm1(middle)) < 0.05:
             name = "ratio " if self.log else ""
@@ -102,7 +96,6 @@ class Pair:
     scale: MetricScale
 
     def turned(self) -> "Pair":
-        """Return a pair in which `ours` and `theirs` are exchanged."""
         return replace(self, ours=self.theirs, theirs=self.ours)
 
 
@@ -116,7 +109,6 @@ class Effect:
     seeds: int
 
     def interval(self, level: float = 1 - LEVEL) -> tuple[float, float]:
-        """Return the two-sided confidence interval of the effect at a confidence level."""
         half = float(stdtrit(self.freedom, (1 + level) / 2)) * self.error
         return self.estimate - half, self.estimate + half
 
@@ -158,10 +150,9 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Return whether the means of two sets of runs differ by at most `limit`.
+    """Return whether the means of two sets of runs differ by at most `limit`; "matters" is a relevant difference.
 
-    With `better_too`, return whether the first is worse by at most `limit`. By default, the limit is that of the
-    scale; "matters" is a relevant difference.
+    With `better_too`, return whether the mean of the first set is worse by at most `limit`.
     """
     one, scale = effect(pair), pair.scale
     limit = scale.near if limit is None else scale.matters if limit == "matters" else float(limit)
@@ -199,8 +190,7 @@ def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Compar
 def effect(pair: Pair) -> Effect:
     """Estimate how much better the first set of runs is, from the differences at the seeds that both sets have.
 
-    With one seed, the estimate is over draws: by Welch's test for two algorithms, and in pairs for one algorithm under
-    two settings, whose draws have the same noise directions.
+    With one seed, two algorithms are compared by Welch's test, and two settings of one algorithm in pairs of draws.
     """
     badness, same = pair.scale.badness, pair.algorithm == pair.against
     a, b = map(pair.scale.sizes, (pair.ours, pair.theirs))

@@ -1,8 +1,4 @@
-"""Split the rows of a panel into curves, and label curves by the settings that distinguish them.
-
-Settings are named as on the command line (``algo.lam``). A difference between two rows appears on the axis, in the
-label of the curve, or (if it changes along with the axis) in `moving`. `shared` describes all other settings.
-"""
+"""Split the rows of a panel into curves, and label curves by the settings that distinguish them."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,10 +38,7 @@ def same_axis(x: str) -> tuple[str, ...]:
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split the rows of a panel by algorithm, by the settings in `always`, and by every other setting that differs.
-
-    A setting that changes along with `x` (N, if there are 100 rows for each of M parties) does not split a curve.
-    """
+    """Split the rows of a panel by algorithm, by the settings in `always`, and by every other setting that differs."""
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:
@@ -77,10 +70,7 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
 
 
 def named(panel: Sequence[Curve], always: Sequence[str] = ()) -> dict[str, list[str]]:
-    """Return, for each algorithm, the settings that must be in the labels of the algorithm's curves.
-
-    The label of an algorithm without noise has a key of `always` only where the algorithm has several curves.
-    """
+    """Return, for each algorithm, the settings that must be in the labels of the algorithm's curves."""
     found = {}
     for algo in dict.fromkeys(curve.algo for curve in panel):
         own = [curve for curve in panel if curve.algo == algo]
@@ -112,10 +102,7 @@ def assignment(key: str, value: Any) -> str:
 
 
 def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
-    """Return the settings that the rows of a summary share, in words, such as ``M = 5, λ = 0.01 for A, B``.
-
-    A setting is left out if an algorithm has several values of it, or if its value is a file.
-    """
+    """Return the settings that the rows of a summary share, in words, such as ``M = 5, λ = 0.01 for A, B``."""
     lines = table[table["algo"] != "claimed"]  # a line of no run
     names = lines["algo"].map(algorithm)
     of_all, of_some = [], []
@@ -145,7 +132,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """Return the value of a setting in the shortest text that reads back exactly; empty without a value."""
+    """Return the shortest text from which a setting's value can be read back exactly; empty without a value."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     short = f"{value:g}" if isinstance(value, float) else str(value)

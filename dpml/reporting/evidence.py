@@ -1,8 +1,6 @@
 """Store the rows of an experiment, and recompute verdicts and tables from the rows, without the data set.
 
-The rows are in ``FIGURE_rows.csv.xz``, next to the figure. The manifest has the checksum of this file, and the
-verdicts; ``FIGURE.csv`` has the values of the tables. The file stores one column after the other, separated by empty
-lines: equal settings then follow each other, and compress well.
+The rows are in ``FIGURE_rows.csv.xz``, next to the figure. The manifest has the verdicts and this file's checksum.
 """
 
 import io
@@ -40,7 +38,7 @@ def rows_file(base: Path) -> Path:
 
 
 def packed(rows: pd.DataFrame) -> bytes:
-    """Compress rows as CSV, one column after the other. Equal rows give equal bytes."""
+    """Compress rows as CSV, one column after the other, because a sequence of equal values compresses well."""
     return lzma.compress("\n".join(rows[[name]].to_csv(index=False) for name in rows).encode(), preset=6)
 
 
@@ -63,11 +61,7 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
 
 
 def verify(path: Path) -> Iterator[Verified]:
-    """Recompute the verdicts and the tables of experiments from the stored rows, one experiment after the other.
-
-    Args:
-        path: a results folder, the folder of a paper in it, or a figure PAPER/FIGURE, with or without a suffix.
-    """
+    """Recompute the verdicts and tables of all experiments in a folder, or of a figure, from the stored rows."""
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
     known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]
     if not known:

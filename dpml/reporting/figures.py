@@ -50,10 +50,7 @@ def paper_figure(charts: Sequence[Chart], width: float) -> tuple[Figure, str]:
 
 
 def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tuple[Figure, str]:
-    """Draw panels below one legend, `columns` panels in a row and `width` inches wide; return figure and caption.
-
-    Every panel has a letter. Neighbouring panels with the same axis have one label.
-    """
+    """Draw panels below one legend, `columns` panels in a row and `width` inches wide; return figure and caption."""
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
     width = min(width, 4.6) if columns == 1 else width
@@ -96,14 +93,8 @@ def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -
             axes.set_xlabel(AXES.get(x, SYMBOLS.get(x, x)))
 
 
-# ---- what is drawn
-
-
 def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
-    """Return the points of all panels, and whether the y axis of each panel is logarithmic.
-
-    In all panels, a curve has the same label, and a metric has the same kind of scale.
-    """
+    """Return the points of all panels, and whether the y axis of each panel is logarithmic."""
     keys: dict[str, list[str]] = {}
     for chart in charts:
         for algo, new in named(chart.curves, chart.panel.curve).items():
@@ -117,8 +108,7 @@ def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
 def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int) -> Array:
     """Return the lower and upper ends of the y axes of all panels, (panels, 2).
 
-    Panels of a row with the same metric, data and x axis have the same ends, unless a panel would be less than a third
-    filled.
+    Panels of a row with the same metric, data and x axis share the ends, unless this leaves a panel mostly empty.
     """
     ends, kinds = [], []
     for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):
@@ -130,9 +120,6 @@ def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], c
     group = table.groupby(pd.Series(kinds))
     low, high, least = group["low"].transform("min"), group["high"].transform("max"), group["height"].transform("min")
     return np.where((least >= (high - low) / 3).to_numpy()[:, None], np.stack([low, high], axis=1), ends)
-
-
-# ---- the legend
 
 
 def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2D]:
@@ -169,9 +156,6 @@ def _place_legend(figure: Figure, entries: Mapping[str, Line2D]) -> float:
             break
     figure.legend([*entries.values()], names, loc="outside upper left", ncols=len(columns), borderpad=0)
     return 0.15 * rows + 0.1
-
-
-# ---- the caption
 
 
 def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
@@ -238,11 +222,8 @@ def _largest_excess(private: pd.DataFrame) -> str:
     )
 
 
-# ---- files
-
-
 def save(figure: Figure, base: Path) -> list[Path]:
-    """Write a figure as PNG and SVG. Equal figures give identical files."""
+    """Write a figure as PNG and SVG."""
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("png", "svg")]
     for path in paths:
         save_as(figure, path)

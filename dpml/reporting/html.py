@@ -63,7 +63,6 @@ def _experiments(results: Path) -> dict[str, str]:
 
 
 def _figures(about: Mapping[str, Any], results: Path) -> dict[str, str]:
-    """Return the pages of an experiment's figures, without figures whose files have changed."""
     base, pages = results / about["experiment"], {}
     for name in (base.name, f"{base.name}_tight", f"{base.name}_published"):
         paths = [base.with_name(f"{name}.{kind}") for kind in ("md", "csv", "svg")]

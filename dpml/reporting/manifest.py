@@ -1,8 +1,4 @@
-"""Read and write manifests. A manifest has checksums of output files, a digest of the files' inputs and the Git commit.
-
-It also contains a checksum of itself, because pages show its verdicts and guarantees. The manifest of a run, a sweep or
-a merged table is called manifest.json; the manifest of an experiment is named after its figure.
-"""
+"""Read and write manifests, which have checksums of output files, a digest of the files' inputs and the Git commit."""
 
 import hashlib
 import json
@@ -64,10 +60,7 @@ class Manifest:
     def write(
         self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
     ) -> None:
-        """Write the manifest. If the content is unchanged, the old manifest stays, with its commit.
-
-        `versions` are the software versions that computed the numbers.
-        """
+        """Write the manifest with the software `versions`; an unchanged manifest stays, with its old commit."""
         content = {"stamp": made_from, "files": checksums(files)}
         known = self.read()
         git = known.get("environment", {}).get("git") or {"dirty": True}

@@ -34,8 +34,7 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
 def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
     """Keep published points and claims only where a modified experiment has the settings of the unmodified experiment.
 
-    A panel keeps its published points if its settings, except for x, are those of the `usual` points. The paper's
-    claims are judged only if all settings are.
+    A panel keeps its points if its settings, except for x, are those of the `usual` points; claims need all settings.
     """
 
     def settings(part: Sequence[Point], block: str, x: str) -> set[str]:

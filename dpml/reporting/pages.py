@@ -30,10 +30,7 @@ Judged = tuple[Mapping[str, Any], Verdict]
 
 
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return everything that pages show about a paper, from its card and its verdicts. `key` is the paper's folder.
-
-    `experiments` are the manifests of the paper's experiments, and the audit's manifest with claims about privacy.
-    """
+    """Return everything that pages show about a paper, from its card and the manifests of its experiments."""
     card = card_of(key)
     groups: dict[str, list[Judged]] = {}
     for about in experiments:
@@ -57,7 +54,6 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
-    """Return everything that pages show about one sentence of a paper, from its verdicts on one or several figures."""
     main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
     figures, first = [about for about, _ in main], main[0][1]
     text = (card.sentences if card else {}).get(name) or _bare_text(first)
@@ -133,7 +129,6 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
 
 
 def _subject(one: Mapping[str, str]) -> str:
-    """Return the data set, the two algorithms and the x of a comparison."""
     found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
     x = "" if one.get("x", "nan") == "nan" else plain(one["x"])
     x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
@@ -168,8 +163,7 @@ def _figures(experiments: Iterable[Mapping[str, Any]]) -> str:
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
     """Return a table of outcomes for every interpretation of a claim, with a row per figure and a column per data set.
 
-    A claim about one figure has a row per comparison and a column per interpretation. For other interpretations, only
-    the outcomes are shown.
+    A claim about one figure has a row per comparison and a column per interpretation.
     """
     figures = {about["experiment"] for about, one in verdicts if not one.id.endswith("r")}
     marks: list[tuple[str, str, str, str]] = []  # the title of a table, its row and its column, and the outcome
@@ -208,10 +202,7 @@ def _worst(marks: Iterable[str]) -> str:
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return an empty manifest for every experiment without results, if its paper has results of other experiments.
-
-    The first line of an experiment's file says how to run it and which data it needs.
-    """
+    """Return an empty manifest for every experiment without results, if its paper has results of other experiments."""
     computed = {manifest["experiment"] for manifest in known}
     missing: dict[str, dict[str, Any]] = {}
     for claim in (claim for paper in sorted(set(map(_folder, known))) for claim in claims_of(paper).values()):
@@ -230,7 +221,6 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Return everything that pages show about papers with claims, including the claims about the audit."""
     papers: dict[str, list[Mapping[str, Any]]] = {}
     for about in sorted(known, key=lambda about: natural(about["experiment"])):
         papers.setdefault(_folder(about), []).append(about)

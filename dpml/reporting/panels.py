@@ -64,12 +64,8 @@ class Chart:
     def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
         """Return all points of the panel, with their kind, curve, label, algorithm, x, mean, and the ends of the band.
 
-        The kind is curve, thin, floor (the constant baseline), zero (a curve that is 0 up to rounding, and so has no
-        position on a log axis), published (by the paper), or peer (the best program of others at each x).
-
-        Args:
-            keys: the settings in the labels of each algorithm (`curves.label`).
-            log: whether the y axis is logarithmic.
+        The kind is curve, thin, floor (the constant baseline), zero (a curve of rounding errors, which has no position
+        on a log axis), published (by the paper), or peer (the best program of others at each x).
         """
         panel, half = self.panel, "std" if self.panel.band == "sd" else "interval"
         columns = list(dict.fromkeys([panel.x, "algo", "mean", half]))
@@ -96,7 +92,6 @@ class Chart:
         return pd.concat([table, *self._points()])
 
     def _points(self) -> list[pd.DataFrame]:
-        """Return the points that the paper published and, at each x, the best result of other programs with privacy."""
         if self.published is None:
             return []
         points = self.published.assign(mean=_as_drawn(self.published["mean"], self.panel.y), low=np.nan, high=np.nan)
@@ -145,9 +140,7 @@ def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
 def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
     """Return a band's ends: ``mean ± half`` on a linear axis, or ``mean * exp(± half / mean)`` on a logarithmic axis.
 
-    The second band is the interval for the logarithm of the mean by the delta method. For 10 exponential values, this
-    interval covers the mean in 93 % of samples, and mean ± half in 90 %. A curve of absolute values has no band where
-    the sign is unknown.
+    The second band follows from the delta method. A curve of absolute values has no band where the sign is unknown.
     """
     if not log:
         return mean - half, mean + half

@@ -1,8 +1,7 @@
 """Rank algorithms with a proven guarantee at every eps, and compare rules for hyper-parameters with an oracle.
 
 A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
-worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders. Tests
-are one-sided t-tests in pairs over seeds, Holm-corrected over all competing curves (`better`).
+worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders.
 """
 
 from collections import Counter
@@ -75,7 +74,6 @@ def _given(guarantees: pd.DataFrame, curve: Curve) -> pd.DataFrame:
 def _choice(
     eps: float, metric: str, competing: Competing, references: Mapping[str, pd.DataFrame]
 ) -> dict[str, Any] | None:
-    """Return the best algorithm at one eps and its competitors; None if no algorithm competes."""
     on = scale(metric)
     here = {name: rows[rows["eps"] == eps] for name, (rows, _) in competing.items()}
     at = {
@@ -128,9 +126,6 @@ def _plain(number: float) -> float | None:
     return number if np.isfinite(number) else None
 
 
-# ---- tables of rankings
-
-
 def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     """Return sentences that state the protected unit, the number of parties, and delta."""
     units = {"sample": "one record", "party": "all records of one party"}
@@ -164,10 +159,7 @@ def _named(choice: Mapping[str, Any]) -> str:
 
 
 def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
-    """Return a table that counts how often each algorithm is the best, or not significantly worse than the best.
-
-    Curves of one algorithm count as one: its hyper-parameters and its secure sums can differ between panels.
-    """
+    """Return a table that counts how often each algorithm is the best, or not significantly worse than the best."""
     choices = [choice for ranking in rankings for choice in ranking["choices"] if choice["above_floor"]]
     first = Counter(_algorithm(choice["best"]) for choice in choices)
     among = _among_the_best(choices)
@@ -181,10 +173,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is best, or not significantly worse than the best, at one eps on the most panels.
-
-    Panels on which the best algorithm is not above the constant baseline do not count.
-    """
+    """Return the algorithm that is best, or not significantly worse than the best, at one eps on the most panels."""
     choices = [choice for one in rankings for choice in one["choices"] if choice["eps"] == eps]
     counted = _among_the_best([choice for choice in choices if choice["above_floor"]])
     most = max(counted.values(), default=0)
@@ -236,9 +225,6 @@ def _range(sums: Collection[int | None]) -> str:
     known = sorted(number for number in sums if number is not None)
     ends = [" to ".join(map(str, dict.fromkeys((known[0], known[-1]))))] if known else []
     return " or ".join([*ends, *(["-"] if None in sums else [])])
-
-
-# ---- an oracle
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:

@@ -38,7 +38,7 @@ def page(template: str, **content: Any) -> str:
 
 
 def named(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the display names of algorithms, without " M=..." if all names still differ."""
+    """Return a table with the display names of algorithms; a name has the number of parties M only if needed."""
     lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
     bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
     head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
@@ -53,8 +53,8 @@ def anchor(name: str) -> str:
 def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
     """Return a page in Markdown as an HTML page.
 
-    `link` returns the address of a relative link or picture, or None if its target is missing. `frame` consists of
-    ``pages`` (names and addresses for the navigation), ``here``, and ``root``, the path to the folder of the script.
+    `link` returns the address of a relative link or picture, or None if its target is missing. `frame` has ``pages``
+    (names and addresses for the navigation), ``here``, and ``root``, the path to the folder of the script.
     """
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     for kind in ("html_inline", "html_block"):

@@ -33,9 +33,7 @@ class RunTable:
     """The table of a run or a sweep, with a line per combination of settings.
 
     Attributes:
-        summary: the summary of the rows.
         keys: the settings that vary.
-        metrics: the metrics of the table.
         lines: the table, with the columns `keys`; METRIC (`names`), METRIC_interval (half the 95 % interval),
             METRIC_count and METRIC_missing of every metric; claimed_eps (NaN without a claim), proven_eps, proven_view,
             and declared_eps, which code outside dpml declares without a proof.
@@ -93,11 +91,8 @@ def run_table(
 ) -> RunTable:
     """Return the table of a run, a sweep or an experiment from the summary of its rows.
 
-    Args:
-        summary: the summary of the rows (`statistics.summarise`).
-        metrics: the metrics to show; by default `MAIN`, or all metrics if none of `MAIN` was measured.
-        claims: the algorithms (with variant and calibration) with a claimed finite eps (`claims_in`); by default the
-            algorithms with the noise that their paper states.
+    By default, `metrics` are those of `MAIN` that were measured, or else all, and `claims` are the algorithms with the
+    noise that their paper states.
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))

@@ -98,7 +98,6 @@ def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
     """Set the ticks of a logarithmic axis at powers of ten and, on a short axis, also at `steps` times powers of ten.
 
     The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
-    Numbers are written out unless they are very small or very large.
     """
     low, high = sorted(axis.get_view_interval())
     at_steps = LogLocator(subs=steps) if high >= 5 * low else MaxNLocator(4)

@@ -1,9 +1,4 @@
-"""Draw the shapes of a published model: the contribution of each feature to the model's score, from the model alone.
-
-With the step `bin` or `spline`, a linear model is additive, and these curves describe it completely. If rows are scaled
-to one length afterwards, a feature's contribution depends a little on the other features: they have the middle of their
-range, or their first value. All of this is post-processing of the released weights.
-"""
+"""Draw the shapes of a published model: the contribution of each feature to the model's score, from the model alone."""
 
 import re
 from dataclasses import dataclass
@@ -32,8 +27,6 @@ class Shape:
     """The contribution of a feature to the score of a model.
 
     Attributes:
-        name: the feature.
-        column: the range of the feature, or its values.
         values: points of the range in the unit of the feature, or the numbers of the values, (n,).
         effects: the score at each of the points, minus the mean score, (n, K); K = 1 for two classes or a target.
     """
@@ -45,7 +38,7 @@ class Shape:
 
 
 def shapes(model: Model) -> list[Shape]:
-    """Return the shapes of all features, in the order of the model's features."""
+    """Return the shape of each feature, for other features at the middle of their range or at their first value."""
     columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []

@@ -1,9 +1,7 @@
 """Summarise rows by settings, and compare algorithms in pairs over seeds.
 
-The unit of replication is the seed. A seed draws the rows, deals them to parties, and starts the noise. The draws of
-one seed differ only in the noise. Therefore draws are averaged within seeds first, and intervals and tests are over the
-means of seeds. With one seed they are over its draws, and hold for these rows and this partition only. If all training
-rows of an official split are used, every seed has the same rows, and an interval says nothing about other rows.
+The unit of replication is the seed: intervals and tests are over the means of seeds. With one seed, they are over its
+noise draws, and hold for these rows and this partition only.
 """
 
 from collections.abc import Sequence
@@ -23,9 +21,6 @@ LEVEL = 0.05  # the significance level of every test; intervals have the confide
 
 STATISTICS = ("mean", "std", "count", "missing", "seeds", "interval", "replicates", *SIZES)
 STATISTICS += ("reference", "difference", "difference_interval", "paired")
-
-
-# ---- summaries
 
 
 def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] = ()) -> pd.DataFrame:
@@ -81,8 +76,7 @@ def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
 def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
     """Return, with intervals, how much each algorithm's mean exceeds algorithm `reference`'s mean at equal settings.
 
-    Algorithms that share seeds are compared in pairs: one difference per seed (`paired` = seeds). With one seed, the
-    interval is Welch's over the draws, because two algorithms do not share the noise (`paired` = no).
+    Algorithms are compared in pairs over seeds (`paired` = seeds); with one seed, by Welch's interval over draws.
     """
     keys = [*settings(rows), "metric"]
     rows = _runs(rows, line, keys)
@@ -152,10 +146,7 @@ def _half_width(std: pd.Series, count: pd.Series) -> pd.Series:
 
 
 def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
-    """Return the standard error of the difference of two means, and its degrees of freedom (Welch 1947).
-
-    `variances` and `counts`, (2, ...), describe the two samples.
-    """
+    """Return the standard error of the difference of two means, and its degrees of freedom (Welch 1947)."""
     parts = variances / counts
     with np.errstate(divide="ignore", invalid="ignore"):  # one value has no variance; equal values have no error
         freedom = parts.sum(axis=0) ** 2 / (parts**2 / (counts - 1)).sum(axis=0)
@@ -171,10 +162,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split rows of equal `number` by guarantee if some of these rows with the same seed have different guarantees.
-
-    Otherwise guarantees differ only between seeds, and the weakest guarantee belongs to the mean over seeds.
-    """
+    """Split rows of equal `number` by guarantee if some of these rows with the same seed have different guarantees."""
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())
     if not split.any():
@@ -200,7 +188,9 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
         row = several[apart].iloc[0]
         shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
         where = ", ".join(f"{key}={row[key]}" for key in shown)
-        raise UserError(f"there are two values of {row['metric']} for {where}: the runs differ in a hidden setting.")
+        raise UserError(
+            f"there are two values of {row['metric']} for {where}: the runs differ in a setting that is not stored."
+        )
     return rows[~again]
 
 
@@ -225,9 +215,6 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
-
-
-# ---- what a seed varies, which decides what an interval is about
 
 
 @cache

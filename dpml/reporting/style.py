@@ -1,9 +1,4 @@
-"""Define the style of all figures, and the colours, markers and dashes of curves.
-
-The colours are Okabe and Ito's and Tol's, which colour-blind readers can distinguish; markers distinguish them in
-print. An algorithm has the same colour and marker in every figure (words.yaml); its curves in one figure differ in
-lightness and dashes.
-"""
+"""Define the style of all figures, with colours, markers and dashes that colour-blind readers can distinguish."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -58,11 +53,7 @@ def base_look(algo: str) -> tuple[str, str]:
 
 
 def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
-    """Return the colour, marker and dashes of every curve of a figure, by the curve's label.
-
-    Up to three curves of an algorithm have shades of its colour; more curves have different colours. Algorithms with
-    the same spare colour and marker share the shades.
-    """
+    """Return the colour, marker and dashes of every curve of a figure, by the curve's label."""
     families: dict[Any, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
         families.setdefault(algo if algo in ALGORITHMS else base_look(algo), []).extend((algo, name) for name in own)

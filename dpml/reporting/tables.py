@@ -26,10 +26,7 @@ _DECLARED = ", declared"
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
-    """Return a table of means ± half their 95 % intervals, with a line per value of `x` and a column per curve.
-
-    Columns are labelled like curves: by the algorithm, the keys in `curve`, and whatever else varies among the columns.
-    """
+    """Return a table of means ± half their 95 % intervals, with a line per value of `x` and a column per curve."""
     panel = curves(summary, x, curve)
     keys = named(panel, curve)
     entries = pd.concat([each.rows.assign(curve=label(each, keys)) for each in panel])
@@ -49,10 +46,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
 
 def value(line: Mapping[Any, Any], metric: str = "") -> str:
-    """Return a mean from a summary with half its interval or, if some values are NaN, the number of NaN values.
-
-    A proven eps is rounded up. A signed metric has its absolute value, as in figures. A rounding error of a gap is 0.
-    """
+    """Return a mean from a summary with half its interval or, if some values are NaN, the number of NaN values."""
     mean = float(line["mean"])
     if metric in EPS:
         return short(mean, up=True)
@@ -67,9 +61,8 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """Return a table of the proven eps at every requested eps, with a line per algorithm and per observer (view).
 
     If the proven eps is infinite because hyper-parameters were selected, another line (`CONDITIONAL`) has the eps
-    without the selection. The table has every setting that changes some eps, and the settings in `also` that vary. A
-    cell is empty if the eps of the algorithm does not depend on the setting. The eps is the largest over seeds, because
-    the sizes of parties can depend on the seed.
+    without the selection. A cell is empty if the eps of the algorithm does not depend on the setting. The eps is the
+    largest over seeds, because the sizes of parties can depend on the seed.
     """
     given = guarantees[np.isfinite(guarantees["budget_eps"])]
     open_ = given.loc[(given["basis"] == "published") & np.isinf(given["eps"]), "algo"]

@@ -30,10 +30,7 @@ from dpml.seeds import generator
 
 @dataclass(frozen=True)
 class Cell:
-    """The unit of work: one fit of an algorithm to data, released at all budgets and with all noise draws.
-
-    A cell contains everything that a worker needs, as small frozen values without arrays.
-    """
+    """The unit of work: one fit of an algorithm to data, released at all budgets and with all noise draws."""
 
     dataset: Source
     partition: Partition
@@ -57,11 +54,7 @@ class Cell:
 
     @property
     def problem(self) -> Problem:
-        """Return the quantities that determine noise and guarantees, as far as they are known before data are read.
-
-        A partition by labels determines the parties' sizes only from the data. Until then they count as equal;
-        `measure` uses the true sizes.
-        """
+        """Return the quantities that determine noise and guarantees; unknown sizes of parties count as equal."""
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
         self.partition.check_task(info.task, info.name)
@@ -80,7 +73,6 @@ class Cell:
 
     @property
     def code(self) -> str:
-        """Return the checksum of the code that computes the numbers of this fit (cell)."""
         return code.digest(code.NUMBERS, code.named(self))
 
     @property
@@ -103,26 +95,20 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a fit (cell): its `metrics` as arrays (budgets, draws), and the guarantees of every budget.
-
-    `sizes` are the row counts of the smallest and the largest party. A budget whose noise cannot be calibrated, or for
-    which the solver fails, has neither metrics nor guarantees: `refused` maps its number to the reason.
-    """
+    """The result of a fit (cell), or for some budgets the reason why there is no result."""
 
     problem: Problem
-    metrics: Mapping[str, Array]
-    guarantees: Sequence[Sequence[Guarantee]]
+    metrics: Mapping[str, Array]  # arrays (budgets, draws)
+    guarantees: Sequence[Sequence[Guarantee]]  # of every budget
     provenance: Mapping[str, Any]
-    sizes: tuple[int, int]
-    refused: Mapping[int, str] = field(default_factory=dict)
+    sizes: tuple[int, int]  # the row counts of the smallest and the largest party
+    refused: Mapping[int, str] = field(default_factory=dict)  # the reasons, by the numbers of budgets without results
 
     def text(self) -> str:
-        """Return the result as JSON text, which preserves every bit of a float."""
         return json.dumps(asdict(self), default=lambda value: value.tolist())
 
     @classmethod
     def of_text(cls, text: str) -> "Measured":
-        """Read a result from the JSON text that the method `text` returned."""
         values = json.loads(text)
         metrics = {name: np.array(table, dtype=float) for name, table in values["metrics"].items()}
         guarantees = [[Guarantee(**guarantee) for guarantee in budget] for budget in values["guarantees"]]
@@ -133,10 +119,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Load data, deal the rows to parties, release the models unless `release` contains them, and score the models.
-
-    BLAS uses one thread, because several threads may add numbers in another order and round differently.
-    """
+    """Load data, deal the rows to parties, release the models unless `release` contains them, and score the models."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
@@ -156,7 +139,6 @@ def measure(cell: Cell, release: Release | None = None) -> Measured:
 def _calibrated(
     algorithm: Algorithm, budgets: Sequence[Budget], problem: Problem
 ) -> tuple[dict[int, list[Guarantee]], dict[int, str]]:
-    """Return the guarantees of every budget, and the reason why noise cannot be calibrated at some budgets."""
     guarantees, refused = {}, {}
     for number, budget in enumerate(budgets):
         try:
@@ -222,7 +204,7 @@ def _blas() -> ThreadpoolController:
 
 
 def limit_blas() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread in this process, either within a `with` statement or, without one, permanently."""
+    """Limit BLAS to one thread for reproducible rounding, within a `with` statement or, without one, permanently."""
     return _blas().limit(limits=1)
 
 

@@ -4,9 +4,8 @@ A block of an experiment's `grid` names the function and its arguments:
 
     small_tau: {_target_: my_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
 
-The function returns a table with one number per row, in the columns `metric` and `value`. It may have other columns,
-which panels use as `x`, `where` and `curve`. Arguments name classes and functions by their dotted paths, so that the
-block is computed again when their code changes.
+The function returns a table with a number per row, in the columns `metric` and `value`; panels can use other columns.
+Arguments name classes and functions by their dotted paths.
 """
 
 import inspect
@@ -48,12 +47,10 @@ class Computed:
 
     @property
     def key(self) -> str:
-        """Return the key of the stored rows: a digest of the function, its arguments, and the standard columns."""
         return digest([self.target, dict(self.arguments), COLUMNS])
 
     @property
     def code(self) -> str:
-        """Return the checksum of the code that computes the rows."""
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> "pd.DataFrame":
@@ -69,7 +66,6 @@ class Computed:
         return pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
 
     def computed(self) -> Record:
-        """Compute the rows by the function, and return a record for the store."""
         start = time.thread_time()
         with limit_blas():
             rows = class_of(self.target, self.block)(**self.arguments)

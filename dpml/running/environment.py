@@ -47,7 +47,6 @@ def matrix_rate() -> float:
 
 
 def _git_state() -> dict[str, Any] | None:
-    """Return the commit of dpml's checkout and whether its code has uncommitted changes, or None without a checkout."""
     root = Path(__file__).resolve().parents[2]
     if not (root / ".git").exists():
         return None

@@ -36,10 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """A combination of settings, its status, and its fit (cell), or the `reason` why there is no fit.
-
-    Points with the same `key` have the same numbers.
-    """
+    """A combination of settings, its status, and its fit (cell), or the `reason` why there is no fit."""
 
     block: str
     settings: Mapping[str, Any]
@@ -52,23 +49,18 @@ class Point:
 
     @property
     def finished(self) -> bool:
-        """Return whether numbers for this combination of settings are in the store."""
         return self.record is not None and self.record.skipped is None and self.status in ("cached", "done")
 
     def skip(self, reason: str) -> None:
-        """Mark this combination of settings as skipped for the given reason."""
         self.status, self.reason = "skipped", reason
 
 
 @dataclass(frozen=True)
 class Expansion:
-    """Expand lists of settings to all combinations.
+    """Expand lists of settings to all combinations."""
 
-    `config` has the values of all other settings. `chosen` maps each group of options to the name of the chosen option.
-    """
-
-    config: Mapping[str, Any]
-    chosen: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any]  # the values of all other settings
+    chosen: Mapping[str, str] = field(default_factory=dict)  # the name of the chosen option of each group
     config_dir: Path | None = None
     _built: dict[str, Any] = field(default_factory=dict)
 
@@ -79,10 +71,7 @@ class Expansion:
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
-        """Return all combinations of settings in all blocks of an experiment, in the order of the experiment's file.
-
-        With `check`, points whose noise cannot be calibrated are skipped.
-        """
+        """Return all combinations of settings in all blocks; `check` skips points whose noise cannot be calibrated."""
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
@@ -140,16 +129,12 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _check(self, cell: Cell) -> None:
-        """Raise UserError if the noise of a fit cannot be calibrated.
-
-        Fits that differ only in the seed are checked once, unless the seed determines the parties' sizes.
-        """
+        """Fits that differ only in the seed are checked once, unless the seed determines the parties' sizes."""
         seed = cell.seed if cell.partition.drawn else None
         kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
         self._once("check", kind, cell.check)
 
     def _once(self, group: str, node: Any, build: Callable[[], Any]) -> Any:
-        """Call `build` once for equal settings `node`, and return the stored result in later calls."""
         name = group + json.dumps(node)
         if name not in self._built:
             self._built[name] = build()

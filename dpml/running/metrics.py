@@ -1,7 +1,7 @@
 """Measure the quality of an experiment's models on private data. No release publishes the metrics in this module.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
-model. Algorithms report other metrics themselves; docs/howto/algorithms.md describes all of them.
+model. Algorithms report other metrics themselves (docs/howto/algorithms.md).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +23,7 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Score the models in `weights` (budgets, draws, d), and return each metric as an array (budgets, draws).
-
-    `further` has the dotted paths of the user's own functions, each a `Metric`.
-    """
+    """Score models (budgets, draws, d) by dpml's metrics and by `further` metrics; return arrays (budgets, draws)."""
     if weights is None:  # nothing was released
         return {}
     data = parties.data
@@ -51,8 +48,7 @@ def evaluate(
 def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
     """Return the accuracy (B,) and the balanced accuracy (B,) of B models on rows X (n, d) with labels y (n,).
 
-    Balanced accuracy is the mean, over the classes in y, of the accuracy on the rows of that class. It is 1/K for a
-    model that gives all rows one label. Both are NaN for weights with a NaN.
+    Balanced accuracy is the mean of the accuracies on the rows of each class in y. Both are NaN for weights with a NaN.
     """
     classes, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
     # float32 is twice as fast, and adds the ones in a block of rows exactly

@@ -33,36 +33,24 @@ class Options:
 
 @dataclass(frozen=True)
 class Results:
-    """The results of an experiment.
-
-    Attributes:
-        experiment: the experiment that was computed.
-        rows: a table with one number per row; its first column is the name of the block.
-        guarantees: a table with one view and basis per row; its first column is the name of the block.
-        provenance: the origin of each data set, once.
-        skipped: the number of cells without numbers, by reason.
-        published: the paper's points (`charts.read_published`).
-    """
+    """The results of an experiment."""
 
     experiment: Experiment
-    rows: pd.DataFrame
-    guarantees: pd.DataFrame
-    provenance: Sequence[Mapping[str, Any]] = ()
-    skipped: Mapping[str, int] = field(default_factory=dict)
-    published: pd.DataFrame = field(default_factory=pd.DataFrame)
+    rows: pd.DataFrame  # one number per row; the first column is the name of the block
+    guarantees: pd.DataFrame  # one view and basis per row; the first column is the name of the block
+    provenance: Sequence[Mapping[str, Any]] = ()  # the origin of each data set, once
+    skipped: Mapping[str, int] = field(default_factory=dict)  # the number of cells without numbers, by reason
+    published: pd.DataFrame = field(default_factory=pd.DataFrame)  # the paper's points (`charts.read_published`)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The work that an experiment needs: a list of all combinations of its settings, with their status.
-
-    `reference` has the CPU seconds of a cell by block, estimated from another machine's.
-    """
+    """The work that an experiment needs: a list of all combinations of its settings, with their status."""
 
     experiment: Experiment
     points: Sequence[Point]
     store: Store
-    reference: Mapping[str, float] = field(default_factory=dict)
+    reference: Mapping[str, float] = field(default_factory=dict)  # CPU seconds of a cell by block, estimated
 
     @property
     def cells(self) -> list[Point]:
@@ -99,10 +87,7 @@ class Plan:
         return {block: float(f"{seconds:.3g}") for block, seconds in spent.items()}
 
     def results(self) -> Results:
-        """Return the results of finished fits and of computed blocks as tables.
-
-        The rows of computed blocks come last. A combination of settings that occurs twice in a block appears once.
-        """
+        """Return the results of finished fits and of computed blocks as tables, without repeated settings."""
         once = {(point.block, point.key): point for point in self.points if point.finished}
         # settings without a standard column, named as on the command line, such as algo.lam
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
@@ -127,14 +112,10 @@ class Plan:
 
 
 def _reason(point: Point) -> str:
-    """Return the reason why a fit (cell) has no numbers; the text omits the path of this machine's data folder."""
     reason = point.reason
     for root in point.cell.files.roots if point.cell else ():
         reason = reason.replace(str(root), "data_dir")
     return reason
-
-
-# ---- several plans
 
 
 def look_up(plans: Sequence[Plan], options: Options) -> None:
@@ -172,7 +153,6 @@ def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Seque
 
 
 def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
-    """Return the checksum of a data set, or the reason why its files are not available."""
     try:
         return digest_of(dataset, checksum(dataset, files)), ""
     except UserError as error:

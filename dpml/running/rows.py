@@ -1,7 +1,4 @@
-"""Turn the results of fits (cells) into two tables: one of measured values, and one of privacy guarantees.
-
-A *view* is what an observer sees; a *basis* says whether an eps is claimed or proven. See docs/howto/commands.md.
-"""
+"""Turn the results of fits (cells) into two tables: one of measured values, and one of privacy guarantees."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,10 +30,7 @@ def own_columns(rows: "pd.DataFrame") -> list[str]:
 
 
 class Part(NamedTuple):
-    """The lines that one fit (cell) adds to the tables of values and of guarantees.
-
-    A line of values joins one element of `budgets` with one entry of each array in `rows`.
-    """
+    """The lines that one fit (cell) adds to the tables of values and of guarantees."""
 
     budgets: list[dict[str, Any]]
     rows: dict[str, Array]
@@ -47,8 +41,7 @@ class Part(NamedTuple):
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
     """Return the lines that one fit (cell) adds to the tables of values and of guarantees.
 
-    Both tables get a column for each of the `settings`, such as ``algo.lam``, and for each hyper-parameter in the
-    algorithm's `ruled`, whose value was set by a rule.
+    Both tables get a column for each of the `settings`, and for each hyper-parameter that a rule has set (`ruled`).
     """
     algorithm, problem, about = cell.algorithm, measured.problem, measured.provenance
     context = {
@@ -112,7 +105,6 @@ def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
 
 
 def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> float:
-    """Return how many vectors a release sums securely, or NaN if there is no secure sum."""
     count = getattr(cell.algorithm, "secure_sums", None)
     known = count(budgets[0], problem) if count and budgets else None
     return math.nan if known is None else known
@@ -130,12 +122,10 @@ def setting(cell: Cell, key: str) -> Any:
 
 
 def _text(value: Any) -> str:
-    """Write a value as on the command line, and a list as ``[a,[b,c]]``."""
     return f"[{','.join(map(_text, value))}]" if isinstance(value, list | tuple) else str(value)
 
 
 def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
-    """Return the privacy columns of a budget: claimed eps, worst proven eps, and the reason if nothing is proven."""
     proven = worst(guarantee for guarantee in guarantees if guarantee.basis in HELD)
     # a tight release claims the requested eps
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)

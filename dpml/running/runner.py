@@ -1,8 +1,7 @@
 """Compute fits (cells) in this process, in joblib's workers, or on a Dask cluster, and store the results.
 
-Workers load the data themselves and return records. Only this process writes to disk. The numbers do not depend on the
-place or on the number of workers, bit for bit. One exception: the rounding of cells that are computed together, in
-step, depends on which cells are waiting.
+Only this process writes to disk. The numbers do not depend on the workers, bit for bit, with one exception: the
+rounding of cells that are computed together, in step, depends on which cells are waiting.
 """
 
 import importlib
@@ -66,8 +65,7 @@ def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
 def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
     """Compute a fit or the rows of a function, and return the record or the reason of a failure.
 
-    A UserError means that the cell is skipped. Any other error is a failure. The time is the CPU time of this thread,
-    which does all the work. `release` was computed in step, and took the CPU time `seconds`.
+    A UserError means that the cell is skipped. `release` was computed in step, and took the CPU time `seconds`.
     """
     start = time.thread_time() - seconds
     try:
@@ -84,10 +82,7 @@ def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> O
 
 
 def compute(jobs: Sequence[Job], workers: int, address: str | None = None) -> Outcomes:
-    """Yield the number and the outcome of each job, in the order in which the jobs finish.
-
-    They run in `workers` processes, or on the Dask cluster whose scheduler is at `address`, tcp://HOST:PORT.
-    """
+    """Yield the number and the outcome of each job as it finishes; `address` is the scheduler of a Dask cluster."""
     together: dict[Any, Batch] = {}
     for number, job in enumerate(jobs):
         key = step_key(job) if isinstance(job, Cell) else None
@@ -112,7 +107,6 @@ def _in_worker(batch: Batch, parent: int | None = None) -> list[tuple[int, Outco
 
 
 def _in_processes(batches: Sequence[Batch], workers: int) -> Generator[list[tuple[int, Outcome]], None, None]:
-    """Yield the outcomes of batches from joblib's workers, which end when the generator is closed."""
     import joblib  # slow to load
 
     tasks = (joblib.delayed(_in_worker)(batch, os.getpid()) for batch in batches)
@@ -153,10 +147,7 @@ def _end_with(parent: int | None) -> None:
 
 
 def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[int, Outcome]], None, None]:
-    """Compute on a Dask cluster, which reschedules the jobs of a dead worker.
-
-    joblib's own backend for Dask waits for ever when Dask gives up a job.
-    """
+    """Compute on a Dask cluster without joblib's backend, which waits for ever when Dask gives up a job."""
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
@@ -179,14 +170,8 @@ def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[
             raise UserError(f"the Dask cluster failed: {reason} {LOST}") from error
 
 
-# ---- plans
-
-
 def announce(plans: Sequence[Plan], options: Options, console: Screen) -> None:
-    """Print how many fits (cells) have each status, why fits are skipped, and the estimated time.
-
-    A dry run of several experiments prints a line for each of them.
-    """
+    """Print how many fits (cells) have each status, why fits are skipped, and the estimated time."""
     for plan in plans if options.dry and len(plans) > 1 else ():
         console.print(f"{plan.experiment.label}: {_counted([plan], options.workers)}", soft_wrap=True)
     names = [plan.experiment.label for plan in plans]
@@ -218,10 +203,7 @@ def _duration(seconds: float) -> str:
 
 
 def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
-    """Compute the waiting fits (cells) of plans, and store each result as soon as it is computed.
-
-    Blocks come first, because one may take as long as many cells. A failed block raises its error when it is read.
-    """
+    """Compute the waiting fits (cells) of plans, and store each result as soon as it is computed."""
     store = plans[0].store
     computed = {block.key: block for plan in plans for block in plan.experiment.computed if not block.kept(store)}
     waiting = [points for points in unique(plans).values() if points[0].status == "to run"]
@@ -247,10 +229,7 @@ def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
 
 
 def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Screen, alone: bool) -> None:
-    """Store the outcome of a fit (cell), and set the status of all combinations of settings that share the fit.
-
-    If a command has one cell only (`alone`) and this is skipped, the command fails with the reason.
-    """
+    """Store the outcome of a fit (cell); if the fit is skipped and `alone` is true, fail with the reason."""
     first = points[0]
     settings = " ".join(f"{key}={value}" for key, value in first.settings.items() if value is not None)
     if isinstance(outcome, Record) and _of_other_data(first, outcome):
@@ -277,7 +256,6 @@ def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Scre
 
 
 def _of_other_data(point: Point, record: Record) -> bool:
-    """Return whether the record was computed from a data file that has changed since the plan was made."""
     if not record.numbers or point.cell is None or not hasattr(point.cell.dataset, "checksum"):
         return False  # data without a checksum do not come from a file
     checksum = json.loads(record.numbers)["provenance"].get("sha256")

@@ -20,10 +20,9 @@ class Panel:
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., a setting of the block written as on
     the command line (``partition.u``), or a column of a computed block. x can also be ``inverse_eps``, which is 1/eps,
     and 0 without noise (eps = inf). y is the name of a metric, the dotted path of a function, ``proven_eps``, or
-    ``conditional_eps``. `ylim` sets the limits of the y axis; by default the axis includes all means. `published`
-    names a series of the paper's points, which are stored next to the experiment. The algorithms in `thin` are drawn
-    thin and grey, without bands, and do not affect the range of the y axis. In a title, ``{KEY}`` is replaced by that
-    setting of the rows (`charts.titled`).
+    ``conditional_eps``. `ylim` sets the limits of the y axis. `published` names a series of the paper's points, which
+    are stored next to the experiment. The algorithms in `thin` are drawn thin and grey, without bands, and do not
+    affect the range of the y axis. In a title, ``{KEY}`` is replaced by that setting of the rows.
     """
 
     block: str
@@ -65,11 +64,10 @@ class Experiment:
     settings. Without a `grid`, the settings form one block, `all`. A panel can omit the name of an only block. Lists
     are crossed, but all values of eps and delta belong to one cell. A function computes a block with a ``_target_``
     (`computed`). The rows contain the metrics of all panels and those in `metrics`. A metric with a dot is a user's own
-    function (`metrics.Metric`), and is computed for every block that does not set `metrics` itself. `reference` is the
-    algorithm with which the others are compared in pairs. With `twins`, every calibration has its own figure; otherwise
-    all share one. Each panel that shows a metric of `rank_by` against eps becomes a part of the paper's page which.md,
-    which names the best proven algorithm at every eps. `oracle` requests a table. Claims about the figure are in the
-    card of its paper (`dpml.packs`).
+    function, and is computed for every block that does not set `metrics` itself. `reference` is the algorithm with
+    which the others are compared in pairs. With `twins`, every calibration has its own figure; otherwise all share one.
+    Each panel that shows a metric of `rank_by` against eps becomes a part of the paper's page which.md, which names the
+    best proven algorithm at every eps. `oracle` requests a table.
 
     The last four fields are not in the file: `command` reproduces the numbers on any machine, `changes` are the user's
     changes of the numbers, and `folders` are searched for the paper's published points. Claims are `judged` only at the
@@ -96,7 +94,6 @@ class Experiment:
 
     @classmethod
     def from_content(cls, name: str, content: Mapping[str, Any]) -> "Experiment":
-        """Build an experiment from the content of its file."""
         grid = content.get("grid") or {"all": {}}
         only = {"block": next(iter(grid))} if len(grid) == 1 else {}
         panels = [made(Panel, only | panel, "experiment.panels") for panel in content.get("panels", ())]

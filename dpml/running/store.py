@@ -1,8 +1,6 @@
 """Store the results of each fit (cell) in a file, whose name is made from the settings, the data and the code.
 
-Numbers of several versions of the code are kept side by side, and only those of the present code are read. A file is
-written under a temporary name and then renamed, so nobody reads a half-written file. It begins with the checksum of the
-rest: a damaged file is detected, and its cell is computed again.
+Files are written atomically, and begin with a checksum: the cell of a damaged file is computed again.
 """
 
 import hashlib
@@ -21,23 +19,14 @@ from dpml.running.environment import made_with
 
 @dataclass(frozen=True)
 class Record:
-    """The stored numbers of a fit (cell) or of a function, or the reason why there are no numbers.
+    """The stored numbers of a fit (cell) or of a function, or the reason why there are no numbers."""
 
-    Attributes:
-        numbers: the measurements as text, or the rows of a block; empty in the result of `Store.glance`.
-        skipped: why there are no numbers.
-        seconds: the CPU time.
-        refused: as in `Measured`.
-        code: the checksum of the code that computed the numbers.
-        made_with: the software versions, which results show.
-    """
-
-    numbers: str = ""
-    skipped: str | None = None
-    seconds: float = 0.0
-    refused: Mapping[int, str] = field(default_factory=dict)
-    code: str = ""
-    made_with: Mapping[str, str] = field(default_factory=made_with)
+    numbers: str = ""  # the measurements as text, or the rows of a block; empty in the result of `Store.glance`
+    skipped: str | None = None  # why there are no numbers
+    seconds: float = 0.0  # the CPU time
+    refused: Mapping[int, str] = field(default_factory=dict)  # as in `Measured`
+    code: str = ""  # the checksum of the code that computed the numbers
+    made_with: Mapping[str, str] = field(default_factory=made_with)  # the software versions, which results show
 
 
 @dataclass(frozen=True)
@@ -63,7 +52,6 @@ class Store:
         return numbers
 
     def write(self, key: str, record: Record) -> None:
-        """Store a record, and delete the log of an earlier failure."""
         path = self._path(key, record.code)
         path.parent.mkdir(parents=True, exist_ok=True)
         head = json.dumps(asdict(replace(record, numbers="")))
@@ -100,7 +88,6 @@ def digest(values: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return an array as lists, and a class or function as its dotted name."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     name = f"{value.__module__}.{value.__qualname__}"

@@ -1,7 +1,6 @@
 """Least squares from noisy sufficient statistics, with a ridge chosen by a noisy eigenvalue (`adassp`, Wang 2018).
 
-X'X, X'y and the least eigenvalue of X'X are released with Gaussian noise. The guarantee for a replaced row is Theorem 3
-of docs/privacy/sufficient_statistics.md.
+docs/privacy/sufficient_statistics.md, Theorem 3, proves the guarantee for a replaced row.
 """
 
 import math
@@ -87,7 +86,6 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
 
     @property
     def off_diagonal(self) -> float:
-        """The noise off the diagonal of X'X, divided by the noise on the diagonal."""
         return 1 / math.sqrt(2) if self.tight else 1.0
 
     def joint(self, d: int) -> Scales:
@@ -99,7 +97,6 @@ class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published"
         return joint_sensitivity(quadratic_of(self.loss), self.joint(d), d)
 
     def scale(self, budget: Budget, problem: Problem) -> float:
-        """Return the noise_std s."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta("algo=adassp")

@@ -1,9 +1,7 @@
 """Approximate minima perturbation: objective perturbation whose guarantee covers the error of the solver.
 
-`amp` (Iyengar, Near, Song, Thakkar, Thakurta & Wang 2019, "Towards practical differentially private convex
-optimization", Alg. 1) minimises the objective of `gop` until its gradient is at most gamma long, and adds Gaussian
-noise to the model, which hides the distance from the exact minimiser. The guarantee is Theorem 2 of
-docs/privacy/perturbed_minima.md.
+`amp` (Iyengar, Near, Song, Thakkar, Thakurta & Wang 2019, Alg. 1) minimises the objective of `gop` until its gradient
+is at most gamma long, and adds Gaussian noise to the model (docs/privacy/perturbed_minima.md, Theorem 2).
 """
 
 import math
@@ -95,10 +93,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: float = 0.0) -> ApproximateMinimum:
-    """Return the release without output noise, for this gamma or the least that rounding errors allow (public).
-
-    ||eta|| is above ``sigma (sqrt d + 10)`` once in 10^21.
-    """
+    """Return the release without output noise; the norm of eta is above ``sigma (sqrt d + 10)`` once in 10^21."""
     gamma = max(gamma, _ATTAINABLE, _ROUNDING * sigma * (math.sqrt(problem.d) + 10) / problem.N)
     return ApproximateMinimum("gaussian", sigma, extra, lam, problem.N, gamma=gamma, output=0.0)
 
@@ -124,11 +119,6 @@ class ApproximateMinima(GaussianObjectivePerturbation):
         return made, Sum(Minimiser(returned, about=problem.d), made.apart, made.output)
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the output of the solver, plus noise.
-
-        Raises:
-            NotConvergedError: some gradient is longer than gamma.
-        """
         parties = carrier.mechanism.parties
         sent: list[Any] = [made for made, _ in carrier.messages]
         eta = perturbations(sent, carrier.rng, carrier.draws, carrier.problem.d)
@@ -139,7 +129,7 @@ class ApproximateMinima(GaussianObjectivePerturbation):
 
 
 def returned(parties: Parties, w: Array) -> Array:
-    """Return the models w (B, d), which the solver has found."""
+    """Return the models that the solver has found."""
     return w
 
 
@@ -158,13 +148,9 @@ def require_gamma(loss: Loss, parties: Parties, weights: Array, eta: Array, sent
 
 
 def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
-    """Return the least eps that is proven at `delta`; inf without noise or without a ridge.
+    """Return the least eps that is proven at `delta`; inf without noise (sigma) or without a ridge.
 
-    Args:
-        sigma: the standard deviation of b.
-        ridge: R.
-        mu: the mu of releasing the solver's error in addition to the exact minimiser.
-        delta: the delta, in (0, 1).
+    `mu` is the mu of releasing the solver's error in addition to the exact minimiser.
     """
     if sigma == 0 or ridge == 0 or math.isinf(mu):
         return math.inf

@@ -26,8 +26,7 @@ from .outpert import Fit, GaussianOutput
 def shown_approximate_minima(algorithm: ApproximateMinima, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return the released model and the attacker's score, which treats the model as an exact minimiser.
 
-    The scores are as normal as those of `gop` if the noise in the output is negligible compared with that in the
-    objective.
+    The scores are nearly normal if the noise in the output is negligible compared with that in the objective.
     """
     (exposure,) = of_objectives(algorithm, pair, budget)
     sent = algorithm.messages(budget, pair[0].problem)[0]
@@ -56,8 +55,7 @@ def worst_outputs(algorithm: GaussianOutput, budget: Budget, problem: Problem) -
 def held_in_ball(problem: Problem, strength: float, length: float) -> Pair:
     """Return neighbours with distant least-squares gradients: many rows (0, c) of label 1 hold w = (0, `length`).
 
-    c solves ``strength length = 2 c (1 - c length)``, or is 1. The row that differs has label -1; its two gradients are
-    as far apart as possible.
+    c solves ``strength length = 2 c (1 - c length)``, or is 1. The row that differs has label -1.
     """
     c = min(1.0, (1 + math.sqrt(max(0.0, 1 - 2 * strength * length**2))) / (2 * length))
     b = 2 * length / (1 + math.sqrt(1 + 8 * length**2))
@@ -95,7 +93,7 @@ def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair
     """Return neighbours with one row rotated by an angle; all other rows are zero, so that w stays near 0.
 
     At w = 0, gradients differ by sin(angle/2) times their sensitivity, directions by at least sin(angle) times theirs
-    if G is in the rows' plane. With one feature, a row changes its label or vanishes, and one of the differences is 0.
+    if G is in the rows' plane. With one feature, a row changes its label or vanishes.
     """
     gradients, directions = algorithm.budget_share, 1 - algorithm.budget_share
     if problem.d == 1:
@@ -107,10 +105,7 @@ def turned_row(algorithm: NoisyNewton, budget: Budget, problem: Problem) -> Pair
 
 @worst_case.register
 def worst_statistics(algorithm: AdaptiveStatistics, budget: Budget, problem: Problem) -> Pair:
-    """Return neighbours whose rows are farthest apart, rotated so that the change of X'X is diagonal.
-
-    All other rows lie along other axes, so lambda_min is the eigenvalue of the first axis, where the change is > 0.
-    """
+    """Return neighbours whose rows are farthest apart, rotated so that only X'X's diagonal and lambda_min change."""
     d = problem.d
     worst = worst_neighbours(quadratic_of(algorithm.loss), algorithm.joint(d), d)
     labels = 1.0, -worst.label

@@ -5,10 +5,9 @@ then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows
 Sensitivities: docs/privacy/outputs_and_newton.md, Theorem 3. The paper's noise is for zCDP, which dpml does not
 compute, so there is no `published` noise.
 
-The paper finds R by a noisy trace of H; the rule here does not read rows. After T rounds, R acts like a ridge of R/T,
-which increases the loss by about ``R/T W^2/2`` for ||w*|| = W. In the last direction, G is mostly noise, with ``||G||^2
-= 4 d T/mu_G^2``. The direction's noise increases the loss by ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2). The
-sum is least for
+The rule for R reads no rows. After T rounds, R increases the loss by about ``R/T W^2/2`` for ||w*|| = W, and the last
+direction's noise by ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2) and ``||G||^2 = 4 d T/mu_G^2``. The sum is
+least for
 
     R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
 """
@@ -86,10 +85,7 @@ class NewtonTerms(Terms["Newton"]):
 
 @dataclass(frozen=True)
 class Newton(Statistic):
-    """The gradient or the direction of one round, divided by its sensitivity.
-
-    It is the sum of the rows' gradients at w, or the direction ``(H + R I)^-1 G`` at w, G (B, d) and R (B, 1).
-    """
+    """The sum of the rows' gradients at w, or the direction ``(H + R I)^-1 G``, divided by its sensitivity."""
 
     terms = NewtonTerms
 
@@ -110,7 +106,6 @@ class Newton(Statistic):
         return "<f8", (d, d, 1) if self.direction else (d,)
 
     def unit(self, *at: Any) -> Array:
-        """Return the sensitivity, (B, 1)."""
         if not self.direction:
             return 2 * logistic_radius(np.linalg.norm(at[0], axis=1))[:, None]
         _, G, floor = at
@@ -172,7 +167,6 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
         return mu * math.sqrt(self.budget_share), mu * math.sqrt(1 - self.budget_share)
 
     def floor(self, budget: Budget, problem: Problem) -> float:
-        """Return R, which is added to the diagonal of the Hessian."""
         gradient, direction = self.mus(budget, problem)
         flat = problem.N * problem.d * self.rounds**3
         best = (flat / (2 * self.model_norm * gradient * direction) ** 2) ** (1 / 5)
@@ -193,7 +187,6 @@ class NoisyNewton(Program, losses=("logistic",), calibrations=("tight",), lam=0.
         )
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the models after T rounds, starting from 0."""
         gradients, directions = carrier.statistic(0), carrier.statistic(1)
         assert isinstance(gradients, Newton)
         assert isinstance(directions, Newton)

@@ -1,7 +1,6 @@
 """Release a regularised minimiser plus Gaussian noise (`outpert`), for a sharp bound on its sensitivity.
 
-docs/privacy/outputs_and_newton.md bounds the distance of the gradients of two rows (Theorem 1) and the change of the
-minimiser when a row is replaced (Theorem 2).
+docs/privacy/outputs_and_newton.md, Theorems 1 and 2, bounds the change of the minimiser when a row is replaced.
 """
 
 import math
@@ -38,10 +37,8 @@ class GaussianOutput(
 ):
     """`outpert`: output perturbation, the regularised minimiser plus Gaussian noise, at one trusted curator.
 
-    The noise of Chaudhuri, Monteleoni & Sarwate 2011, Alg. 1, is for pure eps-DP. A larger ridge reduces the noise as
-    1/lam, but pulls w towards 0. The excess loss is about ``lam/2 ||w*||^2 + c/2 E (x'noise)^2`` with the largest
-    curvature c of the loss, which is at most ``lam/2 W^2 + c/2 (D/(N lam mu))^2`` for ||w*|| = W and gradients at most
-    D apart. It is least for
+    A larger ridge reduces the noise as 1/lam, but pulls w towards 0. For ||w*|| = W, gradients at most D apart and the
+    largest curvature c of the loss, the excess loss is at most ``lam/2 W^2 + c/2 (D/(N lam mu))^2``. It is least for
 
         lam^3 = 2 c D^2 / (N mu W)^2,
 
@@ -75,7 +72,6 @@ class GaussianOutput(
         return min(self.radius, 1 / math.sqrt(2 * strength))
 
     def apart(self, length: float) -> float:
-        """Return the largest distance of two rows' gradients at a model of this norm."""
         radius = logistic_radius if self.logistic else squared_radius
         return 2 * float(radius(length))
 
@@ -92,7 +88,6 @@ class GaussianOutput(
         return conditioning * (_SLACK * solver_tolerance(problem.N) + wrong) / strength
 
     def sensitivity(self, problem: Problem, strength: float) -> float:
-        """Return the L2 sensitivity of the computed minimiser to one replaced row."""
         longest = self.longest(strength)
         shift = min(self.apart(longest) / (problem.N * strength), 2 * longest)
         return shift + 2 * self.unsolved(problem, strength)
@@ -134,15 +129,10 @@ class Fit:
     radius: float
 
     def __call__(self, parties: Parties, strengths: Array) -> Array:
-        """Return the minimisers for several strengths (B, 1): (B, d)."""
         return self.minimise(parties.folded, strengths[:, 0])
 
     def minimise(self, rows: Rows, strengths: Array) -> Array:
-        """Return the minimisers of mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d).
-
-        Raises:
-            NotConvergedError: one is farther from the exact minimiser than `unsolved` allows.
-        """
+        """Return the minimisers of mean loss + strength/2 ||w||^2 for several strengths (B,): (B, d)."""
         X, y, counts = rows
         N = len(y) if counts is None else round(float(counts.sum()))
         if self.loss.name == "logistic":
@@ -169,10 +159,7 @@ class Fit:
 def gradient_lengths(
     loss: Loss, rows: Rows, weights: Array, strength: Array | float, tilt: Array | float = 0.0
 ) -> Array:
-    """Return the norms of the gradients of mean loss + strength/2 ||w||^2 + tilt'w at models (B, d): (B,).
-
-    `strength` is one number or (B, 1); `tilt` is one number or (B, d).
-    """
+    """Return the norms of the gradients of mean loss + strength/2 ||w||^2 + tilt'w at models (B, d): (B,)."""
     X, y, counts = rows
     total = np.zeros_like(weights)
     for some in blocks(len(y), most=_HEIGHT):
@@ -188,12 +175,8 @@ def gradient_lengths(
 def gradient_error(terms: int, d: int, steepest: float, length: float, strength: float) -> float:
     """Return a bound on the distance of a computed gradient from the exact one (docs/privacy/outputs_and_newton.md).
 
-    Args:
-        terms: the number of products that are added one after the other (`added`).
-        d: the number of features.
-        steepest: the largest norm of a row's gradient.
-        length: the norm of the model.
-        strength: the coefficient of the ridge.
+    `terms` products are added one after the other (`added`). `steepest` is the largest norm of a row's gradient,
+    `length` the norm of the model, and `strength` the coefficient of the ridge.
     """
     return 1.01 * 2.0**-53 * ((terms + 32) * steepest + 2 * (d + 8) * length + 4 * strength * length)
 

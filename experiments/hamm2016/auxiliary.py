@@ -1,8 +1,7 @@
 """Search for the sensitivity of a minimiser if an auxiliary row changes as well (Hamm et al. 2016, Sec. 4.5).
 
 All votes of one party flip, and one of a few auxiliary rows may be replaced. The paper bounds the sensitivity by 2/lam
-for votes, whether or not a row is replaced, and for soft labels by 2/(M lam), or (N + M - 1)/N times that if a row is
-replaced.
+for votes, and for soft labels by 2/(M lam), or (N + M - 1)/N times that if a row is replaced.
 """
 
 import math
@@ -49,7 +48,6 @@ def moves(M: Sequence[int], N: int = 20, lam: float = 0.5, tries: int = 300, see
 
 
 def _minimiser(X: Array, positive: Array, lam: float) -> Array:
-    """Return the minimiser (Newton) of the mean logistic loss with shares of positive labels, plus lam/2 ||w||^2."""
     w = np.zeros(X.shape[1])
     for _ in range(50):
         p = 1 / (1 + np.exp(-(X @ w)))

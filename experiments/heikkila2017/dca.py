@@ -174,7 +174,6 @@ class MadeUp(Synthetic):
     """Generated rows as the program uses for its thresholds; targets are divided by 5 and clipped to 1."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the rows as a data set."""
         n, weights = N or self.rows, rng.standard_normal(self.d)
         x, y = auxiliary(rng, n + self.test_rows, self.d, weights)
         y = np.clip(y / 5, -1, 1)

@@ -1,8 +1,8 @@
 """Compute exactly what the noise in the authors' program of Heikkilä et al. 2017 guarantees.
 
 Proofs: docs/privacy/heikkila2017.md. A row is z = (x, y), with d features and a target. All numbers of a noisy sum have
-the same noise, c/eps times the printed sensitivity, with ``c = sqrt(2 log(1.25/delta))``. The sums of squares, which
-give the bounds for clipping, spend 0.3 of eps and of delta. X'X and X'y of the clipped rows spend 0.7.
+the same noise, c/eps times the printed sensitivity, with ``c = sqrt(2 log(1.25/delta))``. The sums of squares spend 0.3
+of eps and of delta. X'X and X'y of the clipped rows spend 0.7.
 """
 
 import math
@@ -96,8 +96,7 @@ def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
 def attacked(eps: Sequence[float], delta: float, reach: Sequence[float], draws: int = 100_000) -> pd.DataFrame:
     """Compute a 95 % lower bound on eps (`attacked`) from noisy sums of squares, with `draws` of each neighbour.
 
-    The neighbours differ in a row, which is at the ends of the assumed range or 0. Other metrics are `claimed` and
-    `proven`.
+    The neighbours differ in a row, which is at the ends of the assumed range or 0.
     """
     rng, found, row = np.random.default_rng(2017), [], np.square(reach)
     for e in eps:

@@ -21,12 +21,9 @@ def communication(
 ) -> pd.DataFrame:
     """Measure the bytes that a site (on average) and the aggregator send and receive, without drop-outs.
 
-    All pairs of parties share masks (`algo` everybody), or neighbours on a ring. Metrics: `site_bytes`,
-    `aggregator_bytes`, `degree`.
-
-    If there are compute `nodes`, rows `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017, by the
-    formula in Imtiaz et al. 2019 (App. A): every site sends a share of its d words to each node, and every node sends
-    the sum of its shares. A word has 8 bytes; keys and headers are not included.
+    All pairs of parties share masks (`algo` everybody), or neighbours on a ring. If there are compute `nodes`, rows
+    `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017, by the formula in Imtiaz et al. 2019 (App.
+    A): every site sends a share of its d words of 8 bytes to each node, and every node sends the sum of its shares.
     """
     cases = [("everybody", m, complete(m)) for m in everybody]
     cases += [("ring", m, topology) for m in ring if (topology := sparse(m)) is not None]
@@ -52,9 +49,8 @@ def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -
     """Measure the growth of the bytes of `communication`, by `algo` and `who`.
 
     Metrics: `in_M` is the log-log slope over the three largest M at the smallest d, and `in_d` that over the three
-    largest d at the smallest M; fewer than three give no slope. `misfit` is the largest relative error of a
-    least-squares fit with the terms 1, M, d (on a ring also the degree k) for a site, and M times these for the
-    aggregator.
+    largest d at the smallest M. `misfit` is the largest relative error of a least-squares fit with the terms 1, M, d
+    (on a ring also the degree k) for a site, and M times these for the aggregator.
     """
     table = communication(everybody, ring, d)
     wide = table.pivot_table(index=["algo", "M", "d"], columns="metric", values="value", sort=False).reset_index()

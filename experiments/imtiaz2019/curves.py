@@ -1,7 +1,7 @@
 """Compute curves of delta, and variances of noise, that need no runs of algorithms.
 
 A curve of delta is given as `digits` = log10(1/delta), because delta itself leaves the range of floating-point numbers,
-and as `log10_delta`, the height on a logarithmic axis, down to `DRAWN`.
+and as `log10_delta`, down to `DRAWN`.
 """
 
 import math
@@ -103,7 +103,6 @@ def _mu_of_their_covariance(M: int, honest: int) -> float:
 
 
 def _printed(M: int, honest: int, eps: float, shift: float) -> float:
-    """Return log delta by Theorem 1 as printed; nan if its bound does not apply (eps <= mu_z)."""
     colluders = M - honest
     factor = (honest + 2) / honest + 9 * colluders**2 / honest / (M * (1 + M) - 3 * colluders**2)
     mu = math.sqrt(M / (1 + M) * factor) * shift
@@ -112,10 +111,7 @@ def _printed(M: int, honest: int, eps: float, shift: float) -> float:
 
 
 def noise_left(M: Sequence[int], samples: int = 20000, seed: int = 0) -> pd.DataFrame:
-    """Measure the variance ratios of Lemma 1 and Prop. 1 of Imtiaz et al. 2019 on samples of the average's noise.
-
-    Metrics: `cape_over_pooled` and `conv_over_cape`, ratios of variances for every M, from `samples` values.
-    """
+    """Measure the variance ratios of Lemma 1 and Prop. 1 of Imtiaz et al. 2019 on samples of the average's noise."""
     rows = []
     for sites in M:
         rng = generator(seed, "noise", "noise_left", str(sites))
@@ -136,8 +132,8 @@ def noise_of_uneven_sites(
 ) -> pd.DataFrame:
     """Compute the variances of Remark 3 and Prop. 2 of Imtiaz et al. 2019, relative to pooled data, for unequal sites.
 
-    Sites of the second half have u times as many rows as those of the first half. With the sensitivity 1/N_k, site k
-    needs noise tau_k proportional to 1/N_k. The metric `variance_ratio` has three values (column `reading`):
+    Sites of the second half have u times as many rows as those of the first half. Site k needs noise tau_k proportional
+    to 1/N_k. The metric `variance_ratio` has three values (column `reading`):
 
     - `H(n)`: the formula ``(N^2/M^3) sum 1/N_k^2`` for the plain average of CAPE's messages;
     - `plain average`: the same from samples of ``e_k = ehat_k - mean ehat`` and of ``g_k`` with variance tau_k^2/M;
@@ -167,7 +163,6 @@ def noise_of_uneven_sites(
 
 
 def _released_variance(sites: Sites, parties: Parties, rng: Generator, samples: int) -> float:
-    """Return the variance of the released linear coefficients around the exact ones, relative to a curator's."""
     budget, loss, problem = Budget(1.0, 1e-5), for_task("regression"), parties.problem
     N, d = problem.N, problem.d
     (pooled,) = FunctionalMechanism(loss).messages(budget, problem)

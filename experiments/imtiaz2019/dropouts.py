@@ -1,11 +1,8 @@
 """Measure the gain of CAPE over conventional noise when sites drop out (Imtiaz et al. 2019), and the guarantee.
 
-"Even in the case of site drop-out, we achieve sum e_s = 0, as long as the number of active sites is above some
-threshold. Therefore, the performance gain of CAPE remains the same irrespective of the number of dropped-out sites."
-
-With n of M sites left, the average of their messages has noise of variance ``tau^2/(M n)``, and the average of
-conventional messages ``tau^2/n``. So the gain is M. But the guarantee for the survivors is weaker: the noise in their
-sum has variance ``n/M tau^2``, so mu increases by the factor ``sqrt(M/n)``.
+The paper states that the gain "remains the same irrespective of the number of dropped-out sites". With n of M sites
+left, the gain is M. But the noise in the survivors' sum has variance ``n/M tau^2``, so mu increases by the factor
+``sqrt(M/n)``.
 """
 
 import math
@@ -23,8 +20,8 @@ from dpml.seeds import generator
 def noise_after_dropouts(M: int, dropped: Sequence[int], samples: int = 20_000, seed: int = 0) -> pd.DataFrame:
     """Measure the variance of the noise in the survivors' average with the real protocol.
 
-    Metrics, for every number of sites that drop out before they send: `gain` is conv's variance over CAPE's, from
-    `samples` values each; `mu` is the factor ``sqrt(M/n)`` by which the survivors' mu exceeds the requested one.
+    For every number of sites that drop out before they send, `gain` is conv's variance over CAPE's, from `samples`
+    values each, and `mu` is the factor ``sqrt(M/n)`` by which the survivors' mu exceeds the requested one.
     """
     rows = []
     for gone in dropped:

@@ -32,9 +32,8 @@ def loss_at_proven_eps(  # noqa: PLR0913 - the keys of a block in an experiment'
 ) -> pd.DataFrame:
     """Compute the optimality gaps of `tight` and published noise on synthetic data, at the same proven privacy.
 
-    Every algorithm runs with both kinds of noise at the same *proven* (eps, delta) against the strongest observer
-    (`proven_eps`). `asked_eps` is the eps that must be requested for it, found by bisection. `gap_ratio` is the mean
-    optimality gap with published noise, divided by that with tight noise.
+    `asked_eps` is the eps that must be requested for the proven (eps, delta) against the strongest observer, found by
+    bisection. `gap_ratio` is the mean gap with published noise, divided by that with tight noise.
     """
     data = Synthetic(recipe=recipe, d=d, rows=N)
     loss = for_task(RECIPES[recipe].task)
@@ -71,8 +70,6 @@ def _lines(algorithm: str, label: str, eps: Sequence[float], metrics: Mapping[st
 
 
 def _requested_eps(algorithm: FunctionalMechanism, target: float, delta: float, problem: Problem) -> float:
-    """Return the eps to request so that `target` is proven against the strongest observer."""
-
     def excess(log_eps: float) -> float:
         guarantees = guaranteed(algorithm, Budget(math.exp(log_eps), delta), problem)
         return worst(g for g in guarantees if g.basis == "proven").eps - target

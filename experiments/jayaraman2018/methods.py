@@ -82,8 +82,8 @@ class LocalOutput(
 class LocalObjective(LocalOutput, variants=("paper",)):
     """`local_objective`: the mean of the parties' models, each by objective perturbation (Chaudhuri et al. 2011).
 
-    The authors' program differs. It draws one b for all parties, with a Laplace variable in every coordinate, and uses
-    ``eps - 2 log(c/(n lam))`` instead of ``eps - 2 log(1 + c/(n lam))``.
+    The authors' program draws one b for all parties, with a Laplace variable in every coordinate, and uses ``eps - 2
+    log(c/(n lam))`` instead of ``eps - 2 log(1 + c/(n lam))``.
     """
 
     name: ClassVar[str] = "local_objective"

@@ -1,7 +1,4 @@
-"""Compute Theorems 3.1 and 3.4, Corollary 3.5 and Table 1 of Jayaraman, Wang, Evans & Gu 2018 exactly.
-
-Proofs: docs/privacy/jayaraman2018.md.
-"""
+"""Compute the theorems and Table 1 of Jayaraman, Wang, Evans & Gu 2018 exactly (docs/privacy/jayaraman2018.md)."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -29,20 +29,16 @@ def excess_risk_bound(
 ) -> Any:
     """Return the bound (11) on E[R(w_T)] - min R after T rounds with step 1/L, from a gap `start` (Theorems 2, 3).
 
-    It is ``(1 - lam/L)^T start + p variance / (2 lam) (1 - (1 - lam/L)^T)``. R is L-smooth. It is lam-strongly convex
-    (Thm 2) or satisfies ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3, the Polyak-Lojasiewicz condition). `variance` is
-    the noise's variance in every entry of the gradient that descent uses. The paper inserts a client's sigma^2, but the
-    weighted average of M clients' noise has variance sigma^2 sum (N_k/N)^2.
+    R is L-smooth, and lam-strongly convex (Thm 2) or satisfies ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3).
+    `variance` is the noise's variance in every entry of the gradient that descent uses. The paper inserts a client's
+    sigma^2, but the weighted average of M clients' noise has variance sigma^2 sum (N_k/N)^2.
     """
     left = (1 - lam / smoothness) ** T
     return left * start + p * variance / (2 * lam) * (1 - left)
 
 
 def published_bounds(figures: Mapping[str, Any], M: int, n_min: int) -> dict[str, tuple[float, float]]:
-    """Return, by method, the orders of the noise variance and the excess risk in Table 1, without constants.
-
-    The paper derives constants only for the first method.
-    """
+    """Return, by method, the orders of the noise variance and the excess risk in Table 1, without constants."""
     p, G, N, T, lam, eps, delta = (figures[key] for key in ("p", "G", "N", "T", "lam", "eps", "delta"))
     log = math.log(1 / delta)
     spread, length = (M - 1) / n_min, p / (n_min * eps) * math.log(p / delta)
@@ -77,9 +73,8 @@ def theorem2(
 ) -> pd.DataFrame:
     """Compute Theorem 2's bound for wddp with synchronous rounds, logistic loss, M equal clients and w_0 = 0.
 
-    It is computed twice: with sigma^2, which the proof uses for the average, and with sigma^2 / M, the true variance of
-    the average of M clients' noise. Both use the sigma for the constant c, and an initial gap of at most log 2.
-    `settings` have p, N and M.
+    It is computed with sigma^2, which the proof uses for the average, and with sigma^2 / M, the true variance of the
+    average. Both use the sigma for the constant c, and an initial gap of at most log 2. `settings` have p, N and M.
     """
     rows = []
     for name, own in settings.items():
@@ -93,8 +88,8 @@ def theorem2(
 def factors(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
     """Compute the factors that Table 1 and Remark 1 state, and those of the paper's formulas, by setting.
 
-    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s. `remark1` is the noise term of (12), ``T
-    p sigma^2/(2L)``, over that of (11), ``p sigma^2/(2 lam) (1 - (1 - lam/L)^T)``.
+    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s. `remark1` is the noise term of (12) over
+    that of (11).
     """
     N, lam, rows = figures["N"], figures["lam"], []
     x = lam / (lam + SMOOTHNESS)

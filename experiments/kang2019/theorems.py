@@ -1,11 +1,9 @@
 """Compare Theorems 2 and 3 of Kang, Liu & Wang 2019 with the excess risk of `wddp` on real rows.
 
-Both theorems are about gradient descent with step 1/L and noise in the gradient, which is what synchronous rounds do
-(`variant=synchronous`, `once`). Both need ``||grad R||^2 >= 2 mu (R - min R)``: Theorem 2 with mu = lam, for a convex
-loss with a regulariser; Theorem 3 with some mu > 0, the Polyak-Lojasiewicz condition. For a loss that is not convex, mu
-is unknown. Here it is measured as the least ``||grad R||^2 / (2 (R - min R))`` over models on the path, the largest mu
-with which the condition holds for these models; it may not hold for others. For such a loss, min R is the least value
-found from several starts. If it is too high, the excess risk is too small and mu too large.
+Both theorems need ``||grad R||^2 >= 2 mu (R - min R)``: Theorem 2 with mu = lam, for a convex loss with a regulariser;
+Theorem 3 with some mu > 0 (Polyak-Lojasiewicz). For a loss that is not convex, mu is measured as the least ``||grad
+R||^2 / (2 (R - min R))`` over models on the path; the condition may not hold for other models. For such a loss, min R
+is the least value found from several starts. If it is too high, the excess risk is too small and mu too large.
 """
 
 from collections.abc import Callable
@@ -64,7 +62,6 @@ class MeasuredDescent(NoisyDescent):
         return Release(last, self._measured(carrier, path, noises))
 
     def _measured(self, carrier: Carrier, path: Array, noises: Array) -> dict[str, Array]:
-        """Return the metrics (budgets, draws) of models on the path (times, budgets, draws, d)."""
         parties = carrier.mechanism.parties
         gradient = carrier.mechanism.terms(carrier.statistic(0)).total
         slopes = gradient(path.reshape(-1, path.shape[-1])).reshape(path.shape) + self.lam * path
@@ -84,7 +81,6 @@ class MeasuredDescent(NoisyDescent):
         return metrics
 
     def _bound(self, d: int, constants: Array, noises: Array, start: Array) -> Any:
-        """Return the bound (11) for constants mu and initial gaps (budgets, draws), and noise_std (budgets,)."""
         smoothness, T = 1 / self.largest, self.rounds
         return excess_risk_bound(d, T, np.minimum(constants, smoothness), smoothness, noises[:, None] ** 2, start)
 

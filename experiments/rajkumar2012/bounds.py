@@ -30,10 +30,7 @@ TAIL = 0.05  # delta', for the noise and for the rows
 
 
 def noise_quantile(budget: Budget, problem: Problem, lam: float) -> float:
-    """Return T, the 1 - `TAIL` quantile of ||eta||^2 with the published noise; inf if the theorem does not hold.
-
-    The theorem needs Delta = 0.
-    """
+    """Return T, the 1 - `TAIL` quantile of ||eta||^2 with the published noise; inf unless Delta = 0 (theorem)."""
     extra, left = compute_slack(budget.eps, lam, problem.N)
     if extra > 0:
         return math.inf
@@ -50,8 +47,8 @@ def risk_bound(budget: Budget, problem: Problem, lam: float, length: float) -> f
 def rows_needed(budget: Budget, d: int, tau: float, length: float) -> int:
     """Return Theorem 5.3's N: with N rows and lam = tau/length^2, the excess is at most `tau` with probability 0.9.
 
-    It is the largest of three: the N for the generalisation term, the N for Delta = 0 (``N lam >= 4 c/eps`` leaves at
-    least half of eps), and the N for the noise at half of eps.
+    It is the largest of the N for the generalisation term, the N for Delta = 0 (``N lam >= 4 c/eps`` leaves at least
+    half of eps), and the N for the noise at half of eps.
     """
     lam = tau / length**2
     rows = 64 * (32 + math.log(1 / TAIL)) / (lam * tau)
@@ -88,9 +85,8 @@ def quantile_orders(d: Sequence[int], eps: Sequence[float], delta: Sequence[floa
 def full_noise(shares: Mapping[str, Sequence[float]], N: int, d: int, eps: float, delta: float) -> pd.DataFrame:
     """Compute the cost and benefit of footnote 4, in which party k adds the noise of `gop` for its N_k rows; lam = 1.
 
-    `noise_ratio` is the variance of the summed noise over that of the shared noise; Theorem 5.1's bound is proportional
-    to it. The paper states that it is at least the number of parties, and that unequal shares do not decrease it.
-    `proven_of_party` is the eps that is proven for a party's own minimiser, next to the claimed eps.
+    `noise_ratio` is the variance of the summed noise over that of the shared noise. The paper states that it is at
+    least the number of parties. `proven_of_party` is the eps that is proven for a party's own minimiser.
     """
     budget, gop = Budget(eps, delta), GaussianObjectivePerturbation(LOSSES["logistic"], "published", lam=1.0)
     about: dict[str, object] = {"eps": eps, "delta": delta, "d": d, "N": N}

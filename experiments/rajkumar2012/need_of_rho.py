@@ -22,9 +22,9 @@ SURE = 0.999
 def guessing(eps: Sequence[float], rows: int = 50, d: int = 5, trials: int = 5_000, seed: int = 0) -> pd.DataFrame:
     """Simulate the attack and return the share of right guesses (`guessed`), by eps and by whether rho is added.
 
-    The gradient of the logistic loss is summed over a party's rows of norm at most 1, so L = 1. eta and rho have the
-    density of the paper's eq. (2) with beta = eps/2. Metric `allowed` is the largest share that any attack can reach if
-    both answers are eps-differentially private, e^(2 eps)/(1 + e^(2 eps)).
+    The rows of a party have norm at most 1, so L = 1. eta and rho have the density of the paper's eq. (2) with beta =
+    eps/2. Metric `allowed` is the largest share if both answers are eps-differentially private, e^(2 eps)/(1 + e^(2
+    eps)).
     """
     rng = generator(seed, "noise", "need_of_rho")
     X = rng.standard_normal((rows, d))

@@ -39,8 +39,7 @@ def bounded(evidence: Evidence, block: str, bound: str, share: float) -> list[Gr
 def gap_bounded(evidence: Evidence, blocks: Sequence[str], eps: Sequence[float]) -> list[Group]:
     """Test that the bound on the optimality gap of gop holds for enough noise draws, in every block and at every eps.
 
-    gop does not depend on the parties, so its results at one M are those at all M. Draws are independent, and the
-    theorem holds for any rows, so the draws of all seeds are counted together.
+    The draws of all seeds are counted together, because draws are independent and the theorem holds for any rows.
     """
     groups = []
     for block in blocks:

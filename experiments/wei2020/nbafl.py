@@ -32,9 +32,6 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
     """`nbafl`: in every round, clients of equal size send clipped noisy models, and a server averages them.
 
     Args:
-        loss: logistic.
-        calibration: `published` noise.
-        variant: `paper`.
         lam: the ridge of the objective whose gap is reported; it is not used by the algorithm.
         rounds: T.
         clip: C, the largest norm of a local model.
@@ -62,7 +59,6 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         return 2 * self.clip / problem.smallest, taking, noise
 
     def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        """Return the guarantees if the client with the replaced row takes part in all rounds."""
         unit, taking, noise = self.printed(budget, problem)
         longest = 2 * (1 / problem.smallest + solver_tolerance(problem.N)) / self.prox
         shift = min(2 * self.clip, longest) / unit if noise.upload else math.inf
@@ -79,7 +75,6 @@ class NbAFL(Program, losses=("logistic",), calibrations=("published",), lam=0.0,
         return ()
 
     def run(self, carrier: Carrier) -> Release:
-        """Return the last broadcasts; the mean of all noise is drawn at once, and all runs have the same clients."""
         parties, budgets, rng, draws = carrier.mechanism.parties, carrier.budgets, carrier.rng, carrier.draws
         problem, d = parties.problem, parties.problem.d
         printed = [self.printed(budget, problem) for budget in budgets]

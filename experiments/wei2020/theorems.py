@@ -57,8 +57,8 @@ def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: flo
     """Compute an upload's sensitivity to one of m rows, divided by 2 C/m (`moved`), and its exact eps (`eps_of_noise`).
 
     Three uploads are compared: the clipped minimiser of the mean logistic loss, where `neighbours` have minimisers at C
-    and -C; the same with the term mu/2 ||w - w0||^2, with the largest sensitivity for a Lipschitz constant of 1; and
-    the mean of the clipped minimisers of single rows, with which the paper computes.
+    and -C; the same with the term mu/2 ||w - w0||^2; and the mean of the clipped minimisers of single rows, with which
+    the paper computes.
     """
     found = []
     for rows in m:
@@ -74,10 +74,7 @@ def sensitivity(m: Sequence[int], clip: float, mu: float, delta: float, eps: flo
 
 
 def neighbours(length: float) -> tuple[Array, Array, Array]:
-    """Return three rows x with one feature, and labels of two neighbours whose minimisers are +-`length` (>= 1.1).
-
-    Additional rows of zeros do not change the minimisers.
-    """
+    """Return three rows x with one feature, and labels of two neighbours whose minimisers are +-`length` (>= 1.1)."""
     a = brentq(lambda a: a * math.tanh(a * length / 2) - expit(-length), 0.0, 1.0, xtol=1e-300, rtol=1e-14)
     return np.array([1.0, a, a]), np.array([1.0, 1, -1]), np.array([-1.0, 1, -1])
 
@@ -85,10 +82,7 @@ def neighbours(length: float) -> tuple[Array, Array, Array]:
 def attacked(
     m: int, clip: float, prox: Sequence[float], delta: float, eps: Sequence[float], draws: int = 100_000
 ) -> pd.DataFrame:
-    """Compute a 95 % lower bound on eps (`attacked`) from `draws` uploads of each of the `neighbours`, by eps and mu.
-
-    Other metrics are the `claimed` eps, and the exact eps of these neighbours (`proven`).
-    """
+    """Compute a 95 % lower bound on eps (`attacked`) from `draws` uploads of both `neighbours`, by eps and mu."""
     rng, found = np.random.default_rng(2020), []
     x, *labels = neighbours(clip)
     for e, mu in product(eps, prox):

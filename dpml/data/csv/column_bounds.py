@@ -1,18 +1,4 @@
-"""Read bounds files (`dataset.bounds=PATH.yaml`), which describe the public ranges and values of columns.
-
-columns:
-  age: {low: 17, high: 90}
-  gain: {low: 0, high: 99999, log: true}   # on the scale log(1 + value)
-  hours: {low: 1, high: 99, edges: [20, 35, 40, 41, 50]}   # for the steps bin and spline; edges: 8 makes equal parts
-  crp: {low: 0, high: 500, fill: 0.4, missing: indicator}   # 0.4 replaces a missing value; a second feature marks it
-  job: [clerk, farmer, other]
-  care: {values: [home, ward], fill: home}
-  member: boolean
-  seen: {unit: days, low: 2019-01-01, high: 2024-12-31}   # dates; add format: "%d.%m.%Y" if they are written so
-classes: ["<=50K", ">50K"]                 # the labels -1 and +1, or 0, 1, ..., K-1
-# target: {low: 0, high: 100}              # for a regression, instead of classes
-label: income                              # options of dataset=csv (`READING`); typed options override them
-"""
+"""Read bounds files (`dataset.bounds=PATH.yaml`) with the public ranges and values of columns (docs/own_data.md)."""
 
 import math
 from collections import Counter
@@ -48,9 +34,7 @@ class ColumnBounds:
     """The content of a bounds file.
 
     Attributes:
-        path: The path of the bounds file.
         kinds: The kind of every column that becomes a feature, with its range or its values.
-        classes, target: The names of the classes, or the range of a regression target.
         reading: Options of dataset=csv that the file sets.
     """
 
@@ -64,7 +48,6 @@ class ColumnBounds:
     def of_columns(
         cls, path: Path, columns: Mapping[str, Column], classes: tuple[str, ...] = (), target: Range | None = None
     ) -> "ColumnBounds":
-        """Return bounds for `columns`, which maps each column to its range of numbers or its list of categories."""
         names: dict[type, Any] = {Range: "number", tuple: "category"}
         kinds = {name: ColumnKind(names[type(each)], each) for name, each in columns.items()}
         return cls(path, kinds, classes, target)
@@ -76,7 +59,6 @@ class ColumnBounds:
 
     @property
     def texts(self) -> list[str]:
-        """The names of the columns that must be read as texts."""
         return [name for name, kind in self.kinds.items() if kind.is_text]
 
     def kind_of(self, feature: str) -> str:
@@ -94,7 +76,6 @@ class ColumnBounds:
         return values
 
     def content(self) -> dict[str, Any]:
-        """Return the bounds as the nested dicts and lists of a YAML file, which `bounds_from` reads."""
         columns = {name: kind.content() for name, kind in self.kinds.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
         reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
@@ -113,7 +94,7 @@ class ColumnBounds:
 
 
 def load(path: Path) -> ColumnBounds:
-    """Read the bounds file at `path`."""
+    """Read a bounds file."""
     try:
         content = read_mapping(path, "statements about columns", deepest=4)
     except OSError as error:

@@ -25,13 +25,11 @@ _START = datetime(1970, 1, 1)
 class ColumnKind:
     """The rule by which the texts of a column become a feature. The feature of a row never depends on other rows.
 
-    A category becomes its index in the list of values, and an unknown category becomes -1. A date becomes the number of
-    days since 1970-01-01.
+    A category becomes its index in the list of values (-1 if unknown), and a date the number of days since 1970-01-01.
 
     Attributes:
         column: The range or the values of the feature; None: the range of the rows.
         fill: The number that replaces a missing value; None: missing values stay missing.
-        indicator: Whether a second feature marks missing values.
         form: The pattern of dates for `strptime`, or `iso`.
     """
 
@@ -64,7 +62,6 @@ class ColumnKind:
         return cells
 
     def shown(self, value: float) -> Any:
-        """Return a value of the feature as a bounds file shows it, e.g. a date as 2024-12-31."""
         if self.name == "date":
             return iso(value)
         if self.name == "category":
@@ -72,7 +69,6 @@ class ColumnKind:
         return int(value) if float(value).is_integer() else value
 
     def content(self) -> Any:
-        """Return the column's entry in a bounds file."""
         statement: Any = "boolean" if self.name == "boolean" else list(self.values)
         if isinstance(self.column, Range) and self.name == "number":
             statement = range_content(self.column)
@@ -123,9 +119,6 @@ def range_content(column: Range) -> dict[str, Any]:
 def as_text(value: float) -> str:
     """Return the text of a number that names a class, without a decimal point if the number is whole."""
     return str(int(value)) if float(value).is_integer() else repr(float(value))
-
-
-# ---- dates
 
 
 def days(texts: Sequence[str], form: str) -> Array:

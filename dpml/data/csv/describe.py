@@ -18,27 +18,18 @@ from dpml.errors import UserError
 
 @dataclass(frozen=True)
 class Description:
-    """The content of a file.
-
-    Attributes:
-        columns: All columns that are not dropped, the features first.
-        rows, complete: The number of rows, and the number of rows without a missing value.
-        classes: The number of rows of each class in ``labels.classes``, or the smallest and the largest target.
-        parties: The number of parties, if a column names the party of each row.
-        options: The user's options, and the options that `as_meant` adds.
-        noticed: A sentence for each option that `as_meant` adds.
-    """
+    """The content of a file."""
 
     file: CsvFile
-    columns: Columns
+    columns: Columns  # all columns that are not dropped, the features first
     rows: int
     features: tuple[ColumnProfile, ...]
     labels: Labels | None
-    classes: tuple[float, ...]
-    parties: int | None
-    complete: int
-    options: CSV
-    noticed: tuple[str, ...] = ()
+    classes: tuple[float, ...]  # the number of rows of each class, or the smallest and the largest target
+    parties: int | None  # if a column names the party of each row
+    complete: int  # the number of rows without a missing value
+    options: CSV  # the user's options, and those that `as_meant` adds
+    noticed: tuple[str, ...] = ()  # a sentence for each option that `as_meant` adds
 
     @property
     def problems(self) -> list[ColumnProfile]:

