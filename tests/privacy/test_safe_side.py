@@ -146,7 +146,7 @@ def test_the_last_of_equal_rounds() -> None:
     rng = np.random.default_rng(2)
     for _ in range(60):
         T, m, s = int(rng.integers(1, 2000)), float(10 ** rng.uniform(-3, 3)), float(10 ** rng.uniform(-3, 3))
-        c = float(rng.choice([1.0, 1 - 10 ** rng.uniform(-9, -0.1)]))
+        c = float(rng.choice([0.0, 1.0, 1 - 10 ** rng.uniform(-9, -0.1)]))
         sums = [mpf(T), mpf(T)] if c == 1 else [(1 - mpf(c) ** (k * T)) / (1 - mpf(c) ** k) for k in (1, 2)]
         exact = mpf(m) / mpf(s) * sums[0] / mpmath.sqrt(sums[1])
         found = last_iterate_mu([c] * T, [m] * T, [s] * T)
