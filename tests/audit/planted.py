@@ -34,10 +34,6 @@ def usual(algorithm) -> Problem:
     return Problem(5, 5 * rows, 2, auxiliary=10, classes=2)
 
 
-def verdicts(algorithm, draws: int, seed: int = 0) -> dict[str, str]:
-    return {found.view: found.verdict for found in audit(algorithm, BUDGET, usual(algorithm), draws, seed)}
-
-
 @dataclass(frozen=True)
 class Only:
     """An algorithm of which some views are audited.
@@ -154,7 +150,7 @@ def drawn(change: Change, zero_sum: bool = True) -> Bug:
     """Noise is drawn wrongly, whoever draws it: a curator, parties, sites (their zero-sum noise, too), on a grid."""
 
     def plant(patch: pytest.MonkeyPatch, algorithm):
-        gaussian, single, cape, whole = noise.gaussian, noise.single_gaussian, noise.cape_parties, discrete.parts
+        gaussian, cape, whole = noise.gaussian, noise.cape_parties, discrete.parts
 
         def sites_last(noises):
             return np.ascontiguousarray(change(noises.swapaxes(0, 1)).swapaxes(0, 1))
@@ -170,7 +166,9 @@ def drawn(change: Change, zero_sum: bool = True) -> Bug:
         patch.setattr(noise, "gaussian", of_curator_or_parties)
         patch.setattr(noise, "gaussian_messages", lambda rng, *shape: sites_last(gaussian(rng, shape)))
         patch.setattr(noise, "cape_parties", of_cape)
-        patch.setattr(noise, "single_gaussian", lambda *arguments: change(single(*arguments)))
+        for name in ("single_gaussian", "laplace", "l2_laplace"):
+            draw = getattr(noise, name)
+            patch.setattr(noise, name, lambda *arguments, draw=draw: change(draw(*arguments)))
         patch.setattr(discrete, "parts", lambda *arguments: change(whole(*arguments)))
         return algorithm
 

@@ -200,29 +200,6 @@ def least(eps: float) -> tuple[float, float]:
     return sigma, objective.free_ridge(eps, sigma)
 
 
-@pytest.mark.parametrize("shift", [0.0, *SHIFTS])
-def test_a_turned_label_on_a_line_with_a_shift(shift: float) -> None:
-    """A row at 1 and its successor at -1, with crowds of any force: delta by integration, beside 1e-5."""
-    largest = []
-    for eps in BUDGETS:
-        sigma, ridge = least(eps)
-        found = 0.0
-        for force in np.linspace(-5 * sigma, 5 * sigma, 41):
-            reach = 8.5 * sigma + 2
-            w = np.linspace(force - reach, force + reach, 4001) / ridge
-            s, t = expit(shift - w), expit(shift + w)
-            cell = (w[1] - w[0]) / (sigma * math.sqrt(2 * math.pi))
-            p, q = (
-                np.exp(-((force + pull - ridge * w) ** 2) / (2 * sigma**2)) * (ridge + a * (1 - a)) * cell
-                for pull, a in ((s, s), (-t, t))
-            )
-            assert p.sum() == pytest.approx(1, abs=1e-7)
-            found = max(found, *(np.maximum(a - math.exp(eps) * b, 0).sum() for a, b in ((p, q), (q, p))))
-        largest.append(found / 1e-5)
-    assert max(largest) <= 1
-    assert max(largest) >= {0.0: 1e-7, 0.5: 1e-4, 1.0: 0.01, 2.0: 0.2, 4.0: 0.8}[shift]  # both gradients get longer
-
-
 def minimisers(b: np.ndarray, rows: np.ndarray, ridge: float, counts: np.ndarray, shift: float, near: np.ndarray):
     """The models (n, 2) of noises b (n, 2), by Newton's steps of at most 2 from `near`."""
     w = np.tile(near, (len(b), 1))
