@@ -20,8 +20,6 @@ from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
 from dpml.release.ledger import Cap, Ledger, LedgerEntry, default_ledger
 
-DATA = "0" * 64
-
 
 def gaussian(mu: float, view: str = "release", unit: str = "sample", delta: float = 1e-5) -> Guarantee:
     return Guarantee(view, unit, gdp.eps_of(mu, delta), delta, "proven", "test", mu)  # type: ignore[arg-type]
@@ -226,27 +224,6 @@ def test_killed_at_any_moment_there_is_no_release_without_its_entry(tmp_path):
         assert len(out) <= len(entered) <= len(out) + 1
         assert entered[: len(out)] == [str(number) for number in range(len(entered))][: len(out)]
         ledger.enter("after", [gaussian(0.1)])  # and the ledger goes on
-
-
-# ---- budgets that are chosen by earlier results
-
-
-def curve(mu: float, eps):
-    """delta of N(0, 1) and N(mu, 1), by SciPy; below 0 by the symmetry of the pair."""
-    size = np.abs(eps)
-    delta = norm.cdf(-size / mu + mu / 2) - np.exp(size) * norm.cdf(-size / mu - mu / 2)
-    return np.where(eps < 0, 1 - np.exp(eps) + np.exp(eps) * delta, delta)
-
-
-@pytest.mark.parametrize("at", [-1.0, 0.0, 0.7])
-@pytest.mark.parametrize(("low", "high"), [(0.01, 0.8), (0.8, 0.01), (0.3, 0.8)])
-def test_a_cap_on_gaussians_holds_wherever_the_second_is_chosen_by_the_result_of_the_first(at, low, high):
-    """Smith & Thakurta 2022, by quadrature over the first one's loss, z 0.6 + 0.18: its mu is 0.6, and 1 the cap's."""
-    z = np.linspace(-10, 10, 4001)
-    eps = gdp.eps_of(1.0, 1e-5)
-    left = eps - 0.6 * z - 0.18
-    deltas = np.where(z < at, curve(low, left), curve(high, left))
-    assert np.trapezoid(norm.pdf(z) * deltas, z) <= 1e-5 * (1 + 1e-6)
 
 
 def test_the_names_of_a_file_have_one_ledger_or_none_without_being_told(tmp_path):
