@@ -1,11 +1,7 @@
 """What an attacker who has a published model and two neighbouring files learns of which was released: nothing.
 
-Every algorithm that `dpml release` publishes is played, with every task that it takes, and nothing else said but a
-budget of eps = 0.01 and delta = 1e-5, with which nobody guesses right more often than e^.01/(1 + e^.01) + 1e-5 < .5026
-of the time. An attack that is right `MANY` of `TIMES` times has won: by chance that happens with 3.4e-8 in a game, and
-with less than 1e-6 in all 30. Random numbers are seeded, so that it never happens in between.
-
-No attack is one that cannot win: every game is played again with a bug that somebody could write, and is won then.
+Nobody guesses right more often than e^.01/(1 + e^.01) + 1e-5 < .5026 of the time. An attack that is right `MANY` of
+`TIMES` times has won: by chance that happens with less than 1e-6 in all 30 games, whose random numbers are seeded.
 """
 
 import math

@@ -1,11 +1,4 @@
-"""What is summed moves no farther than is counted: order, duplicates, cancellation, and a million rows.
-
-Casacuberta, Shoemate, Vadhan & Wagaman (2022) break proven releases by sums of floating-point numbers: a row is
-replaced so that the sum is rounded otherwise, is added up in another order, or loses what it had in common with others.
-The attacks are played on every algorithm that can be published, also with `--floating`. No chance is in them: both data
-sets are summed by the code of a release, without its noise. Bugs that these attacks must win against are planted in
-tests/audit/test_moved_sums.py; one is planted here, at a million rows.
-"""
+"""What is summed moves no farther than is counted: order, duplicates, cancellation, and a million rows."""
 
 import math
 from collections.abc import Iterator

@@ -36,10 +36,7 @@ def usual(algorithm) -> Problem:
 
 @dataclass(frozen=True)
 class Only:
-    """An algorithm of which some views are audited.
-
-    Every view is attacked with random numbers of its own, so what is found in one does not depend on the others.
-    """
+    """An algorithm of which some views are audited."""
 
     algorithm: Any
     views: Set[str]
@@ -73,9 +70,8 @@ def attacked(
 ) -> dict[str, Finding]:
     """What the audit finds in some views, with so many tries of its search for worse neighbours.
 
-    The neighbours that an algorithm names are bad enough to show a planted bug. The self-test is for who asks whether a
-    view is called `consistent`: no other verdict depends on it. How many draws a bug needs: the score's distance from
-    what is proven, in mu, has the standard error ``sqrt(2 / draws)``, and an accusation takes 3.6 of them.
+    The self-test is for who asks whether a view is called `consistent`. The score's distance from what is proven, in
+    mu, has the standard error ``sqrt(2 / draws)``, and an accusation takes 3.6 of them.
     """
     with pytest.MonkeyPatch.context() as patch:
         search = partial(worse_pair, tries=tries) if tries else lambda algorithm, pair, *others: pair

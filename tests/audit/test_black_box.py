@@ -23,10 +23,7 @@ PURE, APPROXIMATE = Budget(1.0), Budget(1.0, 1e-5)
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of y x, plus Laplace noise, or Gaussian noise where there is a delta.
-
-    `kept` is how much of its noise is drawn, and `wrong` says what is wrong with it.
-    """
+    """The mean of y x, plus Laplace noise, or Gaussian noise where there is a delta."""
 
     name: ClassVar[str] = "mean"
     loss: Loss
@@ -76,10 +73,7 @@ def found(algorithm: Any, budget: Budget, draws: int = DRAWS, seed: int = 0) -> 
 @pytest.mark.parametrize("kept", [0.0, 0.1])
 @pytest.mark.parametrize(("loss", "budget"), [(SQUARED, APPROXIMATE), (LOGISTIC, PURE)])
 def test_a_liar_is_called_a_bug(loss, budget, kept) -> None:
-    """A tenth of the noise of a release that says eps = 1, which the attack has to exceed, or none at all.
-
-    Of ten audits each showed 2.6 or more.
-    """
+    """A tenth of the noise of a release that says eps = 1, which the attack has to exceed, or none at all."""
     finding = found(Mean(loss, kept=kept), budget)
     assert finding.verdict == "BUG"
     assert finding.attacked > 2

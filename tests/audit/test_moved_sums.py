@@ -1,8 +1,4 @@
-"""The sums that a release computes move no farther than is counted, and rounding that does otherwise is seen.
-
-Casacuberta, Shoemate, Vadhan & Wagaman (2022) break proven releases by sums of floating-point numbers. No chance is in
-these tests: both data sets are summed by the code of a release, without its noise.
-"""
+"""The sums that a release computes move no farther than is counted, and rounding that does otherwise is seen."""
 
 import math
 from dataclasses import replace

@@ -1,9 +1,4 @@
-"""Bugs planted in every algorithm of noisy sums are found by an audit, and nobody is accused of what is right.
-
-All at the budget, parties and rows that `dpml audit` has unless told otherwise. A view other than `release` must show a
-bug: the last model alone says little about who sent what. How much the pairs show of what is proven, and that observers
-see what is released, is tested here, too.
-"""
+"""Bugs planted in every algorithm of noisy sums are found by an audit, and nobody is accused of what is right."""
 
 import math
 from collections.abc import Set

@@ -40,10 +40,7 @@ def test_independent_entries_of_scale_one(draw: Callable[..., np.ndarray], law: 
 
 
 def test_what_cape_parties_draw_is_independent() -> None:
-    """Of each other, of other parties' numbers, and of other coordinates.
-
-    Were `ehat` and `g` one array, the broadcast mean of ehat would tell the sum of the g.
-    """
+    """Of each other, of other parties' numbers, and of other coordinates."""
     draws, parties, size = 20_000, 3, 4
     ehat, g = noise.cape_parties(rng(1), draws, parties, size)
     assert not np.shares_memory(ehat, g)

@@ -1,8 +1,4 @@
-"""Objective perturbation against exact privacy curves: change of variables, integration, searches for worst pairs.
-
-A crowd is many short rows with one direction: a constant force that holds w somewhere, without curvature. `Line` is the
-problem along one direction with any crowd; d = 1, or two rows in d = 2 that are held far out.
-"""
+"""Objective perturbation against exact privacy curves: change of variables, integration, searches for worst pairs."""
 
 import math
 from dataclasses import dataclass

@@ -22,10 +22,7 @@ def numbers(parties: int, length: int, seed: int = 0) -> np.ndarray:
 
 @dataclass
 class Run:
-    """A run in which somebody meddles: what comes to the server, or to the parties, is what `meddle` makes of it.
-
-    It enrols the parties of the session, and holds all their signing keys.
-    """
+    """A run in which somebody meddles: what comes to the server, or to the parties, is what `meddle` makes of it."""
 
     begun: Session
     inputs: np.ndarray
@@ -106,10 +103,7 @@ def or_none(act: Callable[[], object]):
 
 
 def repacked(message: bytes, run: Run, /, **changes: object) -> bytes:
-    """The message with another kind, party, body, or session, and a checksum and a signature that fit.
-
-    The signature is that of the party whose message it was, under the kind and the party that it names now.
-    """
+    """The message with another kind, party, body, or session, and a checksum and a signature that fit."""
     kind, party, body, signature = messages.unpack(message, run.session.name)
     change = changes.get("body")
     body = change(body) if callable(change) else body

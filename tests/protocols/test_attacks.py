@@ -1,8 +1,4 @@
-"""Attacks by a server that lies and parties that collude with it: what they get, and what they would without the mend.
-
-Twins of public keys, keys and messages of others, other rounds and other sessions, two lists of survivors, both secrets
-of one party. Where it can be shown, an attack is also run against the protocol without the rule that stops it.
-"""
+"""Attacks by a server that lies and colluding parties: what they get, and what they would without the mend."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -223,10 +219,7 @@ def test_a_signature_holds_for_its_round_party_session_and_body_only() -> None:
 
 
 def shares_of(run: Run, victim: int, lists: dict[int, bytes], colluders: Iterable[int]) -> tuple[int, int]:
-    """How many shares of the victim's seed and of its mask key a lying server gets from the honest parties.
-
-    `lists` has for each honest party the list that it is told. Colluders sign every list.
-    """
+    """How many shares of the victim's seed and of its mask key a lying server gets from the honest parties."""
     signatures: dict[bytes, list[tuple[int, bytes]]] = {}
     for k, body in lists.items():
         reply = answer(run, k, Kind.SURVIVORS, body)

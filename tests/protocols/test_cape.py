@@ -1,7 +1,4 @@
-"""CAPE on secure aggregation: the paper's statements on samples, drop-outs, the whole view, and its two protocols.
-
-The releases of `capefm` by both are compared in tests/mechanism/test_carriers.py and tests/audit/test_planted.py.
-"""
+"""CAPE on secure aggregation: the paper's statements on samples, drop-outs, the whole view, and its two protocols."""
 
 import numpy as np
 import pytest

@@ -68,10 +68,7 @@ def bodies(run: Run, kind: Kind) -> dict[int, bytes]:
 
 
 def test_no_key_serves_two_purposes_sessions_parties_or_public_keys() -> None:
-    """A commitment is public: were it the key of the self mask, anybody could take that mask off.
-
-    And a public key's twin agrees on the same secret: were it not in the derivation, so would be the mask.
-    """
+    """A commitment is public: were it the key of the self mask, anybody could take that mask off."""
     secret = b"\x07" * 32
     sessions = [enrol(Session.of(3, D))[0] for _ in range(2)]
     sessions.append(replace(sessions[0], identities=sessions[1].identities))

@@ -1,9 +1,7 @@
 """Parties that are started again under an opening that was used before, as often as a lying server likes.
 
-A small model of the protocol: a party that is started has new keys, signs one list of survivors for the roster that it
-was told, and discloses shares for that list when a quorum has signed it. What one start does depends on no other but
-through signatures, which are never lost; so every interleaving of starts comes to the same as one in which all are
-told their rosters first, then their lists, then disclose. All of these are searched, for every roster.
+In a small model of the protocol: what one start does depends on no other but through signatures, which are never lost;
+so all are told their rosters first, then their lists, then disclose. All of these are searched, for every roster.
 """
 
 import itertools

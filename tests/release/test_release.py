@@ -246,10 +246,7 @@ def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, peo
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ssp", "dpfm", "gop"])
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
-    """With the system's random numbers held fixed two releases are the same: their noise has no other source.
-
-    Up to rounding: rows are in another order.
-    """
+    """With the system's random numbers held fixed two releases are the same: their noise has no other source."""
     words = (*STATED, *f"algo={algorithm}".split(), "eps=1", "--floating")
     assert run_command("dpml", "release", *words, "-o", "first.json").code == 0  # caches are filled
     for name in ("a.json", "b.json"):
