@@ -93,27 +93,6 @@ def test_messages_are_the_papers_but_for_the_rounding_of_the_zero_sum_noise(spre
 # ---- rounding of the zero-sum noise
 
 
-@pytest.mark.parametrize("ratio", [0.8, 1.0, 1.2])
-def test_messages_with_rounded_zero_sum_noise_have_the_density_of_real_numbers_but_for_a_factor(ratio: float) -> None:
-    """Two honest sites, on a grid so coarse that the factor is seen: sums over all its points, against integrals."""
-    s, v = 1.0, 0.5
-    q = (1 / s**2 + 1 / v) ** -0.5
-    u, most = q / ratio, 2 * np.exp(-2 * np.pi**2 * ratio**2 / 2) * 1.01
-    draw, seen = rng(11), []
-    for _ in range(50):
-        shift, total = draw.triangular(-u, 0, u, 2), u * np.rint(draw.normal() * s / u)
-        heard = draw.normal(size=2) * (s**2 + v) ** 0.5 - [1.0, 0.0]  # of the first site's part, 1, or of a part of 0
-
-        def term(first: np.ndarray, total=total, shift=shift, heard=heard) -> np.ndarray:
-            ehat = np.stack([first, total - first])
-            squares = (ehat - shift[:, None]) ** 2 / s**2 + (heard[:, None] - ehat) ** 2 / v
-            return np.exp(-squares.sum(axis=0) / 2)
-
-        points, fine = u * np.arange(-200, 201), np.linspace(-20, 20, 20_001)
-        seen.append(u * term(points).sum() / (term(fine).sum() * 2e-3) - 1)
-    assert 0.5 * most < np.abs(seen).max() <= most
-
-
 @pytest.mark.parametrize("spread", [1.0, MASK])
 @pytest.mark.parametrize("parties", [2, 1000, 10**6])
 def test_the_grid_of_zero_sum_noise_is_so_fine_that_rounding_is_not_counted(parties: int, spread: float) -> None:
