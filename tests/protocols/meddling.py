@@ -179,6 +179,10 @@ TO_SERVER: dict[str, tuple[Stage, Change, str]] = {
     "after its time": (Stage.MASKED, now(kind=Kind.SHARES), "out of order"),
     "a key nobody can agree with": (Stage.KEYS, body(lambda b: bytes(32) + b[32:]), "not valid"),
     "one key for both uses": (Stage.KEYS, body(lambda b: b[:32] * 2), "announced before"),
+    "the key of another": (
+        Stage.KEYS, lambda m, s: [repacked(m, s, body=lambda b: s.parties[0]._mask_end.key + b[32:])],
+        "announced before",
+    ),
     "a neighbour without a share": (Stage.SHARES, body(lambda b: b[:-SEALED]), "one share to each"),
     "two shares for one neighbour": (Stage.SHARES, body(first_twice(SEALED, 32)), "one share to each"),
     "tampered share": (Stage.SHARES, body(lambda b: flipped(b, -1)), "party 5 is left out"),

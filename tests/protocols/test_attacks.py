@@ -22,7 +22,7 @@ from dpml.protocols import (
     messages,
 )
 from dpml.protocols.masks import End
-from dpml.protocols.messages import FROM_PARTIES, Kind, depth
+from dpml.protocols.messages import FROM_PARTIES, Kind
 from dpml.protocols.session import choose, seat
 
 P = 2**255 - 19
@@ -54,10 +54,6 @@ def answer(run: Run, k: int, kind: Kind, body: bytes) -> messages.Message | None
 def inverse(key: bytes) -> bytes:
     """The u-coordinate of the sum with the point of order 2: canonical, and it agrees on the same secrets."""
     return pow(int.from_bytes(key, "little"), -1, P).to_bytes(32, "little")
-
-
-def top_bit(key: bytes) -> bytes:
-    return key[:-1] + bytes([key[-1] ^ 0x80])
 
 
 @pytest.mark.parametrize(
@@ -121,30 +117,6 @@ def test_twins_of_mask_keys_do_not_cancel_a_victims_masks(parties: int, bound: b
     assert not run.refused
     assert len(run.server.survivors) == parties
     assert np.array_equal(unmasked(run, victim), run.inputs[victim]) is not bound
-
-
-@pytest.mark.parametrize("parties", [3, 5, 6, 7])
-@pytest.mark.parametrize("twin", [top_bit, bytes])
-def test_other_spellings_of_anothers_key_are_refused(parties: int, twin) -> None:
-    """By the server, and by every party if the server passes them on."""
-    run = Run(Session.of(parties, D, complete(parties)), numbers(parties, D))
-    colluder = parties - 1
-    copied = twin(run.parties[0]._mask_end.key)
-    run.parties[colluder]._mask_end = End(colluder, copied)
-    said = [messages.unpack(party.start(), run.session.name) for party in run.parties]
-    path = bytes(32 * depth(parties))
-    run.server.receive(messages.pack(*said[0][:1], run.session.name, *said[0][1:]), 0)
-    with pytest.raises(RefusedError, match=r"has been announced before|is not valid"):
-        run.server.receive(
-            messages.pack(Kind.KEYS, run.session.name, colluder, said[colluder].body, said[colluder].signature),
-            colluder,
-        )
-    entries = [(m.party, *messages.unpack_keys(m.body), m.signature) for m in said]
-    for k in range(1, parties - 1):
-        body = messages.pack_entries(Kind.NEIGHBOURS, entries[:k] + entries[k + 1 :], path)
-        assert answer(run, k, Kind.NEIGHBOURS, body) is None
-    assert all("got a public key twice" in text or "is not valid" in text for text in run.refused)
-    assert len(run.refused) == parties - 2
 
 
 def test_a_twin_of_a_sealing_key_opens_no_seal_and_passes_none_on() -> None:
