@@ -93,27 +93,23 @@ def test_with_power_an_honest_one_is_consistent() -> None:
     finding = found(Mean(LOGISTIC), PURE)
     assert finding.verdict == "consistent"
     assert 0.8 < finding.power <= 1
+    assert finding.notes == ()
 
 
-def test_noise_that_depends_on_rows_is_seen_by_its_spread_and_by_what_is_drawn() -> None:
-    finding = found(Mean(LOGISTIC, wrong="branch"), PURE)
-    assert finding.verdict == "BUG"
-    assert finding.attack.startswith(NORMALS)
-    assert any("depends on the rows" in note for note in finding.notes)
-    assert found(Mean(LOGISTIC), PURE).notes == ()
-
-
-def test_a_model_that_is_no_number_for_one_data_set_is_a_bug() -> None:
-    """A fit that fails for some rows; where it does not, it has no noise and is 0, which stands for no number, too."""
-    finding = found(Mean(LOGISTIC, wrong="fails"), PURE)
-    assert finding.verdict == "BUG"
-
-
-def test_random_numbers_of_its_own_are_noted_and_the_same_ones_each_time_are_a_bug() -> None:
-    finding = found(Mean(LOGISTIC, wrong="own"), PURE)
-    assert any("another generator" in note for note in finding.notes)
-    assert finding.verdict == "no violation seen"  # the self-test cannot halve its noise
-    assert found(Mean(LOGISTIC, wrong="same"), PURE).verdict == "BUG"
+@pytest.mark.parametrize(
+    ("wrong", "verdict", "noted"),
+    [
+        ("branch", "BUG", "depends on the rows"),  # which its spread shows, and what is drawn
+        ("fails", "BUG", ""),  # a fit that fails for some rows
+        ("same", "BUG", ""),
+        ("own", "no violation seen", "another generator"),  # the self-test cannot halve its noise
+    ],
+)
+def test_what_is_wrong_with_its_noise(wrong, verdict, noted) -> None:
+    finding = found(Mean(LOGISTIC, wrong=wrong), PURE)
+    assert finding.verdict == verdict
+    assert any(noted in note for note in (*finding.notes, ""))
+    assert finding.attack.startswith(NORMALS) or wrong != "branch"
 
 
 def test_a_power_is_shown_rounded_down() -> None:
