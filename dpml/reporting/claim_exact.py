@@ -123,6 +123,7 @@ def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
         attack = f", attack ≥ {least}" if (least := written_below(attacked, 3)) != "0" else ""
         value = f"claimed ε {claimed:g}, proven {written(proven, 3)}{attack}"
         one = Comparison(holds, value, slack=claimed - (attacked if violated else proven))
-        block = ", ".join([f"{loss} loss", *(str(each) for each in more if each == each)])
+        options = (f"{key.removeprefix('algo.')} = {each}" for key, each in zip(own, more, strict=True) if each == each)
+        block = ", ".join([f"{loss} loss", *options])
         groups.append(Group(block, algo, view, {"": one}))
     return groups

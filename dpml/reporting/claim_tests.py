@@ -159,18 +159,22 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
     """
     runs = evidence.all_runs({block: (algorithm, *others) for gap in gaps for block in gap[::2]})
 
-    def gap(block: str, x: Any, other: str) -> pd.Series:
-        best, ours = runs[block, algorithm], runs[block, other]
-        (at,) = _chosen(best, block, x)
-        apart = (per_seed(best[at]) - per_seed(ours[at])).dropna()
+    def place(block: str, x: Any) -> Any:
+        return _chosen(runs[block, algorithm], block, x)[0]
+
+    def gap(block: str, at: Any, other: str) -> pd.Series:
+        apart = (per_seed(runs[block, algorithm][at]) - per_seed(runs[block, other][at])).dropna()
         if len(apart) < 2:
             raise NotComputedError([f"a second seed of {algorithm} and {other} in {block}"])
         return pd.concat({0: apart}, names=["draw"]).swaplevel()
 
     pairs = []
     for (block, x, than, than_x), other in product(gaps, others):
-        names = f"{algorithm} less {other}", f"the gap in {than} at {than_x}"
-        pairs.append(evidence.pair(block, *names, x, gap(block, x, other), gap(than, than_x, other)))
+        at, than_at = place(block, x), place(than, than_x)
+        where = "" if than == block else f" in {than}"
+        ours = f"{algorithm} minus {other} at {evidence.axis(block)} = {short(at)}"
+        theirs = f"the same{where} at {evidence.axis(than)} = {short(than_at)}"
+        pairs.append(evidence.pair(block, ours, theirs, "", gap(block, at, other), gap(than, than_at, other)))
     return compared(pairs)
 
 

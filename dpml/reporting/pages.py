@@ -138,7 +138,9 @@ def _subject(one: Mapping[str, str]) -> str:
     x = "" if one.get("x", "nan") == "nan" else plain(one["x"])
     x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
     against = WORDS["views"].get(one["against"]) or plain(one["against"])
-    compared = [algorithm(one["algorithm"]), against if one["against"] != one["algorithm"] else ""]
+    subject = algorithm(one["algorithm"])
+    ours = plain(subject) if " minus " in subject else subject
+    compared = [ours, against if one["against"] != one["algorithm"] else ""]
     return ", ".join(filter(None, [plain(one["block"]), " against ".join(filter(None, compared)), x]))
 
 

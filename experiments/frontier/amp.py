@@ -81,7 +81,7 @@ def published(budget: Budget, problem: Problem, lam: float, who: str) -> Approxi
 
 
 def tight(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
-    """Return the least noise that is proven to suffice, with the least ridge for which it suffices."""
+    """Return the least noise that is proven to suffice, with a ridge at which it suffices (docs/privacy/perturbed_minima.md)."""
     N = problem.N
     if math.isinf(budget.eps):
         return _minimum(0.0, lam, 0.0, problem)
