@@ -89,8 +89,6 @@ def test_last_bits_tell_which_file_it_was_where_noise_is_floating_and_are_whole_
         assert not any((seen.numbers % 1).any() for _, seen in played)
 
 
-# ---- tails: where noise ends, there are outcomes that the neighbour cannot have, whatever eps is
-
 LONG = 15.0
 """Widths beyond which is one Gaussian number in 10^50."""
 
@@ -99,9 +97,6 @@ def farthest(law: BlockSampler) -> int:
     """The number that is drawn if the system's first 256 bits are ones, and all others zeros: one in 10^77."""
     words = iter([b"\xff"] * 4)
     return abs(int(law.sample((1,), lambda count: (next(words, b"\0") * count)[:count])[0]))
-
-
-# ---- positive controls
 
 
 def sampled(change: Callable[[Any, np.ndarray, Callable[[int], bytes]], np.ndarray]) -> Callable[[Any], None]:

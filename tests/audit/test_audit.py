@@ -108,9 +108,6 @@ def test_half_of_the_noise_that_only_worse_neighbours_show(monkeypatch) -> None:
     assert verdicts(drawn(half)(monkeypatch, algorithm), 20_000, tries=200) == {"release": "BUG"}
 
 
-# ---- the attacks
-
-
 def test_a_learned_direction_is_nearly_as_good_as_the_exact_one() -> None:
     rng = np.random.default_rng(0)
     root = rng.standard_normal((4, 4))

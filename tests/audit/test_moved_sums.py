@@ -80,9 +80,6 @@ def test_an_attacker_who_adds_up_equal_rows_once_has_the_sums_of_a_release(algor
     np.testing.assert_allclose(attacked.total(w), mechanism.terms(of).total(w), rtol=1e-5)
 
 
-# ---- planted: rounding that a proof about real numbers does not see
-
-
 CANCELLING = patched(Rows, "gradient", bugs.cancelling)
 TOO_LOW = patched(Rows, "bend", bugs.cut_too_low)
 OWN_GRID = patched(CoefficientTerms, "total", bugs.on_the_rows_own_grid)

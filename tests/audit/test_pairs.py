@@ -51,8 +51,6 @@ def shown(algorithm, problem: Problem = PROBLEM) -> float:
 CROWDS = GaussianObjectivePerturbation, ObjectivePerturbation
 """Where the neighbours are in a crowd, which lies in a plane: of three features the third is 0."""
 
-# ---- floors
-
 
 @pytest.mark.parametrize(
     ("algorithm", "floor", "problem"),
@@ -108,9 +106,6 @@ def test_there_are_neighbours_at_every_budget(kind, eps) -> None:
             assert math.isnan(known)  # a ridge of 3e-12: no model with a crowd can be computed
         else:
             assert 0.2 * proven(algorithm, budget=budget) <= known <= proven(algorithm, budget=budget) * (1 + 1e-6)
-
-
-# ---- what they show, against code that shares nothing with it
 
 
 def different_rows(pair) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -231,9 +226,6 @@ def test_how_far_a_model_swings_against_another_minimiser(kind) -> None:
     assert moved == pytest.approx(exposures(algorithm, pair, BUDGET)[-1].distance(), rel=1e-5)
 
 
-# ---- equal rows are folded
-
-
 def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
     first, _ = worst(algorithm, PROBLEM)
@@ -245,9 +237,6 @@ def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
     slopes = -first.y[:, None] * expit(-first.y[:, None] * (first.X @ w.T))
     b = -(slopes.T @ first.X + made.ridge * w)
     assert np.allclose(b, made.scale * noise.gaussian(np.random.default_rng(1), (50, 2)), atol=1e-3)
-
-
-# ---- planted bugs
 
 
 @pytest.mark.slow

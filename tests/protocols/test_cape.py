@@ -1,4 +1,4 @@
-"""CAPE on secure aggregation: the paper's statements on samples, drop-outs, the whole view, and its two protocols."""
+"""CAPE on secure aggregation: the noise that is left, drop-outs, and messages. Laws: false-alarm rate 1e-6, seeded."""
 
 import numpy as np
 import pytest
@@ -33,18 +33,12 @@ def left_by(parties: int, scale: float, seed: int) -> np.ndarray:
     return cape(np.zeros((parties, WIDE)), np.full((1, WIDE), scale), seed).total[0, 0]
 
 
-# ---- the paper's statements, on samples; with fixed seeds each is tested at a false-alarm rate of 1e-6
-
-
 @pytest.mark.parametrize("parties", [2, 5, 30])
 def test_lemma_1_the_noise_that_is_left_is_the_pooled_one(parties: int) -> None:
     scale = 0.7
     left = left_by(parties, scale, 0)
     assert of_variance(left, scale**2)
     assert stats.kstest(left / scale, "norm").pvalue > 1e-6
-
-
-# ---- drop-outs
 
 
 @pytest.mark.slow
@@ -72,9 +66,6 @@ def test_survivors_leave_their_share_of_the_noise() -> None:
     assert of_variance(cape(np.zeros((8, WIDE)), np.ones((1, WIDE)), dropouts=silent).total, 6 / 8)
 
 
-# ---- messages
-
-
 @pytest.mark.parametrize("spread", [1.0, MASK])
 def test_messages_are_the_papers_but_for_the_rounding_of_the_zero_sum_noise(spread: float) -> None:
     """``f_k + tau (e_k + g_k)`` from the drawn numbers; the rounding cancels in the total."""
@@ -88,9 +79,6 @@ def test_messages_are_the_papers_but_for_the_rounding_of_the_zero_sum_noise(spre
     assert np.abs(found.total - own.sum(axis=0)).max() <= rounding
     e = spread * (ehat - ehat.mean(axis=0))
     assert np.abs(found.messages - own - scales[:, None] * e[:, None]).max() <= 2 * (2 * step + rounding)
-
-
-# ---- rounding of the zero-sum noise
 
 
 @pytest.mark.parametrize("spread", [1.0, MASK])

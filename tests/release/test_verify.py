@@ -162,8 +162,6 @@ def with_more(*keys: Any):
     return change
 
 
-# ---- never laxer than the library
-
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)
 
@@ -220,9 +218,6 @@ def test_no_release_of_any_algorithm_is_accepted_below_what_is_proven(name) -> N
                 found += 1
                 assert not lax(made, view, said["eps"]), (algorithm, M, view)
     assert bool(found) == (name not in UNJUDGED)
-
-
-# ---- messages
 
 
 def messages() -> list[Any]:
@@ -282,9 +277,6 @@ def test_no_message_is_accepted_below_its_own_proof_whichever_of_its_fields_is_c
     assert checked >= 4
 
 
-# ---- what is only derived from what is known
-
-
 @dataclass(frozen=True)
 class Wider(PerturbedObjective):
     """Of rows twice as long, say."""
@@ -332,9 +324,6 @@ def test_the_ring_of_secure_sums_is_counted() -> None:
     simulated, real = (released(each, BUDGET, Problem(5, 2000, 7, colluders=1)) for each in descents)
     ratios = [made["messages"][0]["sensitivity"] / made["messages"][0]["deviation"] for made in (simulated, real)]
     assert ratios[1] == pytest.approx(ratios[0], rel=1e-12)  # calibrated to the same mu, with what rounding adds
-
-
-# ---- edits that are sealed anew
 
 
 def sealed(tmp_path: Path, content: Any) -> Path:
@@ -442,9 +431,6 @@ def test_an_edit_that_is_sealed_anew_is_rejected_or_cannot_be_judged(algorithm, 
     assert verify.main(str(sealed(tmp_path, made))) == 0
     change(made)
     assert verify.main(str(sealed(tmp_path, made))) in codes
-
-
-# ---- models
 
 
 def model(algorithm: Any, M: int = 1, C: int = 0) -> dict[str, Any]:
