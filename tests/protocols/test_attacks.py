@@ -1,5 +1,6 @@
 """Attacks by a server that lies and colluding parties: what they get, and what they would without the mend."""
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -338,3 +339,22 @@ def test_on_a_ring_a_party_signs_no_list_that_leaves_it_too_few_neighbours() -> 
         body = messages.pack_survivors(set(range(12)) - set(gone), 12)
         assert (answer(run, 0, Kind.SURVIVORS, body) is not None) is signs
     assert len(run.refused) == 2
+
+
+def test_a_server_that_knows_the_seats_can_cut_a_ring() -> None:
+    """What is not promised: it says that two runs of k/2 seats have dropped out, and gets the sums of both arcs."""
+    run = Run(Session.of(12, D, Topology(4, 3, 8, 3)), numbers(12, D))
+    text = b"dpml secagg seat" + run.session.name
+    ring = sorted(range(12), key=lambda k: hashlib.sha256(text + k.to_bytes(4, "little")).digest())
+    arc, gone = ring[:4], {*ring[4:6], *ring[10:]}
+    run.go(to_server=lambda k, m: [] if run.server.stage is Stage.MASKED and k in gone else [m]).assert_exact()
+    partial = np.zeros(D, dtype=np.uint64)
+    for k in arc:
+        own = run.parties[k]._mask_end
+        less = np.zeros(D, dtype=np.uint64)
+        masks.add_self_mask(less, run.server._seed_of(k), run.session, own)
+        for other in gone & set(seat(12, 4, run.session.name)[k]):
+            key = X25519PrivateKey.from_private_bytes(run.server._key_of(other))
+            masks.add_pair_mask(less, masks.agree(key, own), run.session, own, run.parties[other]._mask_end)
+        partial += messages.unpack_masked(run.sent(Kind.MASKED)[k].body, D, 0)[0] - less
+    assert np.array_equal(partial, run.inputs[arc].sum(axis=0))
