@@ -28,7 +28,7 @@ from dpml.options import POSITIVE, check_options
 from dpml.privacy import Problem
 from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
-from dpml.sums import SHORT, TALL
+from dpml.sums import SHORT, TALL, PairwiseSum
 
 _TOGETHER = 1 << 22  # numbers of rows' vectors in memory at once: 32 MiB, but 64 to 1024 rows
 _LARGEST = 1 << 61  # the largest sum of integers
@@ -39,7 +39,10 @@ class RowTerms(Terms["ClippedRows"]):
     """Compute sums of the clipped vectors of some parties' rows."""
 
     def total(self, *at: Any) -> Array:
-        return self._plain(self._sums(_clipped, False, at).sum(axis=0))
+        parts, total = self._sums(_clipped, False, at), PairwiseSum()
+        for some in blocks(len(parts), most=TALL):  # as `imprecision` assumes
+            total.add(parts[some].sum(axis=0))
+        return self._plain(total.result())
 
     def each(self, *at: Any) -> Array:
         return self._plain(self._sums(_clipped, True, at))

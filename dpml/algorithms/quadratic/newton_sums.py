@@ -53,7 +53,7 @@ class NewtonTerms(Terms["NewtonSums"]):
     def _real(self, own: slice, models: Array) -> Array:
         X, y, total = self.parties.X[own], self.parties.y[own], PairwiseSum()
         for some in blocks(len(y), most=TALL):
-            slopes = _slopes(X[some], y[some], models)
+            slopes = _slopes(models @ X[some].T, y[some])
             total.add(np.array([_packed(X[some], s, 1.0) for s in slopes]))
         return total.result()
 
@@ -64,8 +64,7 @@ class NewtonTerms(Terms["NewtonSums"]):
         Q, answers = 1 << _SLOPE_BITS, []
         for bits, w in zip(resolutions.tolist(), models, strict=True):
             z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
-            (slopes,) = _slopes(parties.X, parties.y, w[None])
-            q = np.clip(np.floor(Q * slopes + spread), -Q, Q)
+            q = np.clip(np.floor(Q * _slopes(_scores(parties.X, w), parties.y) + spread), -Q, Q)
             answers.append([_whole(z[own], q[own], bits) for own in owners])
         return np.stack(answers, axis=1)
 
@@ -93,9 +92,21 @@ def _spread(X: Array, y: Array) -> Array:
     return (0.5 + copies * _GOLDEN) % 1
 
 
-def _slopes(X: Array, y: Array, models: Array) -> Array:
-    """Return the derivatives of the rows' logistic losses with respect to the scores, (B, n)."""
-    return -y * expit(-y * (models @ X.T))
+def _scores(X: Array, w: Array) -> Array:
+    """Return the scores of the rows X (n, d), in which equal rows have equal bits.
+
+    In a matrix product the last bits of a score can depend on the place of its row.
+    """
+    scores = np.zeros(len(X))
+    for some in blocks(*X.shape):
+        for column, weight in zip(X[some].T, w.tolist(), strict=True):
+            scores[some] += weight * column
+    return scores
+
+
+def _slopes(scores: Array, y: Array) -> Array:
+    """Return the derivatives of the rows' logistic losses with respect to the scores (..., n)."""
+    return -y * expit(-y * scores)
 
 
 def _packed(X: Array, s: Array, most: float) -> Array:
