@@ -230,7 +230,10 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
-        raise UserError("no view has a proven guarantee of Gaussian noise without sampling: leave out --certificate.")
+        raise UserError(
+            "a certificate needs a guarantee that is proven for Gaussian noise without sampling, and no view has one: "
+            "leave out --certificate."
+        )
     content: dict[str, Any] = {
         "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",

@@ -10,9 +10,43 @@ from dp_accounting.pld import PLDAccountant
 from quick import quick_first
 from scipy import integrate, special, stats
 
-from dpml.privacy import gdp
+from dpml.privacy import gdp, noise
 from dpml.privacy.proofs import laplace_sums, noisy_sums
 from dpml.privacy.proofs.noisy_sums import ETA, EXACT, PURE, SCALES, proven
+
+
+@pytest.mark.slow
+def test_no_sequence_of_shifts_exceeds_what_eta_leaves() -> None:
+    """v' C^-1 v over random and greedy corners of the parallelogram, against 4 S and S + 1/common^2."""
+    rng, reached = np.random.default_rng(3), 0.0
+    for _ in range(300):
+        T = int(rng.integers(1, 12))
+        W = rng.gamma(3.0, size=T) * 10 ** rng.uniform(-1, 2)
+        common = 10 ** rng.uniform(-1, 1.5)
+        inverse = np.linalg.inv(np.diag(W) + common**2)
+        u = rng.standard_normal((2, 2))
+        u /= np.linalg.norm(u, axis=1, keepdims=True)
+        if rng.random() < 0.5:
+            u[1] = -u[0]
+        corners = np.array([[0, 0], -u[0], u[1], u[1] - u[0]])
+        pick = rng.integers(4, size=T)
+        for _ in range(3):  # the form is convex in every v_t: best at a corner
+            for t in range(T):
+                values = [
+                    np.einsum("ti,ts,si->", v, inverse, v) for v in (corners[_with(pick, t, k)] for k in range(4))
+                ]
+                pick[t] = int(np.argmax(values))
+        S = np.sum(1 / W)
+        bound = min(4 * S, S + 1 / common**2)
+        assert max(values) <= bound * (1 + 1e-9)
+        reached = max(reached, max(values) / bound)
+    assert reached > 0.95
+
+
+def _with(pick: np.ndarray, t: int, k: int) -> np.ndarray:
+    changed = pick.copy()
+    changed[t] = k
+    return changed
 
 
 def log_density(r: np.ndarray, parties: int, d: int) -> np.ndarray:
@@ -22,7 +56,10 @@ def log_density(r: np.ndarray, parties: int, d: int) -> np.ndarray:
 
 
 def exact_deltas(eps: float, parties: int, d: int, at: list[float]) -> list[float]:
-    """delta at several eps of one sum that moves by 2, by integration over distance from P's centre and angle."""
+    """delta at several eps of one sum that moves by 2, by integration over the distance from P's centre and the angle.
+
+    The noise is of `eps`.
+    """
     r = np.concatenate([np.geomspace(1e-9, 1e-2, 200), np.linspace(1e-2, 60, 3000)[1:]])
     angle = np.linspace(0, np.pi, 301)
     cosines = np.cos(angle) if d > 1 else np.array([1.0, -1.0])
@@ -53,6 +90,28 @@ def test_the_loss_of_one_sum_by_integration(eps: float, parties: int, d: int) ->
         found = losses.delta(share * eps)
         # the integral is good to 1e-4; the cells cost up to 2 % of a delta far out
         assert exact * (1 - 2e-4) - 1e-9 <= found <= exact * (1.005 if share < 0.2 else 1.025) + 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("eps", "parties", "d", "rounds"),
+    [(2.0, 3, 3, 20), pytest.param(0.5, 1, 10, 20, marks=pytest.mark.slow), (1.0, 1, 2, 30)],
+)
+def test_rounds_without_eta_by_sampling(eps: float, parties: int, d: int, rounds: int) -> None:
+    """The constant shift by 2, all rounds' losses summed; false alarms: 5 standard errors."""
+    rng, n, total = np.random.default_rng(4), 40_000, 0.0
+    for _ in range(rounds):
+        x = noise.l2_laplace_total(rng, n, parties, d)
+        moved = x + eps * np.eye(d)[0]
+        norms = [np.linalg.norm(z, axis=1) for z in (x, moved)]
+        total = total + log_density(norms[0], parties, d) - log_density(norms[1], parties, d)
+    for delta in (0.05, 1e-3):
+        found, proof = proven(rounds, eps, parties, d, 0.0, delta)
+        assert proof == EXACT
+        gain = np.maximum(-np.expm1(found - total), 0)
+        assert gain.mean() <= delta + 5 * gain.std() / math.sqrt(n)
+        smaller = np.maximum(-np.expm1(0.97 * found - total), 0)
+        assert smaller.mean() + 5 * smaller.std() / math.sqrt(n) > delta
 
 
 @pytest.mark.slow

@@ -1,4 +1,8 @@
-"""Objective perturbation against exact privacy curves: change of variables, integration, searches for worst pairs."""
+"""Objective perturbation against exact privacy curves: change of variables, integration, searches for worst pairs.
+
+A crowd is many short rows with one direction: a constant force that holds w somewhere, without curvature. `Line` is the
+problem along one direction with any crowd; d = 1, or two rows in d = 2 that are held far out.
+"""
 
 import math
 from dataclasses import dataclass
@@ -129,6 +133,17 @@ def test_removal_of_a_row_is_bounded_almost_exactly(sigma: float, ridge: float) 
 
 
 @pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
+def test_the_bound_holds_wherever_newtons_steps_end(
+    monkeypatch: pytest.MonkeyPatch, sigma: float, ridge: float
+) -> None:
+    """A tangent with what it rises by bounds a concave function at any point, at the first as at the last."""
+    t = np.array([0.02, 0.05, 0.1, 0.15, 0.3, 0.55]) * (1 / ridge - 1 / (2 * sigma**2))
+    ended = objective.log_removal(t, sigma, ridge)
+    monkeypatch.setattr(objective, "range", lambda _: range(1), raising=False)
+    assert np.all(objective.log_removal(t, sigma, ridge) >= ended - 1e-4)
+
+
+@pytest.mark.parametrize(("sigma", "ridge"), SETTINGS)
 def test_no_replaced_row_on_a_line_exceeds_the_bound(sigma: float, ridge: float) -> None:
     paid, precision = objective.paid(sigma, ridge), 1 / sigma**2
     top = min(paid, gdp.eps_of(2 / sigma, 1e-6))
@@ -185,6 +200,22 @@ def test_every_eps_has_a_sigma(eps: float) -> None:
             assert found <= eps * (1 + 1e-6) + 1e-9
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [1e-2, 1e-5])
+def test_noise_and_jacobian_apart_never_prove_more(delta: float) -> None:
+    """Redberg, Koskela & Wang 2023 for a row that is replaced: the noise's loss is convex in ``s u - s'u'``, and so it
+    is largest at a corner of a parallelogram, u, -u' or u - u'; the Jacobians differ by at most e^kappa."""
+    for sigma in (0.5, 2.0, 20.0):
+        for ridge in (0.003, 0.1, 3.0):
+            kappa = math.log1p(0.25 / ridge)
+            eps = kappa + np.linspace(0.0, 1.1 * gdp.eps_of(2 / sigma, delta), 400)
+            corners = [
+                math.exp(gdp.log_delta_of(2 / sigma, e - kappa)) + 2 * math.exp(gdp.log_delta_of(1 / sigma, e - kappa))
+                for e in eps
+            ]
+            assert objective.eps_of(sigma, ridge, delta) <= eps[np.argmax(np.array(corners) <= delta)]
+
+
 # A shift of the margin, at the least noise and ridge for (eps, 1e-5).
 
 BUDGETS = [0.05, 0.1, 0.5, 1.0, 3.0]
@@ -194,6 +225,29 @@ def least(eps: float) -> tuple[float, float]:
     """(sigma, R)."""
     sigma = 2 / gdp.mu_of(eps, 1e-5)
     return sigma, objective.free_ridge(eps, sigma)
+
+
+@pytest.mark.parametrize("shift", [0.0, *SHIFTS])
+def test_a_turned_label_on_a_line_with_a_shift(shift: float) -> None:
+    """A row at 1 and its successor at -1, with crowds of any force: delta by integration, beside 1e-5."""
+    largest = []
+    for eps in BUDGETS:
+        sigma, ridge = least(eps)
+        found = 0.0
+        for force in np.linspace(-5 * sigma, 5 * sigma, 41):
+            reach = 8.5 * sigma + 2
+            w = np.linspace(force - reach, force + reach, 4001) / ridge
+            s, t = expit(shift - w), expit(shift + w)
+            cell = (w[1] - w[0]) / (sigma * math.sqrt(2 * math.pi))
+            p, q = (
+                np.exp(-((force + pull - ridge * w) ** 2) / (2 * sigma**2)) * (ridge + a * (1 - a)) * cell
+                for pull, a in ((s, s), (-t, t))
+            )
+            assert p.sum() == pytest.approx(1, abs=1e-7)
+            found = max(found, *(np.maximum(a - math.exp(eps) * b, 0).sum() for a, b in ((p, q), (q, p))))
+        largest.append(found / 1e-5)
+    assert max(largest) <= 1
+    assert max(largest) >= {0.0: 1e-7, 0.5: 1e-4, 1.0: 0.01, 2.0: 0.2, 4.0: 0.8}[shift]  # both gradients get longer
 
 
 def minimisers(b: np.ndarray, rows: np.ndarray, ridge: float, counts: np.ndarray, shift: float, near: np.ndarray):
