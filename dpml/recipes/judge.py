@@ -231,8 +231,7 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
         raise UserError(
-            "a certificate needs a guarantee that is proven for Gaussian noise without sampling, and no view has one: "
-            "leave out --certificate."
+            "a certificate needs a view that is proven for Gaussian noise without sampling: omit --certificate."
         )
     content: dict[str, Any] = {
         "format": CERTIFICATE,
