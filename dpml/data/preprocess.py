@@ -180,14 +180,7 @@ def _coded(extent: Extent, first: int) -> Step:
     group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic] - first))
 
     def apply(X: Array) -> Array:
-        out = np.zeros((len(X), len(group)))
-        out[:, : len(numeric)] = X[:, numeric]
-        start = len(numeric)
-        for column in symbolic:
-            coded = np.flatnonzero(X[:, column] >= first)
-            out[coded, start + X[coded, column].astype(np.intp) - first] = 1.0
-            start += levels[column] - first
-        return out
+        return np.hstack([X[:, numeric], *(X[:, [column]] == np.arange(first, levels[column]) for column in symbolic)])
 
     def box(before: Box) -> Box:
         low, high = np.zeros(len(group)), np.ones(len(group))
@@ -306,23 +299,13 @@ def principal_components(A: Any, mean: Array, components: int) -> Array:
     """Return the leading right singular vectors of the centred matrix A - mean, (p, components), without copying A."""
     n, p = A.shape
     transposed = A.T
-
-    def forward(v: Array) -> Array:
-        return np.asarray(A @ v - mean @ v)
-
-    def back(u: Array) -> Array:
-        return np.asarray(transposed @ u - mean * u.sum())
-
-    def gram(x: Array) -> Array:
-        x = x.ravel()
-        return forward(back(x)) if n < p else back(forward(x))
-
-    size = min(n, p)
-    # the start vector is fixed: the same rows give bit-identical results
-    start = np.random.default_rng(0).standard_normal(size)
-    squares, vectors = eigsh(
-        LinearOperator((size, size), matvec=gram, dtype=np.float64), components, v0=start, tol=1e-8
+    centred = LinearOperator(
+        (n, p), lambda v: A @ v - mean @ v, lambda u: transposed @ u - mean * u.sum(), dtype=np.float64
     )
+    gram = centred @ centred.T if n < p else centred.T @ centred
+    # the start vector is fixed: the same rows give bit-identical results
+    start = np.random.default_rng(0).standard_normal(min(n, p))
+    squares, vectors = eigsh(gram, components, v0=start, tol=1e-8)
     squares, vectors = np.maximum(squares[::-1], 0.0), vectors[:, ::-1]
     if n < p:
         lengths = np.sqrt(squares)

@@ -56,6 +56,8 @@ class Table:
 class Tabular:
     """A data set in files, whose subclasses define the metadata (`info`) and the parsing of the files (`parse`).
 
+    The data set has an official split, and its training rows come first, unless it is a `RandomSplit`.
+
     Attributes:
         bounds: The source of scales: the training rows (`fitted`), or the ranges in `info.columns` (`public`).
         steps: Preprocessing, in order.
@@ -74,10 +76,12 @@ class Tabular:
         raise NotImplementedError
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        raise NotImplementedError
+        """Return the rows for training (N rows, or all if N is None) and the rows for testing."""
+        return rng.permutation(self.available())[:N], slice(self.available(), None)
 
     def available(self) -> int:
-        raise NotImplementedError
+        assert self.info.train_rows is not None
+        return self.info.train_rows
 
     def drawn(self) -> int:
         return self.info.rows
@@ -158,18 +162,6 @@ class Tabular:
                     f"dataset={info.name} has {count:,} {what} instead of {expected:,} in {source}: "
                     f"the file is damaged or not the official one. {info.how_to_get}"
                 )
-
-
-@dataclass(frozen=True)
-class OfficialSplit(Tabular):
-    """A data set with an official split: its training rows come first in the parsed files."""
-
-    def available(self) -> int:
-        assert self.info.train_rows is not None
-        return self.info.train_rows
-
-    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        return rng.permutation(self.available())[:N], slice(self.available(), None)
 
 
 @dataclass(frozen=True)

@@ -111,7 +111,6 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         ("[low, high]", "[low, middle]", "f.csv, line 3, column 'income': 'high' is"),
         ("[low, high]", "[yes, no]", "b.yaml: classes: True is no"),
         ("high: 100", "high: 0", "b.yaml: columns.age: the ends of a range must be finite with low < high, got 0 and"),
-        (AGE, "{low: -1.0e+308, high: 1.0e+308}", "b.yaml: columns.age: a range must be narrower than 1.8e308, got "),
         ("high: 100", "high: 1e6", "number (1e6 is a text in YAML: write 1.0e+6)."),
         ("low: 0, high: 100", "low: 0", "{low: NUMBER, high: NUMBER}"),
         ("boolean", "bool", "b.yaml: columns.member: the value must be a range {low: 0, high: 1}, a list of values"),

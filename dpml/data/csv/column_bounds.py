@@ -156,26 +156,22 @@ def _text(value: Any) -> str:
 
 
 def _kind(statement: Any) -> ColumnKind:
-    more: dict[str, Any] = {}
-    if isinstance(statement, dict):
-        more = {key: statement[key] for key in ("fill", "missing") if key in statement}
-        statement = {key: value for key, value in statement.items() if key not in more}
-        statement = statement["values"] if statement.keys() == {"values"} else statement
-    if more.get("missing", "indicator") != "indicator":
-        raise UserError(f"the only value of `missing:` is indicator, got {more['missing']!r}.")
-    if statement == "boolean":
+    said = dict(statement) if isinstance(statement, dict) else {"values": statement}
+    fill, missing = said.pop("fill", None), said.pop("missing", None)
+    if missing not in (None, "indicator"):
+        raise UserError(f"the only value of `missing:` is indicator, got {missing!r}.")
+    if said == {"values": "boolean"}:
         kind = ColumnKind("boolean", ZERO_ONE)
-    elif isinstance(statement, dict) and statement.get("unit") == "days":
-        form = statement.get("format", ISO)
+    elif said.keys() == {"values"}:
+        kind = ColumnKind("category", _values(said["values"]))
+    elif said.get("unit") == "days":
+        form = said.get("format", ISO)
         if not isinstance(form, str) or (form != ISO and "%" not in form):
             raise UserError(f"format must be iso or a pattern such as '%d.%m.%Y', got {form!r}.")
-        kind = ColumnKind("date", _range(statement, _day, ("unit", "format")), form=form)
-    elif isinstance(statement, dict):
-        kind = ColumnKind("number", _range(statement, _number, ("log",)))
+        kind = ColumnKind("date", _range(said, _day, ("unit", "format")), form=form)
     else:
-        kind = ColumnKind("category", _values(statement))
-    fill = _fill(kind, more["fill"]) if "fill" in more else None
-    return replace(kind, fill=fill, indicator="missing" in more)
+        kind = ColumnKind("number", _range(said, _number, ("log",)))
+    return replace(kind, fill=None if fill is None else _fill(kind, fill), indicator=missing is not None)
 
 
 def _fill(kind: ColumnKind, value: Any) -> float:

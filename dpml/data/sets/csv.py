@@ -17,7 +17,7 @@ from dpml.data import Dataset, Files, Info, check_rows, preprocess, training_row
 from dpml.data.csv.column_bounds import ColumnBounds, load
 from dpml.data.csv.columns import Kinds, features_of, matrix
 from dpml.data.csv.labels import Labels, TaskChoice, find_labels, to_labels
-from dpml.data.csv.profile import profile_of
+from dpml.data.csv.profile import profile_of, refuse_problems
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, TestFraction, sha256
 from dpml.data.info import Column, Range
@@ -234,12 +234,13 @@ def _build(options: CSV, file: CsvFile, stated: ColumnBounds | None) -> Table:
     if options.label is None:
         raise UserError(f"dataset.label is missing: name the column to predict, one of {', '.join(file.names[:20])}.")
     columns = read_columns(file, features, options, stated)
-    label = columns[options.label]
-    if len(label) < 2:
-        has = "one row" if len(label) else "no rows"
-        raise UserError(f"{file.path} has {has} below the column names, but a run needs at least two.")
-    kinds = stated.kinds if stated else _inferred_kinds(columns, features)
-    labels = find_labels(label, options.task, options.positive, stated)
+    if stated:
+        kinds = stated.kinds
+    else:
+        profiles = [profile_of(columns[name]) for name in features]
+        refuse_problems(file, profiles)
+        kinds = {each.name: each.kind for each in profiles}
+    labels = find_labels(columns[options.label], options.task, options.positive, stated)
     table = _complete_rows(columns, kinds, labels, options, least=2)
     facts = {"rows": len(table.y), **asdict(labels)}
     if "test" in options.paths:
@@ -265,17 +266,6 @@ def roles(file: CsvFile, options: CSV) -> list[str]:
     if not features:
         raise UserError(f"{file.path} has no feature: every column is the label, the party, or dropped.")
     return features
-
-
-def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
-    profiles = [profile_of(columns[name]) for name in features]
-    for each in profiles:
-        if each.problem:
-            raise UserError(
-                f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: correct the column, or "
-                f"leave it out with dataset.drop=[{each.name}]."
-            )
-    return {each.name: each.kind for each in profiles}
 
 
 def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: ColumnBounds | None) -> Columns:
@@ -315,6 +305,4 @@ def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:
     file = open_file(options.paths["test"], options.written)
     names = [*kinds, str(options.label)]
     columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
-    if not len(columns[names[-1]]):
-        raise UserError(f"{file.path} has no rows below the column names.")
     return _complete_rows(columns, kinds, labels, options, least=1)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -11,7 +11,7 @@ from scipy.special import expit, ndtri
 from dpml.arrays import Array, blocks
 from dpml.data import Dataset, Files, Info, preprocess
 from dpml.data.info import Task, beside, info_of
-from dpml.options import at_least, check_choice, check_options
+from dpml.options import at_least, check_options
 
 Draw = Callable[[Generator, int, Array], tuple[Array, Array]]
 
@@ -93,14 +93,13 @@ class Synthetic:
         scale: The norm of the true weights w*.
     """
 
-    recipe: str = "linear"
+    recipe: Literal["linear", "logistic", "ball_sign", "two_gaussians"] = "linear"
     d: Annotated[int, at_least(1)] = 20
     rows: Annotated[int, at_least(1)] = 5000
     test_rows: Annotated[int, at_least(1)] = 2000
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        check_choice("dataset.recipe", self.recipe, tuple(RECIPES))
         check_options(self, "dataset")
 
     @property
