@@ -178,7 +178,7 @@ class RandomSplit(Tabular):
         return training_rows(self.drawn(), self.test_fraction)
 
     def draw(self, y: Array, rng: Generator) -> Index:
-        return rng.permutation(len(y))
+        return rng.permutation(len(y))[: self.drawn()]
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         order = self.draw(y, rng)

@@ -18,15 +18,25 @@ FROM_ROWS = "from_rows"
 WRITTEN = ("encoding", "separator", "decimal", "na")
 """The options of dataset=csv that say how a file is written."""
 
-READING = ("label", "positive", "party", "drop", "missing", "steps", *WRITTEN)
-"""The options of dataset=csv that a bounds file may set."""
+USUAL: dict[str, Any] = {
+    "label": None,
+    "positive": None,
+    "party": None,
+    "drop": (),
+    "missing": "drop",
+    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
+    "encoding": "utf-8",
+    "separator": None,
+    "decimal": "point",
+    "na": (),
+}
+"""The options of dataset=csv that a bounds file may set, with their usual values."""
 
 _FORMS = (
     "write a range as {low: NUMBER, high: NUMBER}, optionally with log: true, edges: [NUMBER, ...] or edges: 8; write "
     "dates as {unit: days, low: 2019-01-01, high: 2024-12-31}, optionally with format: '%d.%m.%Y', edges: [DATE, ...]"
 )
-_LISTS = ("drop", "steps", "na")
-_KEYS = ("columns", "classes", "target", FROM_ROWS, *READING)
+_KEYS = ("columns", "classes", "target", FROM_ROWS, *USUAL)
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ class ColumnBounds:
     def content(self) -> dict[str, Any]:
         columns = {name: kind.content() for name, kind in self.kinds.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
-        reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
+        reading = {key: list(value) if isinstance(value, tuple) else value for key, value in self.reading.items()}
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
@@ -131,9 +141,9 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
         key = "classes"
         classes = () if target else _values(content["classes"])
         reading = {}
-        for key in READING:
+        for key, usual in USUAL.items():
             if key in content:
-                reading[key] = _option(content[key], key in _LISTS)
+                reading[key] = _option(content[key], isinstance(usual, tuple))
     except (UserError, OverflowError) as error:
         raise UserError(f"{path}: {key}: {error}") from None
     if len(classes) == 1:

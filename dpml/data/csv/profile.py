@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, days
+from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, day_number
 from dpml.data.csv.labels import Labels
 from dpml.data.csv.reading import COMMA, WORDS_FOR_MISSING, CsvFile, FileColumn, mend
 from dpml.errors import UserError
@@ -108,8 +108,7 @@ def forms_of(texts: Sequence[str]) -> list[str]:
     """Return the forms of dates, such as %d.%m.%Y, that fit all texts."""
     if any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
-    likely = [form for form in FORMS if np.isfinite(days(texts[:50], form)).all()]
-    return [form for form in likely if np.isfinite(days(texts, form)).all()]
+    return [form for form in FORMS if all(day_number(text, form) < np.inf for text in texts)]
 
 
 def with_commas(texts: Sequence[str]) -> bool:

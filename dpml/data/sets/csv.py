@@ -7,14 +7,14 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml import code
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, training_rows
-from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.csv.column_bounds import USUAL, ColumnBounds, load
 from dpml.data.csv.columns import Kinds, features_of, matrix
 from dpml.data.csv.labels import Labels, TaskChoice, find_labels, to_labels
 from dpml.data.csv.profile import profile_of, refuse_problems
@@ -25,25 +25,11 @@ from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, levels_of, split_apply
 from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import AFTER_PARSING, Table, cached, joint_checksum
 from dpml.errors import UserError, nearest
-from dpml.options import check_options
+from dpml.options import Bound, check_options
 
 FITTED = "fitted"
 UNSET: Any = None
 """The value of an option that the user does not set; it is the empty text if null is a possible value of the option."""
-
-USUAL: dict[str, Any] = {
-    "label": None,
-    "positive": None,
-    "drop": (),
-    "party": None,
-    "missing": "drop",
-    "encoding": "utf-8",
-    "separator": None,
-    "decimal": "point",
-    "na": (),
-    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
-}
-"""The usual values of the options that a bounds file may set."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +62,7 @@ class CSV:
     path: str | None = field(default=None, metadata=PLACE)
     label: str | None = ""
     task: TaskChoice = "auto"
-    positive: Any = ""
+    positive: Annotated[Any, Bound("a label", lambda label: isinstance(label, str | int | float))] = ""
     drop: tuple[str, ...] = UNSET
     party: str | None = ""
     missing: Literal["drop", "keep", "refuse"] | None = UNSET
@@ -97,8 +83,6 @@ class CSV:
             if getattr(self, key) == getattr(CSV, key):  # its default
                 object.__setattr__(self, key, stated.get(key, usual))
         check_options(self, "dataset")
-        if not isinstance(self.positive, str | int | float | None):
-            raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
         _ = self.written  # raises UserError if the dialect is invalid
         # the stamp makes objects of a changed file unequal, so that no remembered result is reused
         object.__setattr__(self, "stamp", tuple(stamp(path) for path in self.paths.values() if path.is_file()))

@@ -185,9 +185,6 @@ class KDDCup9970k(RandomSplit):
     def drawn(self) -> int:
         return self.sample
 
-    def draw(self, y: Array, rng: Generator) -> Index:
-        return rng.permutation(len(y))[: self.sample]
-
 
 @dataclass(frozen=True)
 class TwitterBuzz(RandomSplit):

@@ -62,22 +62,19 @@ def _scale(X: Array, lengths: Array) -> None:
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe for synthetic data: how to draw rows and labels, the task, the source, and the preprocessing steps."""
+    """A recipe for synthetic data: how to draw rows and labels, the task, and the preprocessing steps."""
 
     draw: Draw
     task: Task
-    origin: str
     steps: tuple[str, ...] = ()
     weights: bool = True  # whether w* generates the labels
 
 
 RECIPES: dict[str, Recipe] = {
-    "linear": Recipe(linear, "regression", "H. Imtiaz, J. Mohammadi, A. Sarwate, 2019, fig. 3"),
-    "logistic": Recipe(logistic, "binary", "our own"),
-    "ball_sign": Recipe(ball_sign, "binary", "A. Rajkumar, S. Agarwal, 2012, fig. 1"),
-    "two_gaussians": Recipe(
-        two_gaussians, "binary", "H. Imtiaz, J. Mohammadi, A. Sarwate, 2019, fig. 2", ("max_norm",), weights=False
-    ),
+    "linear": Recipe(linear, "regression"),
+    "logistic": Recipe(logistic, "binary"),
+    "ball_sign": Recipe(ball_sign, "binary"),
+    "two_gaussians": Recipe(two_gaussians, "binary", ("max_norm",), weights=False),
 }
 
 
@@ -107,7 +104,6 @@ class Synthetic:
         said = {
             "title": f"Synthetic ({self.recipe})",
             "task": RECIPES[self.recipe].task,
-            "citation": "; ".join(f"{recipe.origin} ({name})" for name, recipe in RECIPES.items()),
             "rows": self.rows + self.test_rows,
             "features": self.d,
         }
