@@ -4,10 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, Kinds, as_text, day_of, features_of, range_content
+from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, Kinds, as_text, day_number, features_of, range_content
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
 from dpml.files import read_mapping
@@ -212,7 +213,7 @@ def _number(value: Any) -> float:
 
 
 def _day(value: Any) -> float:
-    day = day_of(value)
+    day = day_number(str(value), ISO) if isinstance(value, str | date) else math.inf
     if math.isinf(day):
         raise UserError(f"{value!r} is not a date: write it as 2024-12-31.")
     return day

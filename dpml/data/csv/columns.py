@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -131,11 +131,6 @@ def day_number(text: str, form: str) -> float:
     except (ValueError, OverflowError):
         return np.inf
     return (moment.replace(tzinfo=None) - _START) / timedelta(days=1)
-
-
-def day_of(value: object) -> float:
-    """Return the days from 1970-01-01 to a YAML date or to a text such as 2024-12-31; infinity for other values."""
-    return day_number(str(value), ISO) if isinstance(value, str | date) else np.inf
 
 
 def iso(day: float) -> str:

@@ -121,13 +121,6 @@ def _of_har(name: str) -> Info:
     return replace(_INFOS[name], columns=columns)
 
 
-def _har(parts: list[Array], paths: Mapping[str, Path]) -> Table:
-    names = ("train/y_train.txt", "test/y_test.txt", "train/subject_train.txt")
-    train, test, people = (read_csv(paths[name], header=None)[0].to_numpy() for name in names)
-    y = np.concatenate([train, test]).astype(float) - 1
-    return Table(np.concatenate(parts), y, party=np.unique(people, return_inverse=True)[1])
-
-
 @dataclass(frozen=True)
 class HAR(Tabular):
     """Human activity recognition: 7,352 training rows of 21 people and 2,947 test rows of 9 other people."""
@@ -136,20 +129,24 @@ class HAR(Tabular):
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        names = ("train/X_train.txt", "test/X_test.txt")
-        parts = [read_csv(paths[name], header=None, sep=r"\s+", dtype=np.float64).to_numpy() for name in names]
-        return _har(parts, paths)
+        names = ("train/y_train.txt", "test/y_test.txt", "train/subject_train.txt")
+        train, test, people = (read_csv(paths[name], header=None)[0].to_numpy() for name in names)
+        y = np.concatenate([train, test]).astype(float) - 1
+        X = np.concatenate([self.features(paths[raw.name]) for raw in self.info.files[:2]])
+        return Table(X, y, party=np.unique(people, return_inverse=True)[1])
+
+    def features(self, path: Path) -> Array:
+        return read_csv(path, header=None, sep=r"\s+", dtype=np.float64).to_numpy()
 
 
 @dataclass(frozen=True)
-class HAR73(Tabular):
+class HAR73(HAR):
     """The data set `har` with 73 of its 561 features: every mean, standard deviation and angle."""
 
     info: ClassVar[Info] = _of_har("har_73of561")
-    steps: tuple[str, ...] = ("pca:50", "max_norm")
 
-    def parse(self, paths: Mapping[str, Path]) -> Table:
-        return _har([read_csv(paths[raw.name], dtype=np.float64).to_numpy() for raw in self.info.files[:2]], paths)
+    def features(self, path: Path) -> Array:
+        return read_csv(path, dtype=np.float64).to_numpy()
 
 
 def _kdd(loader: Tabular, paths: Mapping[str, Path]) -> Table:

@@ -74,12 +74,7 @@ class Files:
 
     def find(self, info: Info, filename: str) -> Path:
         """Return the path of a raw file of a data set; download the file first if it is missing."""
-        if self.local(info, filename) is None:
-            self._fetch(info, filename)
-        path = self.local(info, filename)
-        if path is None:
-            raise self._missing(info, filename, "")
-        return path
+        return self.local(info, filename) or self._fetched(info, filename)
 
     def local(self, info: Info, filename: str) -> Path | None:
         """Return the path of a raw file that is on disk, plain or compressed; None if the file is missing."""
@@ -116,7 +111,7 @@ class Files:
             verified[raw.name] = (path, content.sha256)
         return verified
 
-    def _fetch(self, info: Info, filename: str) -> None:
+    def _fetched(self, info: Info, filename: str) -> Path:
         if not cache.WRITES.get():
             raise self._missing(info, filename, "A dry run downloads nothing: ")
         mirror = self.mirror or os.environ.get("DPML_MIRROR")
@@ -133,6 +128,9 @@ class Files:
                 forbidden = offline and far
                 raise self._missing(info, filename, "Offline mode forbids downloads: " if forbidden else "")
         fetch(info, wanted, self.target / info.name)
+        path = self.local(info, filename)
+        assert path is not None
+        return path
 
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
         folders = " nor in ".join(str(root / info.name) for root in self.roots)
