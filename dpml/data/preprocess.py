@@ -283,24 +283,17 @@ def pca(extent: Extent, components: int) -> Step:
     if not isinstance(X, np.ndarray):
         used = np.flatnonzero(X.getnnz(axis=0))
         X = X[:, used]
-    most = min(X.shape) - 1
+    n, p = X.shape
+    most = min(n, p) - 1
     if not 1 <= components <= most:
         raise UserError(
             f"pca:{components} in dataset.steps needs more than {components} training rows and features, but there "
-            f"are {X.shape[0]} x {X.shape[1]}: choose pca:D with D in 1..{most}, or a larger N."
+            f"are {n} x {p}: choose pca:D with D in 1..{most}, or a larger N."
         )
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    basis = principal_components(X, mean, components)
-    offset = mean @ basis
-    return Step(lambda X: np.asarray((X if used is None else X[:, used]) @ basis - offset))
-
-
-def principal_components(A: Any, mean: Array, components: int) -> Array:
-    """Return the leading right singular vectors of the centred matrix A - mean, (p, components), without copying A."""
-    n, p = A.shape
-    transposed = A.T
+    mean, transposed = np.asarray(X.mean(axis=0)).ravel(), X.T
+    # the leading right singular vectors of the centred rows, without a centred copy
     centred = LinearOperator(
-        (n, p), lambda v: A @ v - mean @ v, lambda u: transposed @ u - mean * u.sum(), dtype=np.float64
+        (n, p), lambda v: X @ v - mean @ v, lambda u: transposed @ u - mean * u.sum(), dtype=np.float64
     )
     gram = centred @ centred.T if n < p else centred.T @ centred
     # the start vector is fixed: the same rows give bit-identical results
@@ -311,11 +304,12 @@ def principal_components(A: Any, mean: Array, components: int) -> Array:
         lengths = np.sqrt(squares)
         # left singular vectors sum to zero, so the mean cancels
         vectors = transposed @ (vectors / np.where(lengths > 1e-7 * lengths[0], lengths, np.inf))
-    vectors = np.ascontiguousarray(vectors)
+    basis = np.ascontiguousarray(vectors)
     # the sign of a direction is arbitrary: its entry of largest magnitude is made positive
-    for column in vectors.T:
+    for column in basis.T:
         column *= 1.0 if column.max() >= -column.min() else -1.0
-    return vectors
+    offset = mean @ basis
+    return Step(lambda X: np.asarray((X if used is None else X[:, used]) @ basis - offset))
 
 
 def max_norm(extent: Extent) -> Step:

@@ -13,8 +13,6 @@ from dpml.data import Dataset, Files, Info, preprocess
 from dpml.data.info import Task, beside, info_of
 from dpml.options import at_least, check_options
 
-Draw = Callable[[Generator, int, Array], tuple[Array, Array]]
-
 _INSIDE = 1 - 1e-12  # keeps a rounded norm of one inside the unit ball
 _MEAN = 0.25  # mean of each coordinate in class +1 if `scale` is 1, from the authors' scripts
 
@@ -64,7 +62,7 @@ def _scale(X: Array, lengths: Array) -> None:
 class Recipe:
     """A recipe for synthetic data: how to draw rows and labels, the task, and the preprocessing steps."""
 
-    draw: Draw
+    draw: Callable[[Generator, int, Array], tuple[Array, Array]]
     task: Task
     steps: tuple[str, ...] = ()
     weights: bool = True  # whether w* generates the labels
