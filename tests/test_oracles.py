@@ -98,7 +98,7 @@ def test_numbers_of_messy_files_are_those_that_duckdb_reads(tmp_path, content, k
         str(theirs), sep=separator, quotechar='"', escapechar='"', header=True, all_varchar=True, strict_mode=False
     ).df()
     table.columns = [name.strip().strip('"') for name in table.columns]
-    rows = read_rows(CSV(ours, "died", missing="keep", **keys))
+    rows, _, _ = read_rows(CSV(ours, "died", missing="keep", **keys))
     for column, name in ((1, "bmi"), (2, "age")):
         numbers = table[name].str.strip().str.strip('"').str.replace(",", ".")
         np.testing.assert_array_equal(rows.X[:, column], pd.to_numeric(numbers, errors="coerce"))

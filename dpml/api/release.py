@@ -10,10 +10,10 @@ from dpml.algorithms import Algorithm
 from dpml.api.settings import Settings, compose_one
 from dpml.config.build import budget, build_partition, files, instantiate, made, require_all_rows, value_of
 from dpml.data import Source
-from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.csv.column_bounds import USUAL, ColumnBounds, load
 from dpml.data.csv.reading import open_file
 from dpml.data.partition import Partition
-from dpml.data.sets.csv import CSV, USUAL, roles
+from dpml.data.sets.csv import CSV, roles
 from dpml.data.table import Tabular
 from dpml.errors import UserError
 from dpml.optim.losses import for_task

@@ -34,8 +34,6 @@ class Range:
     def __post_init__(self) -> None:
         if not -math.inf < self.low < self.high < math.inf:
             raise UserError(f"the ends of a range must be finite with low < high, got {self.low:g} and {self.high:g}.")
-        if math.isinf(self.high - self.low):
-            raise UserError(f"a range must be narrower than 1.8e308, got {self.low:g} to {self.high:g}.")
         if self.log and self.low <= -1:
             raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
         if len(self.edges) >= 1000:

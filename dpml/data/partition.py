@@ -214,10 +214,10 @@ def check_floor(rule: Partition, sizes: Index) -> None:
         )
 
 
-def check_each(option: str, rows: int, N: int, M: int) -> None:
-    """Raise UserError naming the key `option` if N rows are too few for M parties with `rows` rows each."""
+def check_each(option: str, rows: int, N: int, M: int, of: str = "rows") -> None:
+    """Raise UserError naming the key `option` if N rows are too few for M parties with `rows` rows or shards each."""
     if rows * M > N:
-        raise UserError(f"partition.{option}={rows} rows for each of M={M} parties are more than N={N} rows: reduce M.")
+        raise UserError(f"partition.{option}={rows} {of} for each of M={M} parties are more than N={N} rows: reduce M.")
 
 
 def whole_rows(shares: Array, N: int) -> Index:
@@ -407,12 +407,8 @@ class Shards(ByLabel):
     per_party: Annotated[int, at_least(1)] = 2
 
     def owners(self, y: Array, M: int, rng: Generator) -> Index:
+        check_each("per_party", self.per_party, len(y), M, "shards")
         shards = self.per_party * M
-        if self.per_party > len(y) / M:
-            raise UserError(
-                f"partition.per_party={self.per_party} shards for each of M={M} parties are more than N={len(y)} rows: "
-                "reduce partition.per_party or M."
-            )
         holders = rng.permutation(shards) // self.per_party
         return _by_label([np.repeat(holders, Equal().sizes(len(y), shards, rng))], y, rng)
 

@@ -180,14 +180,7 @@ def _coded(extent: Extent, first: int) -> Step:
     group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic] - first))
 
     def apply(X: Array) -> Array:
-        out = np.zeros((len(X), len(group)))
-        out[:, : len(numeric)] = X[:, numeric]
-        start = len(numeric)
-        for column in symbolic:
-            coded = np.flatnonzero(X[:, column] >= first)
-            out[coded, start + X[coded, column].astype(np.intp) - first] = 1.0
-            start += levels[column] - first
-        return out
+        return np.hstack([X[:, numeric], *(X[:, [column]] == np.arange(first, levels[column]) for column in symbolic)])
 
     def box(before: Box) -> Box:
         low, high = np.zeros(len(group)), np.ones(len(group))
@@ -290,49 +283,33 @@ def pca(extent: Extent, components: int) -> Step:
     if not isinstance(X, np.ndarray):
         used = np.flatnonzero(X.getnnz(axis=0))
         X = X[:, used]
-    most = min(X.shape) - 1
+    n, p = X.shape
+    most = min(n, p) - 1
     if not 1 <= components <= most:
         raise UserError(
             f"pca:{components} in dataset.steps needs more than {components} training rows and features, but there "
-            f"are {X.shape[0]} x {X.shape[1]}: choose pca:D with D in 1..{most}, or a larger N."
+            f"are {n} x {p}: choose pca:D with D in 1..{most}, or a larger N."
         )
-    mean = np.asarray(X.mean(axis=0)).ravel()
-    basis = principal_components(X, mean, components)
-    offset = mean @ basis
-    return Step(lambda X: np.asarray((X if used is None else X[:, used]) @ basis - offset))
-
-
-def principal_components(A: Any, mean: Array, components: int) -> Array:
-    """Return the leading right singular vectors of the centred matrix A - mean, (p, components), without copying A."""
-    n, p = A.shape
-    transposed = A.T
-
-    def forward(v: Array) -> Array:
-        return np.asarray(A @ v - mean @ v)
-
-    def back(u: Array) -> Array:
-        return np.asarray(transposed @ u - mean * u.sum())
-
-    def gram(x: Array) -> Array:
-        x = x.ravel()
-        return forward(back(x)) if n < p else back(forward(x))
-
-    size = min(n, p)
-    # the start vector is fixed: the same rows give bit-identical results
-    start = np.random.default_rng(0).standard_normal(size)
-    squares, vectors = eigsh(
-        LinearOperator((size, size), matvec=gram, dtype=np.float64), components, v0=start, tol=1e-8
+    mean, transposed = np.asarray(X.mean(axis=0)).ravel(), X.T
+    # the leading right singular vectors of the centred rows, without a centred copy
+    centred = LinearOperator(
+        (n, p), lambda v: X @ v - mean @ v, lambda u: transposed @ u - mean * u.sum(), dtype=np.float64
     )
+    gram = centred @ centred.T if n < p else centred.T @ centred
+    # the start vector is fixed: the same rows give bit-identical results
+    start = np.random.default_rng(0).standard_normal(min(n, p))
+    squares, vectors = eigsh(gram, components, v0=start, tol=1e-8)
     squares, vectors = np.maximum(squares[::-1], 0.0), vectors[:, ::-1]
     if n < p:
         lengths = np.sqrt(squares)
         # left singular vectors sum to zero, so the mean cancels
         vectors = transposed @ (vectors / np.where(lengths > 1e-7 * lengths[0], lengths, np.inf))
-    vectors = np.ascontiguousarray(vectors)
+    basis = np.ascontiguousarray(vectors)
     # the sign of a direction is arbitrary: its entry of largest magnitude is made positive
-    for column in vectors.T:
+    for column in basis.T:
         column *= 1.0 if column.max() >= -column.min() else -1.0
-    return vectors
+    offset = mean @ basis
+    return Step(lambda X: np.asarray((X if used is None else X[:, used]) @ basis - offset))
 
 
 def max_norm(extent: Extent) -> Step:

@@ -56,6 +56,8 @@ class Table:
 class Tabular:
     """A data set in files, whose subclasses define the metadata (`info`) and the parsing of the files (`parse`).
 
+    The data set has an official split, and its training rows come first, unless it is a `RandomSplit`.
+
     Attributes:
         bounds: The source of scales: the training rows (`fitted`), or the ranges in `info.columns` (`public`).
         steps: Preprocessing, in order.
@@ -74,10 +76,12 @@ class Tabular:
         raise NotImplementedError
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        raise NotImplementedError
+        """Return the rows for training (N rows, or all if N is None) and the rows for testing."""
+        return rng.permutation(self.available())[:N], slice(self.available(), None)
 
     def available(self) -> int:
-        raise NotImplementedError
+        assert self.info.train_rows is not None
+        return self.info.train_rows
 
     def drawn(self) -> int:
         return self.info.rows
@@ -161,18 +165,6 @@ class Tabular:
 
 
 @dataclass(frozen=True)
-class OfficialSplit(Tabular):
-    """A data set with an official split: its training rows come first in the parsed files."""
-
-    def available(self) -> int:
-        assert self.info.train_rows is not None
-        return self.info.train_rows
-
-    def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        return rng.permutation(self.available())[:N], slice(self.available(), None)
-
-
-@dataclass(frozen=True)
 class RandomSplit(Tabular):
     """A data set without an official split: a random share `test_fraction` of its rows is for testing.
 
@@ -186,7 +178,7 @@ class RandomSplit(Tabular):
         return training_rows(self.drawn(), self.test_fraction)
 
     def draw(self, y: Array, rng: Generator) -> Index:
-        return rng.permutation(len(y))
+        return rng.permutation(len(y))[: self.drawn()]
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
         order = self.draw(y, rng)

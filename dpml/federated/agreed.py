@@ -14,7 +14,8 @@ from dpml.algorithms import Algorithm
 from dpml.algorithms.quadratic.regression import Regression
 from dpml.config.build import Epsilon, algorithm_of, budget, class_of, require_all_rows
 from dpml.data import Task
-from dpml.data.sets.csv import CSV, USUAL
+from dpml.data.csv.column_bounds import USUAL
+from dpml.data.sets.csv import CSV
 from dpml.errors import UserError, nearest, refuse_unknown
 from dpml.files import shipped_folder
 from dpml.mechanism.counting import counting

@@ -207,10 +207,11 @@ def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Arr
         bounds = Path(folder) / "stated.json"
         bounds.write_text(json.dumps(stated.content()), encoding="utf-8")
         try:
-            rows = read_rows(replace(dataset, path=str(path), bounds=str(bounds)))
+            rows, _, known = read_rows(replace(dataset, path=str(path), bounds=str(bounds)))
         except UserError as error:
             raise UserError(str(error).replace(str(bounds), str(stated.path))) from None
-    names = list(rows.columns)
+    assert known is not None
+    names = list(known.columns)
     X = rows.X[:, [names.index(name) for name in stated.columns]]
     X, _, _ = apply_steps(dataset.steps, X, X[:0], stated.columns)
     y = rows.y if stated.target is None else scale_target(rows.y, rows.y[:0], stated.target)[0]

@@ -111,7 +111,6 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         ("[low, high]", "[low, middle]", "f.csv, line 3, column 'income': 'high' is"),
         ("[low, high]", "[yes, no]", "b.yaml: classes: True is no"),
         ("high: 100", "high: 0", "b.yaml: columns.age: the ends of a range must be finite with low < high, got 0 and"),
-        (AGE, "{low: -1.0e+308, high: 1.0e+308}", "b.yaml: columns.age: a range must be narrower than 1.8e308, got "),
         ("high: 100", "high: 1e6", "number (1e6 is a text in YAML: write 1.0e+6)."),
         ("low: 0, high: 100", "low: 0", "{low: NUMBER, high: NUMBER}"),
         ("boolean", "bool", "b.yaml: columns.member: the value must be a range {low: 0, high: 1}, a list of values"),
@@ -242,7 +241,7 @@ def test_a_row_is_read_as_it_is_alone_whatever_the_others_are(files, kind, decim
     def read(chosen):
         lines = [f"7;{cell}" if of_label else f"{cell};1" for cell in chosen]
         try:
-            found = read_rows(CSV(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
+            found, _, _ = read_rows(CSV(**files(STATED_OF[kind], "a;y\n" + "\n".join(lines) + "\n"), **options))
         except UserError:
             return None
         return np.column_stack([found.X, found.y])
@@ -267,7 +266,7 @@ def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
     for name, values in (("whole", whole), ("gaps", gaps)):
         pd.DataFrame(values, dtype="Int64").to_parquet(tmp_path / name)
         options = {"path": str(tmp_path / name), "bounds": str(tmp_path / "b.yaml"), "label": "y", "missing": "keep"}
-        found.append(read_rows(CSV(**options)))
+        found.append(read_rows(CSV(**options))[0])
     np.testing.assert_array_equal(found[0].X, [[0, 5], [1, 6], [2, 7], [0, 8]])
     np.testing.assert_array_equal(found[1].X, [[-1, np.nan], *found[0].X[1:]])
     np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])

@@ -33,7 +33,7 @@ PACKED = gzip.compress(TABLE.encode(), mtime=0)
 BAD_TABLES = [
     ("", {}, "DIR/f.csv is empty"),
     ("age,job,income\n", {}, "DIR/f.csv has no rows below the column names"),
-    ("age,job,income\n31,nurse,low\n", {}, "DIR/f.csv has one row below the column names"),
+    ("age,job,income\n31,nurse,low\n", {}, "DIR/f.csv has 'low' in every row"),
     (GOOD + "7\n", {}, "DIR/f.csv, line 6: there is 1 value"),
     (GOOD + "7,clerk,low,high\n", {"drop": ("job",)}, "DIR/f.csv, line 6: there are 4 values"),
     (GOOD + LATER + "44,clerk\n", {}, "DIR/f.csv, line 70006: there are 2 values"),

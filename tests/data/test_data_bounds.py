@@ -28,7 +28,7 @@ from dpml.data.preprocess import (
     width,
 )
 from dpml.data.sets.official import Adult, KDDCup99
-from dpml.data.table import OfficialSplit, RandomSplit, Table, encode
+from dpml.data.table import RandomSplit, Table, Tabular, encode
 from dpml.errors import UserError
 
 
@@ -174,7 +174,7 @@ class Shop(RandomSplit):
 
 
 @dataclass(frozen=True)
-class Corner(OfficialSplit):
+class Corner(Tabular):
     info: ClassVar[Info] = replace(Shop.info, name="corner", train_rows=6)
     steps: tuple[str, ...] = ("one_hot", "min_max", "sample_norm")
     parse = Shop.parse

@@ -169,7 +169,7 @@ def stated(write, values, bounds=STATED):
 def test_a_date_is_a_number_of_days_in_a_stated_range(write):
     source = CSV(**stated(write, lambda i: DATES[i % 5]), steps=("one_hot", "symmetric"), test_fraction=0)
     X = source.load(Files(), None, np.random.default_rng(0)).X
-    names = list(read_rows(source).columns)
+    names = list(read_rows(source)[2].columns)
     assert names.index("seen") == 3
     middle = 2 * 182 / 365 - 1  # the 1st of July is day 182 of 365 after the 1st of January of a leap year
     np.testing.assert_allclose(np.unique(X[:, 2]), [-1, middle, 1], atol=1e-12)

@@ -123,7 +123,8 @@ def bounds() -> Schema:
         exactly(span | more, optional=["edges", "log", *more]),
         exactly(days | more, optional=["edges", "format", *more]),
     ]
-    reading = {key: listed(WORDS) if key in column_bounds._LISTS else WORDS for key in column_bounds.READING}
+    usual = column_bounds.USUAL.items()
+    reading = {key: listed(WORDS) if isinstance(value, tuple) else WORDS for key, value in usual}
     labels = {"classes": listed(WORDS, least=2), "target": exactly(span, optional=["edges", "log"])}
     columns = named({"anyOf": column}) | {"minProperties": 1}
     content = {"columns": columns, **labels, column_bounds.FROM_ROWS: {"const": False}, **reading}

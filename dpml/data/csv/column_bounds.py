@@ -4,10 +4,11 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, Kinds, as_text, day_of, features_of, range_content
+from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, Kinds, as_text, day_number, features_of, range_content
 from dpml.data.info import Column, Range
 from dpml.errors import UserError, nearest
 from dpml.files import read_mapping
@@ -18,15 +19,25 @@ FROM_ROWS = "from_rows"
 WRITTEN = ("encoding", "separator", "decimal", "na")
 """The options of dataset=csv that say how a file is written."""
 
-READING = ("label", "positive", "party", "drop", "missing", "steps", *WRITTEN)
-"""The options of dataset=csv that a bounds file may set."""
+USUAL: dict[str, Any] = {
+    "label": None,
+    "positive": None,
+    "party": None,
+    "drop": (),
+    "missing": "drop",
+    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
+    "encoding": "utf-8",
+    "separator": None,
+    "decimal": "point",
+    "na": (),
+}
+"""The options of dataset=csv that a bounds file may set, with their usual values."""
 
 _FORMS = (
     "write a range as {low: NUMBER, high: NUMBER}, optionally with log: true, edges: [NUMBER, ...] or edges: 8; write "
     "dates as {unit: days, low: 2019-01-01, high: 2024-12-31}, optionally with format: '%d.%m.%Y', edges: [DATE, ...]"
 )
-_LISTS = ("drop", "steps", "na")
-_KEYS = ("columns", "classes", "target", FROM_ROWS, *READING)
+_KEYS = ("columns", "classes", "target", FROM_ROWS, *USUAL)
 
 
 @dataclass(frozen=True)
@@ -78,7 +89,7 @@ class ColumnBounds:
     def content(self) -> dict[str, Any]:
         columns = {name: kind.content() for name, kind in self.kinds.items()}
         labels = {"classes": list(self.classes)} if self.target is None else {"target": range_content(self.target)}
-        reading = {key: list(value) if key in _LISTS else value for key, value in self.reading.items()}
+        reading = {key: list(value) if isinstance(value, tuple) else value for key, value in self.reading.items()}
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
@@ -131,9 +142,9 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
         key = "classes"
         classes = () if target else _values(content["classes"])
         reading = {}
-        for key in READING:
+        for key, usual in USUAL.items():
             if key in content:
-                reading[key] = _option(content[key], key in _LISTS)
+                reading[key] = _option(content[key], isinstance(usual, tuple))
     except (UserError, OverflowError) as error:
         raise UserError(f"{path}: {key}: {error}") from None
     if len(classes) == 1:
@@ -156,26 +167,22 @@ def _text(value: Any) -> str:
 
 
 def _kind(statement: Any) -> ColumnKind:
-    more: dict[str, Any] = {}
-    if isinstance(statement, dict):
-        more = {key: statement[key] for key in ("fill", "missing") if key in statement}
-        statement = {key: value for key, value in statement.items() if key not in more}
-        statement = statement["values"] if statement.keys() == {"values"} else statement
-    if more.get("missing", "indicator") != "indicator":
-        raise UserError(f"the only value of `missing:` is indicator, got {more['missing']!r}.")
-    if statement == "boolean":
+    said = dict(statement) if isinstance(statement, dict) else {"values": statement}
+    fill, missing = said.pop("fill", None), said.pop("missing", None)
+    if missing not in (None, "indicator"):
+        raise UserError(f"the only value of `missing:` is indicator, got {missing!r}.")
+    if said == {"values": "boolean"}:
         kind = ColumnKind("boolean", ZERO_ONE)
-    elif isinstance(statement, dict) and statement.get("unit") == "days":
-        form = statement.get("format", ISO)
+    elif said.keys() == {"values"}:
+        kind = ColumnKind("category", _values(said["values"]))
+    elif said.get("unit") == "days":
+        form = said.get("format", ISO)
         if not isinstance(form, str) or (form != ISO and "%" not in form):
             raise UserError(f"format must be iso or a pattern such as '%d.%m.%Y', got {form!r}.")
-        kind = ColumnKind("date", _range(statement, _day, ("unit", "format")), form=form)
-    elif isinstance(statement, dict):
-        kind = ColumnKind("number", _range(statement, _number, ("log",)))
+        kind = ColumnKind("date", _range(said, _day, ("unit", "format")), form=form)
     else:
-        kind = ColumnKind("category", _values(statement))
-    fill = _fill(kind, more["fill"]) if "fill" in more else None
-    return replace(kind, fill=fill, indicator="missing" in more)
+        kind = ColumnKind("number", _range(said, _number, ("log",)))
+    return replace(kind, fill=None if fill is None else _fill(kind, fill), indicator=missing is not None)
 
 
 def _fill(kind: ColumnKind, value: Any) -> float:
@@ -206,7 +213,7 @@ def _number(value: Any) -> float:
 
 
 def _day(value: Any) -> float:
-    day = day_of(value)
+    day = day_number(str(value), ISO) if isinstance(value, str | date) else math.inf
     if math.isinf(day):
         raise UserError(f"{value!r} is not a date: write it as 2024-12-31.")
     return day

@@ -1,8 +1,8 @@
 """Convert a column of texts into a feature; the kind of the column is number, boolean, category or date."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import numpy as np
@@ -53,7 +53,9 @@ class ColumnKind:
             place = {value: float(code) for code, value in enumerate(self.values)}
             return column.rows([place.get(text, -1.0) for text in column.texts])
         expected = {"number": "not a number", "date": f"not a date of the form {self.form}"}
-        cells = column.rows(days(column.texts, self.form)) if self.name == "date" else column.cells(np.inf)
+        cells = column.cells(np.inf)
+        if self.name == "date":
+            cells = column.rows([day_number(text, self.form) for text in column.texts])
         if self.name == "boolean" and column.texts:
             words = column.rows([BOOLEANS.get(text.lower(), np.inf) for text in column.texts])
             cells = np.where(np.isinf(cells), words, cells)
@@ -121,23 +123,14 @@ def as_text(value: float) -> str:
     return str(int(value)) if float(value).is_integer() else repr(float(value))
 
 
-def days(texts: Sequence[str], form: str) -> Array:
-    """Convert date texts to days since 1970-01-01, (n,), with fractions for times; infinity for invalid dates."""
-    return np.array([_day(text, form) for text in texts], dtype=float)
-
-
-def _day(text: str, form: str) -> float:
+def day_number(text: str, form: str) -> float:
+    """Convert a date text to days since 1970-01-01, with a fraction for a time; infinity for an invalid date."""
     try:
         moment = datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
         moment -= moment.utcoffset() or timedelta()
     except (ValueError, OverflowError):
         return np.inf
     return (moment.replace(tzinfo=None) - _START) / timedelta(days=1)
-
-
-def day_of(value: object) -> float:
-    """Return the days from 1970-01-01 to a YAML date or to a text such as 2024-12-31; infinity for other values."""
-    return _day(str(value), ISO) if isinstance(value, str | date) else np.inf
 
 
 def iso(day: float) -> str:

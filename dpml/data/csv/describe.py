@@ -9,11 +9,10 @@ import numpy as np
 from dpml.data.csv.column_bounds import FROM_ROWS, WRITTEN
 from dpml.data.csv.columns import ColumnKind, Kinds
 from dpml.data.csv.labels import Labels, find_labels, to_labels
-from dpml.data.csv.profile import ColumnProfile, gap_words, hint, profile_of, with_commas
+from dpml.data.csv.profile import ColumnProfile, gap_words, hint, profile_of, refuse_problems, with_commas
 from dpml.data.csv.reading import COMMA, Columns, CsvFile, read
 from dpml.data.info import Range
 from dpml.data.sets.csv import CSV, read_columns, roles
-from dpml.errors import UserError
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,6 @@ def describe(options: CSV) -> Description:
     kinds = stated.of(features, file.path).kinds if stated else {}
     columns = read_columns(file, features, options, stated)
     rows = len(columns[features[0]])
-    if not rows:
-        raise UserError(f"{file.path} has no rows below the column names.")
     labels, y = None, None
     classes: tuple[float, ...] = ()
     if label is not None:
@@ -97,11 +94,7 @@ def bounds_text(description: Description) -> str:
     """Return a draft of a bounds file with the ranges of the rows; runs refuse the draft until the user edits it."""
     import yaml  # slow to load
 
-    for profile in description.problems:
-        raise UserError(
-            f"the column {profile.name!r} {profile.problem}, so it cannot be a feature: leave it out with "
-            f"--drop {profile.name}."
-        )
+    refuse_problems(description.file, description.features)
     content: dict[str, Any] = {"columns": {profile.name: _stated(profile) for profile in description.features}}
     labels = description.labels
     if labels is not None and labels.task == "regression":

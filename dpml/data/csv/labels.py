@@ -47,8 +47,11 @@ def find_labels(column: FileColumn, choice: TaskChoice, positive: Any, stated: C
     """Find the task and the classes in the bounds file or in the labels; `positive` is the label that becomes +1."""
     positive = positive if isinstance(positive, str | None) else as_text(positive)
     where = f"{column.name!r} of {column.file.path}"
-    names = class_names(column) if stated is None else stated.classes
-    numbers = column.is_number if stated is None else stated.target is not None
+    names, numbers = column.texts, column.is_number
+    if stated is not None:
+        names, numbers = stated.classes, stated.target is not None
+    elif numbers:
+        names = tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))
     if stated is None and len(names) < 2:
         has = f"{names[0]!r} in every row" if names else "no values"
         raise UserError(f"the label {where} has {has}, so there is nothing to learn: set another dataset.label.")
@@ -89,13 +92,6 @@ def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numb
     if numbers and positive is None and len(names) != 2 and not (names and few):
         return "regression"
     return "binary" if len(names) == 2 or positive is not None else "multiclass"
-
-
-def class_names(column: FileColumn) -> tuple[str, ...]:
-    """Return the different labels as sorted texts; numbers are in ascending order, words in alphabetical order."""
-    if not column.is_number:
-        return column.texts
-    return tuple(as_text(number) for number in sorted({n for n in column.numbers if n is not None and n == n}))
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:

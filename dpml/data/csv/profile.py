@@ -1,16 +1,17 @@
 """Find the kind of a column and its likely problems from its values."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from dpml.arrays import Array
-from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, days
+from dpml.data.csv.columns import ISO, ZERO_ONE, ColumnKind, day_number
 from dpml.data.csv.labels import Labels
-from dpml.data.csv.reading import COMMA, WORDS_FOR_MISSING, FileColumn, mend
+from dpml.data.csv.reading import COMMA, WORDS_FOR_MISSING, CsvFile, FileColumn, mend
+from dpml.errors import UserError
 
 CATEGORIES = 1000
 """The largest number of categories of a column without bounds: each category becomes a feature."""
@@ -41,6 +42,16 @@ class ColumnProfile:
     problem: str = ""  # why the column cannot be a feature, a clause without its name; empty if it can
     hint: str = ""  # a possible problem with a column that can be a feature
     values: tuple[str, ...] = ()  # the sorted texts of a categorical or boolean column
+
+
+def refuse_problems(file: CsvFile, profiles: Iterable[ColumnProfile]) -> None:
+    """Raise UserError if a column cannot be a feature."""
+    for each in profiles:
+        if each.problem:
+            raise UserError(
+                f"the column {each.name!r} of {file.path} {each.problem}: correct the column, or leave it out with "
+                f"dataset.drop=[{each.name}]."
+            )
 
 
 def profile_of(column: FileColumn) -> ColumnProfile:
@@ -97,8 +108,7 @@ def forms_of(texts: Sequence[str]) -> list[str]:
     """Return the forms of dates, such as %d.%m.%Y, that fit all texts."""
     if any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
-    likely = [form for form in FORMS if np.isfinite(days(texts[:50], form)).all()]
-    return [form for form in likely if np.isfinite(days(texts, form)).all()]
+    return [form for form in FORMS if all(day_number(text, form) < np.inf for text in texts)]
 
 
 def with_commas(texts: Sequence[str]) -> bool:

@@ -212,6 +212,8 @@ def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dic
         except (pd.errors.ParserError, UnicodeError) as error:
             _check(file)
             raise UserError(f"{file.path} cannot be read as a table: {error}.") from None
+    if frame.empty:
+        raise UserError(f"{file.path} has no rows below the column names.")
     return {name: _column(file, name, frame.pop(name), name in words) for name in names}
 
 

@@ -13,9 +13,10 @@ from dpml.data.dataset import TestFraction
 from dpml.data.info import beside, info_of
 from dpml.data.preprocess import PRIVATE, Preprocessed, split_apply
 from dpml.data.table import RandomSplit, Table
-from dpml.options import check_choice
 
 _BESIDE = beside(__file__)
+
+Sizes = Literal[500, 1000, 2000, 5000, 10_000, 20_000]
 
 
 @dataclass(frozen=True)
@@ -24,14 +25,9 @@ class Authors(RandomSplit):
 
     name: ClassVar[str]
     d: ClassVar[int]
-    choices: ClassVar[tuple[int, ...]] = (500, 1000, 2000, 5000, 10_000, 20_000)
-    rows: int = 0
+    rows: Sizes = 5000
     test_fraction: TestFraction = 0.0
     steps: tuple[str, ...] = ("clip",)
-
-    def __post_init__(self) -> None:
-        check_choice("dataset.rows", self.rows, self.choices)
-        super().__post_init__()
 
     @property
     def filename(self) -> str:
@@ -44,8 +40,6 @@ class Authors(RandomSplit):
             "files": {self.filename: {"sha256": _BESIDE["sha256"].get(self.filename, ())}},
             "rows": self.rows,
             "features": self.d,
-            "papers": "The authors computed their figures on these samples. The authors train on all rows and report "
-            f"the training loss. There are samples of {', '.join(map(str, self.choices))} rows.",
         }
         return info_of(self.name, _BESIDE[self.name] | said)
 
@@ -72,8 +66,7 @@ class CrimeAuthors(Authors):
 
     name: ClassVar[str] = "crime_authors"
     d: ClassVar[int] = 101
-    choices: ClassVar[tuple[int, ...]] = tuple(range(200, 2000, 200))
-    rows: int = 800
+    rows: Literal[200, 400, 600, 800, 1000, 1200, 1400, 1600, 1800] = 800  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -86,7 +79,7 @@ class TwitterAuthors(Authors):
 
     name: ClassVar[str] = "twitter_authors"
     d: ClassVar[int] = 77
-    rows: int = 20_000
+    rows: Sizes = 20_000
 
 
 @dataclass(frozen=True)
@@ -99,5 +92,4 @@ class SyntheticAuthors(Authors):
     """
 
     name: ClassVar[str] = "synthetic_authors"
-    rows: int = 5000
     d: Literal[20, 50] = 20  # type: ignore[misc]

@@ -2,48 +2,33 @@
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import lru_cache
 from multiprocessing import parent_process
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
 
 from dpml import code
 from dpml.data import Dataset, Files, Info, check_rows, preprocess, training_rows
-from dpml.data.csv.column_bounds import ColumnBounds, load
+from dpml.data.csv.column_bounds import USUAL, ColumnBounds, load
 from dpml.data.csv.columns import Kinds, features_of, matrix
 from dpml.data.csv.labels import Labels, TaskChoice, find_labels, to_labels
-from dpml.data.csv.profile import profile_of
+from dpml.data.csv.profile import profile_of, refuse_problems
 from dpml.data.csv.reading import Columns, CsvFile, Dialect, dialect, open_file, read
 from dpml.data.dataset import PLACE, TestFraction, sha256
-from dpml.data.info import Column, Range
 from dpml.data.preprocess import PRIVATE, SCHEMA, STATED, levels_of, split_apply
 from dpml.data.sources.files import open_raw, stamp
 from dpml.data.table import AFTER_PARSING, Table, cached, joint_checksum
 from dpml.errors import UserError, nearest
-from dpml.options import check_options
+from dpml.options import Bound, check_options
 
 FITTED = "fitted"
 UNSET: Any = None
 """The value of an option that the user does not set; it is the empty text if null is a possible value of the option."""
-
-USUAL: dict[str, Any] = {
-    "label": None,
-    "positive": None,
-    "drop": (),
-    "party": None,
-    "missing": "drop",
-    "encoding": "utf-8",
-    "separator": None,
-    "decimal": "point",
-    "na": (),
-    "steps": ("one_hot", "symmetric", "bias", "sample_norm"),
-}
-"""The usual values of the options that a bounds file may set."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +61,7 @@ class CSV:
     path: str | None = field(default=None, metadata=PLACE)
     label: str | None = ""
     task: TaskChoice = "auto"
-    positive: Any = ""
+    positive: Annotated[Any, Bound("a label", lambda label: isinstance(label, str | int | float))] = ""
     drop: tuple[str, ...] = UNSET
     party: str | None = ""
     missing: Literal["drop", "keep", "refuse"] | None = UNSET
@@ -97,8 +82,6 @@ class CSV:
             if getattr(self, key) == getattr(CSV, key):  # its default
                 object.__setattr__(self, key, stated.get(key, usual))
         check_options(self, "dataset")
-        if not isinstance(self.positive, str | int | float | None):
-            raise UserError(f"dataset.positive must be a label, got dataset.positive={self.positive}.")
         _ = self.written  # raises UserError if the dialect is invalid
         # the stamp makes objects of a changed file unequal, so that no remembered result is reused
         object.__setattr__(self, "stamp", tuple(stamp(path) for path in self.paths.values() if path.is_file()))
@@ -125,64 +108,56 @@ class CSV:
 
     @property
     def info(self) -> Info:
-        rows = read_rows(self)
+        table, labels, _ = read_rows(self)
         return Info(
             name="csv",
             title=self.paths["rows"].name,
-            task=rows.labels.task,
+            task=labels.task,
             citation="a file of one's own",
-            rows=len(rows.y),
-            features=rows.width,
-            classes={number: int(np.sum(rows.y == number)) for number in rows.labels.numbers},
+            rows=len(table.y),
+            features=table.width,
+            classes={number: int(np.sum(table.y == number)) for number in labels.numbers},
         )
 
     def size(self, N: int | None) -> tuple[int, int]:
-        rows = read_rows(self)
-        return N or self._available(rows), preprocess.width(self.steps, rows.columns or rows.width)
+        table, _, stated = read_rows(self)
+        d = preprocess.width(self.steps, stated.columns if stated else table.width)
+        return N or self._available(table.facts["rows"]), d
 
-    def _available(self, rows: "CsvRows") -> int:
-        return rows.rows if self.test_path is not None else training_rows(rows.rows, self.test_fraction)
+    def _available(self, rows: int) -> int:
+        return rows if self.test_path is not None else training_rows(rows, self.test_fraction)
 
     @property
     def holdings(self) -> str | None:
         """A digest, to be kept private, of the file and of every row's party; None if the rows have no parties."""
-        rows = read_rows(self)
-        return None if rows.party is None else sha256(checksums(self)["rows"].encode(), rows.party.tobytes())
+        party = read_rows(self)[0].party
+        return None if party is None else sha256(checksums(self)["rows"].encode(), party.tobytes())
 
     def checksum(self, files: Files) -> str:
         return joint_checksum(checksums(self))
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        rows, info = read_rows(self), self.info
-        available, order = self._available(rows), rng.permutation(rows.rows)
+        (table, labels, stated), info = read_rows(self), self.info
+        rows: int = table.facts["rows"]
+        available, order = self._available(rows), rng.permutation(rows)
         check_rows(info, N, available)
-        train, test = order[:available][:N], slice(rows.rows, None) if self.test_path is not None else order[available:]
-        target = None if rows.labels.task != "regression" else rows.target or "fitted"
-        columns = rows.columns or rows.levels
-        X, y, X_test, y_test, record = split_apply(rows.X, rows.y, (train, test), self.steps, columns, target)
+        train, test = order[:available][:N], slice(rows, None) if self.test_path is not None else order[available:]
+        target = None if labels.task != "regression" else stated.target if stated else "fitted"
+        columns = stated.columns if stated else table.levels
+        X, y, X_test, y_test, record = split_apply(table.X, table.y, (train, test), self.steps, columns, target)
         # without a bounds file, types, categories and classes come from the rows
-        source = STATED if rows.columns else PRIVATE
+        source = STATED if stated else PRIVATE
         found = [entry | {"fitted_on": PRIVATE} if entry["fitted_on"] == SCHEMA else entry for entry in record]
         provenance = {
             "source": ", ".join(str(path) for path in self.paths.values()),
             "sha256": self.checksum(files),
-            "rows": len(rows.y),
-            "rows_left_out": rows.left_out,
-            "classes": rows.labels.names,
+            "rows": len(table.y),
+            "rows_left_out": table.left_out,
+            "classes": labels.names,
             "preprocessing": [{"step": "types", "fitted_on": source}, *found],
         }
-        party = None if rows.party is None else rows.party[train]
+        party = None if table.party is None else table.party[train]
         return Dataset(info.name, info.task, X, y, X_test, y_test, provenance, None, party, info.width)
-
-
-@dataclass(frozen=True, kw_only=True)
-class CsvRows(Table):
-    """The parsed rows of the file `path` (as many as `rows`), followed by the parsed rows of the file `test_path`."""
-
-    rows: int
-    labels: Labels
-    columns: Mapping[str, Column]
-    target: Range | None
 
 
 @lru_cache(maxsize=8)
@@ -199,8 +174,12 @@ def checksums(options: CSV) -> dict[str, str]:
 
 
 @lru_cache(maxsize=2)
-def read_rows(options: CSV) -> CsvRows:
-    """Return the rows of a file; ``dataset.cache=true`` keeps them in the user's cache."""
+def read_rows(options: CSV) -> tuple[Table, Labels, ColumnBounds | None]:
+    """Return the rows of a file, the meaning of its labels, and its public bounds.
+
+    The rows of the file `path`, as many as ``facts["rows"]`` says, come first; the rows of the file `test_path` follow.
+    ``dataset.cache=true`` keeps all of them in the user's cache.
+    """
     file, stated = options.file, options.statements
     stated = stated.of(roles(file, options), file.path) if stated else None
 
@@ -219,14 +198,13 @@ def read_rows(options: CSV) -> CsvRows:
         table = build()
     facts = table.facts
     labels = Labels(facts["task"], tuple(facts["classes"]), facts["rest"])
-    columns, target = (stated.columns, stated.target) if stated else ({}, None)
     if table.left_out and parent_process() is None:
         print(
             f"note: dataset=csv leaves out {table.left_out:,} of {len(table.y) + table.left_out:,} rows that have a "
             f"missing value (dataset.missing={options.missing}).",
             file=sys.stderr,
         )
-    return CsvRows(**vars(table), rows=facts["rows"], labels=labels, columns=columns, target=target)
+    return table, labels, stated
 
 
 def _build(options: CSV, file: CsvFile, stated: ColumnBounds | None) -> Table:
@@ -234,12 +212,13 @@ def _build(options: CSV, file: CsvFile, stated: ColumnBounds | None) -> Table:
     if options.label is None:
         raise UserError(f"dataset.label is missing: name the column to predict, one of {', '.join(file.names[:20])}.")
     columns = read_columns(file, features, options, stated)
-    label = columns[options.label]
-    if len(label) < 2:
-        has = "one row" if len(label) else "no rows"
-        raise UserError(f"{file.path} has {has} below the column names, but a run needs at least two.")
-    kinds = stated.kinds if stated else _inferred_kinds(columns, features)
-    labels = find_labels(label, options.task, options.positive, stated)
+    if stated:
+        kinds = stated.kinds
+    else:
+        profiles = [profile_of(columns[name]) for name in features]
+        refuse_problems(file, profiles)
+        kinds = {each.name: each.kind for each in profiles}
+    labels = find_labels(columns[options.label], options.task, options.positive, stated)
     table = _complete_rows(columns, kinds, labels, options, least=2)
     facts = {"rows": len(table.y), **asdict(labels)}
     if "test" in options.paths:
@@ -265,17 +244,6 @@ def roles(file: CsvFile, options: CSV) -> list[str]:
     if not features:
         raise UserError(f"{file.path} has no feature: every column is the label, the party, or dropped.")
     return features
-
-
-def _inferred_kinds(columns: Columns, features: list[str]) -> Kinds:
-    profiles = [profile_of(columns[name]) for name in features]
-    for each in profiles:
-        if each.problem:
-            raise UserError(
-                f"the column {each.name!r} of {columns[each.name].file.path} {each.problem}: correct the column, or "
-                f"leave it out with dataset.drop=[{each.name}]."
-            )
-    return {each.name: each.kind for each in profiles}
 
 
 def read_columns(file: CsvFile, features: Sequence[str], options: CSV, stated: ColumnBounds | None) -> Columns:
@@ -315,6 +283,4 @@ def _test(kinds: Kinds, labels: Labels, options: CSV) -> Table:
     file = open_file(options.paths["test"], options.written)
     names = [*kinds, str(options.label)]
     columns = read(file, names, [name for name in names if name not in kinds or kinds[name].is_text])
-    if not len(columns[names[-1]]):
-        raise UserError(f"{file.path} has no rows below the column names.")
     return _complete_rows(columns, kinds, labels, options, least=1)

@@ -13,7 +13,7 @@ from dpml.arrays import Array, Index
 from dpml.data import Info, Range
 from dpml.data.info import described
 from dpml.data.sources.files import open_raw
-from dpml.data.table import OfficialSplit, RandomSplit, Table, encode, read_csv
+from dpml.data.table import RandomSplit, Table, Tabular, encode, read_csv
 from dpml.options import between
 
 _INFOS = described(__file__)
@@ -21,7 +21,7 @@ _CODED: tuple[str, ...] = ("one_hot", "min_max", "max_norm")
 
 
 @dataclass(frozen=True)
-class Adult(OfficialSplit):
+class Adult(Tabular):
     """Adult: 30,162 training rows and 15,060 test rows, the official split without rows that have missing values."""
 
     info: ClassVar[Info] = _INFOS["adult"]
@@ -121,38 +121,35 @@ def _of_har(name: str) -> Info:
     return replace(_INFOS[name], columns=columns)
 
 
-def _har(parts: list[Array], paths: Mapping[str, Path]) -> Table:
-    names = ("train/y_train.txt", "test/y_test.txt", "train/subject_train.txt")
-    train, test, people = (read_csv(paths[name], header=None)[0].to_numpy() for name in names)
-    y = np.concatenate([train, test]).astype(float) - 1
-    return Table(np.concatenate(parts), y, party=np.unique(people, return_inverse=True)[1])
-
-
 @dataclass(frozen=True)
-class HAR(OfficialSplit):
+class HAR(Tabular):
     """Human activity recognition: 7,352 training rows of 21 people and 2,947 test rows of 9 other people."""
 
     info: ClassVar[Info] = _of_har("har")
     steps: tuple[str, ...] = ("pca:50", "max_norm")
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        names = ("train/X_train.txt", "test/X_test.txt")
-        parts = [read_csv(paths[name], header=None, sep=r"\s+", dtype=np.float64).to_numpy() for name in names]
-        return _har(parts, paths)
+        names = ("train/y_train.txt", "test/y_test.txt", "train/subject_train.txt")
+        train, test, people = (read_csv(paths[name], header=None)[0].to_numpy() for name in names)
+        y = np.concatenate([train, test]).astype(float) - 1
+        X = np.concatenate([self.features(paths[raw.name]) for raw in self.info.files[:2]])
+        return Table(X, y, party=np.unique(people, return_inverse=True)[1])
+
+    def features(self, path: Path) -> Array:
+        return read_csv(path, header=None, sep=r"\s+", dtype=np.float64).to_numpy()
 
 
 @dataclass(frozen=True)
-class HAR73(OfficialSplit):
+class HAR73(HAR):
     """The data set `har` with 73 of its 561 features: every mean, standard deviation and angle."""
 
     info: ClassVar[Info] = _of_har("har_73of561")
-    steps: tuple[str, ...] = ("pca:50", "max_norm")
 
-    def parse(self, paths: Mapping[str, Path]) -> Table:
-        return _har([read_csv(paths[raw.name], dtype=np.float64).to_numpy() for raw in self.info.files[:2]], paths)
+    def features(self, path: Path) -> Array:
+        return read_csv(path, dtype=np.float64).to_numpy()
 
 
-def _kdd(paths: Mapping[str, Path], loader: OfficialSplit | RandomSplit) -> Table:
+def _kdd(loader: Tabular, paths: Mapping[str, Path]) -> Table:
     symbolic = (1, 2, 3)  # protocol, service, flag
     kinds = {column: "category" if column in (*symbolic, 41) else "float64" for column in range(42)}
     tables = [read_csv(path, header=None, dtype=kinds) for path in paths.values()]
@@ -161,14 +158,12 @@ def _kdd(paths: Mapping[str, Path], loader: OfficialSplit | RandomSplit) -> Tabl
 
 
 @dataclass(frozen=True)
-class KDDCup99(OfficialSplit):
+class KDDCup99(Tabular):
     """KDD Cup 1999: 494,021 training rows (the 10 % file) and 311,029 test rows (the file `corrected`)."""
 
     info: ClassVar[Info] = _INFOS["kddcup99"]
     steps: tuple[str, ...] = _CODED
-
-    def parse(self, paths: Mapping[str, Path]) -> Table:
-        return _kdd(paths, self)
+    parse = _kdd
 
 
 @dataclass(frozen=True)
@@ -182,15 +177,10 @@ class KDDCup9970k(RandomSplit):
     info: ClassVar[Info] = _INFOS["kddcup99_70k"]
     sample: Annotated[int, between(1, 494_021)] = 70_000
     steps: tuple[str, ...] = _CODED
-
-    def parse(self, paths: Mapping[str, Path]) -> Table:
-        return _kdd(paths, self)
+    parse = _kdd
 
     def drawn(self) -> int:
         return self.sample
-
-    def draw(self, y: Array, rng: Generator) -> Index:
-        return rng.permutation(len(y))[: self.sample]
 
 
 @dataclass(frozen=True)
@@ -206,7 +196,7 @@ class TwitterBuzz(RandomSplit):
 
 
 @dataclass(frozen=True)
-class URL(OfficialSplit):
+class URL(Tabular):
     """Malicious URLs: days 0 to 9 are for training, days 10 to 19 for testing (as in Hamm et al. 2016, figure 4)."""
 
     info: ClassVar[Info] = _INFOS["url"]

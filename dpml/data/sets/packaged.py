@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from dpml.data import Info
 from dpml.data.info import beside, info_of
 from dpml.data.table import RandomSplit, Table, encode, read_csv
-from dpml.options import check_choice
+from dpml.options import Bound
 
 PACKED: dict[str, dict[str, Any]] = beside(__file__)["tables"]
 """All tables, by the name of the data set: their metadata, and the values of `_READING`."""
@@ -33,12 +33,8 @@ class Packaged(RandomSplit):
         table_name: The name of the table.
     """
 
-    table_name: str = "diamonds"
+    table_name: Annotated[str, Bound("the name of a table", lambda name: name in PACKED)] = "diamonds"
     steps: tuple[str, ...] = ("one_hot", "symmetric", "sample_norm")
-
-    def __post_init__(self) -> None:
-        check_choice("dataset.table_name", self.table_name, tuple(PACKED))
-        super().__post_init__()
 
     @property
     def info(self) -> Info:  # type: ignore[override]

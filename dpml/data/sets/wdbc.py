@@ -15,8 +15,6 @@ from dpml.data.info import described
 from dpml.data.table import RandomSplit, Table
 from dpml.options import between
 
-_FILE = "breast_cancer.csv"
-
 
 @dataclass(frozen=True)
 class WDBC(RandomSplit):
@@ -46,25 +44,14 @@ class WDBC(RandomSplit):
         return train[:N], blocks[fold]
 
     def checksum(self, files: Files) -> str:
-        return _checksum(*_table())
+        return str(self.table(files)[1]["sha256"])
 
     def table(self, files: Files) -> tuple[Table, dict[str, Any]]:
-        X, y = _table()
-        return Table(X, y), {"source": "sklearn.datasets.load_breast_cancer", "sha256": _checksum(X, y)}
-
-
-def _table() -> tuple[Array, Array]:
-    # scikit-learn's file is read directly if it exists, because importing scikit-learn takes longer than a run
-    spec = find_spec("sklearn")
-    if spec and spec.origin and (file := Path(spec.origin).with_name("datasets") / "data" / _FILE).is_file():
+        # scikit-learn's file is read directly, because importing scikit-learn takes longer than a run
+        spec: Any = find_spec("sklearn")
+        file = Path(spec.origin).with_name("datasets") / "data" / "breast_cancer.csv"
         content = np.loadtxt(file, delimiter=",", skiprows=1)
-        X, target = np.ascontiguousarray(content[:, :-1]), content[:, -1]
-    else:
-        from sklearn.datasets import load_breast_cancer
-
-        X, target = load_breast_cancer(return_X_y=True)
-    return X, np.where(target == 0, 1.0, -1.0)  # scikit-learn codes malignant as 0
-
-
-def _checksum(X: Array, y: Array) -> str:
-    return sha256(np.ascontiguousarray(X).tobytes(), y.tobytes())
+        X = np.ascontiguousarray(content[:, :-1])
+        y = np.where(content[:, -1] == 0, 1.0, -1.0)  # scikit-learn codes malignant as 0
+        digest = sha256(X.tobytes(), y.tobytes())
+        return Table(X, y), {"source": "sklearn.datasets.load_breast_cancer", "sha256": digest}

@@ -65,25 +65,16 @@ class Files:
         return Path(name).expanduser() if name else None
 
     @property
-    def root(self) -> Path:
-        return self.chosen or cache.root()
-
-    @property
     def target(self) -> Path:
         return Path(self.into).expanduser() if self.into else cache.root()
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys((self.root, self.target, cache.root())))
+        return tuple(dict.fromkeys((self.chosen or cache.root(), self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
         """Return the path of a raw file of a data set; download the file first if it is missing."""
-        if self.local(info, filename) is None:
-            self._fetch(info, filename)
-        path = self.local(info, filename)
-        if path is None:
-            raise self._missing(info, filename, "")
-        return path
+        return self.local(info, filename) or self._fetched(info, filename)
 
     def local(self, info: Info, filename: str) -> Path | None:
         """Return the path of a raw file that is on disk, plain or compressed; None if the file is missing."""
@@ -120,7 +111,7 @@ class Files:
             verified[raw.name] = (path, content.sha256)
         return verified
 
-    def _fetch(self, info: Info, filename: str) -> None:
+    def _fetched(self, info: Info, filename: str) -> Path:
         if not cache.WRITES.get():
             raise self._missing(info, filename, "A dry run downloads nothing: ")
         mirror = self.mirror or os.environ.get("DPML_MIRROR")
@@ -137,6 +128,9 @@ class Files:
                 forbidden = offline and far
                 raise self._missing(info, filename, "Offline mode forbids downloads: " if forbidden else "")
         fetch(info, wanted, self.target / info.name)
+        path = self.local(info, filename)
+        assert path is not None
+        return path
 
     def _missing(self, info: Info, filename: str, why: str) -> UserError:
         folders = " nor in ".join(str(root / info.name) for root in self.roots)
@@ -212,12 +206,7 @@ def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
                 if any((folder / f"{raw.name}{end}").is_file() for end in SUFFIXES):
                     continue  # another process has downloaded the file meanwhile
                 print(f"Fetching {raw.name} of dataset={info.name}", file=sys.stderr)
-                problems = _keep(raw, folder, Path(part), names)
-                if problems:
-                    raise UserError(
-                        f"cannot fetch {raw.name} of dataset={info.name}: {'; '.join(problems.values())}. "
-                        f"Try again later, set mirror=URL to a copy of the data, or put the file into {folder}."
-                    )
+                _keep(info, raw, folder, Path(part), names)
     except OSError as error:
         raise UserError(
             f"cannot write the files of dataset={info.name} into {folder}: {error.strerror or error}; set DPML_CACHE "
@@ -225,8 +214,7 @@ def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
         ) from error
 
 
-def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[str, str]:
-    # returns the problem of each server if no address has the file
+def _keep(info: Info, raw: Raw, folder: Path, part: Path, names: Collection[str]) -> None:
     problems: dict[str, str] = {}
     for address in raw.urls:
         path = Path(raw.name)
@@ -250,8 +238,11 @@ def _keep(raw: Raw, folder: Path, part: Path, names: Collection[str]) -> dict[st
         place.parent.mkdir(parents=True, exist_ok=True)
         path.chmod(0o644)  # as temporary files are private
         path.replace(place)
-        return {}
-    return problems
+        return
+    raise UserError(
+        f"cannot fetch {raw.name} of dataset={info.name}: {'; '.join(problems.values())}. "
+        f"Try again later, set mirror=URL to a copy of the data, or put the file into {folder}."
+    )
 
 
 def _content(address: str, part: Path, names: Collection[str]) -> Path:
