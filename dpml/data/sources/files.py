@@ -65,12 +65,16 @@ class Files:
         return Path(name).expanduser() if name else None
 
     @property
+    def root(self) -> Path:  # for data sets of users
+        return self.chosen or cache.root()
+
+    @property
     def target(self) -> Path:
         return Path(self.into).expanduser() if self.into else cache.root()
 
     @property
     def roots(self) -> tuple[Path, ...]:
-        return tuple(dict.fromkeys((self.chosen or cache.root(), self.target, cache.root())))
+        return tuple(dict.fromkeys((self.root, self.target, cache.root())))
 
     def find(self, info: Info, filename: str) -> Path:
         """Return the path of a raw file of a data set; download the file first if it is missing."""
