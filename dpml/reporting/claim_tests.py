@@ -294,19 +294,16 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
 
-    def chosen() -> Evidence:
-        rows = evidence.where("block", block).rows
-        for key, value in where.items():
-            if key not in rows:
-                raise NotComputedError([f"{block} by {key}"])
-            contains = rows[key].astype(str).str.contains(str(value), regex=False)
-            # rows without this setting belong to each of its values
-            rows = rows[(contains if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
-        rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
-        return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
-
-    part = evidence.kept((block, *where.items(), axis), chosen)
-    return on_sets(part.under(evidence.reading, variant=ANY_VARIANT), blocks, algorithms, tests)
+    rows = evidence.where("block", block).rows
+    for key, value in where.items():
+        if key not in rows:
+            raise NotComputedError([f"{block} by {key}"])
+        contains = rows[key].astype(str).str.contains(str(value), regex=False)
+        # rows without this setting belong to each of its values
+        rows = rows[(contains if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
+    rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
+    part = replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
+    return on_sets(part.under(variant=ANY_VARIANT), blocks, algorithms, tests)
 
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)

@@ -31,10 +31,10 @@ Judged = tuple[Mapping[str, Any], Verdict]
 
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return everything that pages show about a paper, from its card and the manifests of its experiments."""
-    card = card_of(key)
+    card = card_of(key) or Card(key.capitalize(), {}, "")
     groups: dict[str, list[Judged]] = {}
     for about in experiments:
-        for one in map(Verdict.stored, about["claims"]):
+        for one in (Verdict(**claim) for claim in about["claims"]):
             groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
     claims = [_sentence(name, members, card) for name, members in groups.items()]
     claims.sort(key=lambda one: _KINDS.index(one["kind"]))
@@ -42,10 +42,7 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     own = [about for about in experiments if about["experiment"] != AUDIT]
     return {
         "key": key,
-        "title": card.title if card else key.capitalize(),
-        "proposes": card.proposes if card else "",
-        "headline": card.headline if card else "",
-        "metrics": card.metrics if card else {},
+        "card": card,
         "claims": claims,
         "counts": {kind: counts for kind in _KINDS if (counts := _counts(claims, kind))},
         "privacy": min(audited, key=lambda one: _WORST.index(one["decision"]), default=None),
@@ -53,16 +50,15 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
+def _sentence(name: str, verdicts: Sequence[Judged], card: Card) -> dict[str, Any]:
     main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
     figures, first = [about for about, _ in main], main[0][1]
-    text = (card.sentences if card else {}).get(name) or _bare_text(first)
+    text = card.sentences.get(name) or _bare_text(first)
     stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
     text = text[stated.end() - 1 :] if stated else text
     criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
     audited = figures[0]["experiment"] == AUDIT
     theory = stated or not any(about.get("cells", 1) for about in figures)
-    private = audited or (card is not None and name in card.privacy)
     decisions = {one.decision for _, one in main}
     tested = decisions - {UNTESTED} or decisions
     mixed = len(tested) > 1 and {"reproduced", MIXED} & tested
@@ -75,7 +71,7 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
         "text": symbols(text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]),
         "where": stated[1] if stated else _figures(figures),
         "criterion": f"{criterion}." if criterion else "",
-        "kind": "Privacy" if private else "Theory" if theory else "Experiments",
+        "kind": "Privacy" if audited or name in card.privacy else "Theory" if theory else "Experiments",
         "audited": audited,
         "decision": decision,
         **_shown(decision, audited),
@@ -261,7 +257,7 @@ def _which(known: Iterable[Mapping[str, Any]]) -> str:
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     """Return the page of a figure from the manifest of its experiment. The picture of the figure is ``NAME.svg``."""
     audited = about.get("experiment") == AUDIT
-    verdicts = [] if figure["twin"] else map(Verdict.stored, about["claims"])
+    verdicts = [] if figure["twin"] else [Verdict(**claim) for claim in about["claims"]]
     claims = [
         {"id": one.id, "text": _bare_text(one), "number": number_of(one), **_shown(one.decision, audited)}
         for one in verdicts

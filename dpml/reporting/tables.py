@@ -14,7 +14,7 @@ from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.curves import assignment, curves, label, named, settings, text
+from dpml.reporting.curves import curves, label, named, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, number, tex_number
 from dpml.reporting.words import SYMBOLS
@@ -200,7 +200,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     keys = [key for key in rows.columns if key not in ("value", *PRIVACY, "tuned", "private_preprocessing")]
     twice = rows[rows.duplicated(keys, keep=False)]
     if len(twice):
-        what = " ".join(assignment(key, twice.iloc[0][key]) for key in keys if twice.iloc[0][key])
+        what = " ".join(f"{key}={twice.iloc[0][key]}" for key in keys if twice.iloc[0][key])
         raise UserError(
             f"the folders have different numbers for {what}: their draws, data, code, dpml version or machine differ."
         )
@@ -228,8 +228,7 @@ def shortened(summary: pd.DataFrame) -> pd.DataFrame:
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of a block as a table, with a line per combination of settings and a column per metric."""
-    keys = [key for key in ("algo", *settings(summary)) if key in summary]
-    keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
+    keys = [key for key in ("algo", *settings(summary)) if summary[key].nunique(dropna=False) > 1] or ["algo"]
     table = shortened(summary)
     table[keys] = table[keys].map(text)
     return table.groupby([*keys, "metric"], sort=False)["mean"].last().unstack(sort=False).reset_index()
