@@ -141,23 +141,20 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
     `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
     """
     runs = evidence.all_runs({block: (algorithm, *others) for gap in gaps for block in gap[::2]})
-
-    def place(block: str, x: Any) -> Any:
-        return _chosen(runs[block, algorithm], block, x)[0]
-
-    def gap(block: str, at: Any, other: str) -> pd.Series:
-        apart = (per_seed(runs[block, algorithm][at]) - per_seed(runs[block, other][at])).dropna()
-        if len(apart) < 2:
-            raise NotComputedError([f"a second seed of {algorithm} and {other} in {block}"])
-        return pd.concat({0: apart}, names=["draw"]).swaplevel()
-
     pairs = []
     for (block, x, than, than_x), other in product(gaps, others):
-        at, than_at = place(block, x), place(than, than_x)
+        ends = []
+        for name, end in ((block, x), (than, than_x)):
+            at = _chosen(runs[name, algorithm], name, end)[0]
+            apart = (per_seed(runs[name, algorithm][at]) - per_seed(runs[name, other][at])).dropna()
+            if len(apart) < 2:
+                raise NotComputedError([f"a second seed of {algorithm} and {other} in {name}"])
+            ends.append((at, pd.concat({0: apart}, names=["draw"]).swaplevel()))
+        (at, gap), (than_at, than_gap) = ends
         where = "" if than == block else f" in {than}"
         ours = f"{algorithm} minus {other} at {evidence.axis(block)} = {short(at)}"
         theirs = f"the same{where} at {evidence.axis(than)} = {short(than_at)}"
-        pairs.append(evidence.pair(block, ours, theirs, "", gap(block, at, other), gap(than, than_at, other)))
+        pairs.append(evidence.pair(block, ours, theirs, "", gap, than_gap))
     return compared(pairs)
 
 
@@ -294,16 +291,19 @@ def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
     """
     blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
 
-    rows = evidence.where("block", block).rows
-    for key, value in where.items():
-        if key not in rows:
-            raise NotComputedError([f"{block} by {key}"])
-        contains = rows[key].astype(str).str.contains(str(value), regex=False)
-        # rows without this setting belong to each of its values
-        rows = rows[(contains if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
-    rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
-    part = replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
-    return on_sets(part.under(variant=ANY_VARIANT), blocks, algorithms, tests)
+    def chosen() -> Evidence:
+        rows = evidence.where("block", block).rows
+        for key, value in where.items():
+            if key not in rows:
+                raise NotComputedError([f"{block} by {key}"])
+            contains = rows[key].astype(str).str.contains(str(value), regex=False)
+            # rows without this setting belong to each of its values
+            rows = rows[(contains if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
+        rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
+        return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
+
+    part = evidence.kept((block, *where.items(), axis), chosen)
+    return on_sets(part.under(evidence.reading, variant=ANY_VARIANT), blocks, algorithms, tests)
 
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)

@@ -229,18 +229,15 @@ class Evidence:
     def scale(self, block: str) -> MetricScale:
         """Return the scale on which a metric is compared in a block, given the results of the baselines."""
         metric = self.reading.metric
-        constant, ceiling = (self._mean(block, names) for names in (("constant",), _REFERENCES))
+        same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
+        means = self.kept("baselines", self._baselines)
+        constant, *others = (means.get((block, name, same)) for name in ("constant", *_REFERENCES))
+        ceiling = next((mean for mean in others if mean is not None), None)
         if not is_share(metric):
             return scale(metric, zero=max(ZERO * (constant or 0.0), FLOOR))
         if constant is None or ceiling is None:
             raise NotComputedError([f"constant and nonpriv in {block}"])
         return scale(metric, abs(ceiling - constant))
-
-    def _mean(self, block: str, algorithms: Sequence[str]) -> float | None:
-        asked = self.reading.metric
-        metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(asked, asked)
-        means = self.kept("baselines", self._baselines)
-        return next((means[block, name, metric] for name in algorithms if (block, name, metric) in means), None)
 
     def _baselines(self) -> Mapping[Any, float]:
         rows = self.rows if self.baselines is None else self.baselines

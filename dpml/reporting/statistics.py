@@ -185,19 +185,14 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """Return, for every seed that has a value, the mean over the seed's noise draws."""
-    seeds, means = means_of_seeds(runs)
-    return pd.Series(means, pd.Index(seeds, name="seed"))
-
-
-def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
-    """Return the seeds that have a value, in ascending order, and the mean over a seed's draws. NaN is not a value."""
+    """Return, for every seed that has a value, the mean over the seed's noise draws. NaN is not a value."""
     seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
     counts = np.bincount(places[known], minlength=len(seeds))
     some = counts > 0
-    return seeds[some], np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
+    means = np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
+    return pd.Series(means, pd.Index(seeds[some], name="seed"))
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
