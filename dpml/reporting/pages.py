@@ -4,18 +4,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from textwrap import shorten
 from typing import Any
 
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpml import packs
 from dpml.config.experiments import natural
 from dpml.reporting import ranking
 from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
 from dpml.reporting.claims import IN_WORDS, UNTESTED, Verdict
-from dpml.reporting.render import page
-from dpml.reporting.words import AXES, VERDICTS, WORDS, algorithm, dataset, interpretation, metric, plain, symbols
+from dpml.reporting.tables import cell, markdown
+from dpml.reporting.words import AXES, WORDS, algorithm, curve, dataset, interpretation, metric, plain, symbols
 
 MIXED = "depends on an unstated choice"
 _KINDS = ("Privacy", "Theory", "Experiments")
@@ -27,6 +29,37 @@ _OUTCOMES = {IN_WORDS[False]: "✗", IN_WORDS[None]: "?", IN_WORDS[True]: "✓"}
 
 Judged = tuple[Mapping[str, Any], Verdict]
 """The manifest of an experiment, and a verdict in this manifest."""
+
+
+@cache
+def environment() -> Environment:
+    """Return the settings of the templates."""
+    environment = Environment(
+        loader=PackageLoader("dpml.reporting"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"cell": cell, "anchor": anchor, "named": named, "markdown": markdown}
+    environment.globals["legend"] = " · ".join(f"{symbol} {word}" for symbol, word in WORDS["verdicts"].values())
+    return environment
+
+
+def page(template: str, **content: Any) -> str:
+    """Render a template as a page in Markdown, without superfluous blank lines."""
+    text = environment().get_template(template).render(**content)
+    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
+    return f"{text}\n"
+
+
+def named(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with the display names of algorithms; a name has the number of parties M only if needed."""
+    lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
+    bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
+    head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
+    return {"columns": head, "rows": rows}
+
+
+def anchor(name: str) -> str:
+    """Return the address of a claim on the page of its paper."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())
 
 
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -86,12 +119,13 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card) -> dict[str, An
 
 
 def _shown(decision: str, audited: bool) -> dict[str, str]:
-    symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
+    symbol, word = (WORDS["privacy"] if audited else {}).get(decision, WORDS["verdicts"][decision])
     return {"symbol": symbol, "word": word}
 
 
 def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, str, int]]:
-    own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: [*VERDICTS].index(one["decision"]))
+    order = [*WORDS["verdicts"]]
+    own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: order.index(one["decision"]))
     return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in own).items()]
 
 

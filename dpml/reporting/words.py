@@ -15,7 +15,6 @@ ALGORITHMS: Mapping[str, Sequence[str]] = WORDS["algorithms"]
 REFERENCES = {key: dashes for key, (_, _, marker, dashes) in ALGORITHMS.items() if not marker}
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
-VERDICTS: Mapping[str, tuple[str, str]] = WORDS["verdicts"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
 _EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these words do not name an algorithm
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
