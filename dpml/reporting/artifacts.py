@@ -71,8 +71,6 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
     summary = summarise(rows, experiment.reference, [block.block for block in experiment.computed])
     charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
-    for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels, which pages would show
-        target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
     content = _sections(replace(results, rows=rows, guarantees=guarantees), charts, summary)
     figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
     return figure, files, summary
@@ -203,13 +201,13 @@ def _tuning(summary: pd.DataFrame) -> str:
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:
     """Return a table that compares our means with the published means, by algorithm; empty without published means."""
-    pairs = []
+    pairs = [pd.DataFrame(columns=["algo", "mean", "ours"])]
     for chart in charts:
         if chart.published is not None:
             ours = chart.summary.assign(x=chart.summary[chart.panel.x].map(text), ours=chart.summary["mean"])
-            theirs = chart.published.assign(x=chart.published["x"].map(text))[["algo", "x", "mean"]]
-            pairs.append(theirs.merge(ours[["algo", "x", "ours"]], on=["algo", "x"]))
-    both = pd.concat(pairs) if pairs else pd.DataFrame(columns=["algo", "mean", "ours"])
+            theirs = chart.published.assign(x=chart.published["x"].map(text))
+            pairs.append(theirs[["algo", "x", "mean"]].merge(ours[["algo", "x", "ours"]], on=["algo", "x"]))
+    both = pd.concat(pairs[1:] or pairs)
     both = both[(both["mean"].abs() > ZERO) & (both["ours"].abs() > ZERO)]
     ratios = (both["ours"] / both["mean"]).abs().groupby(both["algo"], sort=False)
     near = ratios.agg(lambda own: f"{own.between(0.5, 2).sum()} of {len(own)}")

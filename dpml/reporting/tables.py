@@ -20,9 +20,8 @@ from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, number, tex_numb
 from dpml.reporting.words import SYMBOLS
 from dpml.running.rows import COLUMNS, EPS, PRIVACY, SETTING
 
-CONDITIONAL = ", if fixed beforehand"
-"""Appended to a view: the eps proven for hyper-parameters that are not selected on the private rows."""
-_DECLARED = ", declared"
+# appended to a view by basis; conditional: if the hyper-parameters are not selected on the private rows
+_BASES = {"conditional": ", if fixed beforehand", DECLARED: ", declared"}
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
@@ -60,7 +59,7 @@ def value(line: Mapping[Any, Any], metric: str = "") -> str:
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """Return a table of the proven eps at every requested eps, with a line per algorithm and per observer (view).
 
-    If the proven eps is infinite because hyper-parameters were selected, another line (`CONDITIONAL`) has the eps
+    If the proven eps is infinite because hyper-parameters were selected, another line has the eps
     without the selection. A cell is empty if the eps of the algorithm does not depend on the setting. The eps is the
     largest over seeds, because the sizes of parties can depend on the seed.
     """
@@ -81,8 +80,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     always = (*also, "calibration")
     keys = [key for key in keys if key in always or any(given.loc[own, key].nunique() > 1 for own in algorithms)]
     names = ["algo", "variant", *keys, "view"]
-    for basis, words in (("conditional", CONDITIONAL), (DECLARED, _DECLARED)):
-        given["view"] = given["view"].where(given["basis"] != basis, given["view"] + words)
+    given["view"] += given["basis"].map(_BASES).fillna("")
     is_claim = given["basis"] == "published"
     table = given[~is_claim].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
