@@ -15,7 +15,7 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import charts_of, read_published, titled
 from dpml.reporting.curves import text
 from dpml.reporting.figures import plot_experiment
-from dpml.reporting.manifest import Manifest, manifests, stamp
+from dpml.reporting.manifest import Manifest, checksums, manifests, stamp
 from dpml.reporting.numerals import ZERO
 from dpml.reporting.pages import figure_page, overviews
 from dpml.reporting.panels import Chart
@@ -23,7 +23,7 @@ from dpml.reporting.ranking import oracle_table, rankings
 from dpml.reporting.statistics import about_intervals, rows_of, summarise
 from dpml.reporting.tables import Texts, overview, proven, shortened, texts, wide
 from dpml.reporting.words import metric
-from dpml.running.environment import matrix_rate
+from dpml.running.environment import matrix_rate, provenance
 from dpml.running.plan import Plan, Results
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment
@@ -57,7 +57,8 @@ def write(plan: Plan, base: Path) -> list[Path]:
         write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
         write_atomically(files[-1], figure_page(facts, figure))
     facts["cost"] = {"seconds": plan.seconds(), "matrix_rate": matrix_rate()}
-    manifest.write(made_from, files, facts, plan.versions())
+    made = {"stamp": made_from, "files": checksums(files)}
+    manifest.keep({**made, **facts, "environment": provenance(plan.versions())})
     return [*files, manifest.path]
 
 
@@ -71,6 +72,8 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
     summary = summarise(rows, experiment.reference, [block.block for block in experiment.computed])
     charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
+    for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels
+        target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
     content = _sections(replace(results, rows=rows, guarantees=guarantees), charts, summary)
     figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
     return figure, files, summary

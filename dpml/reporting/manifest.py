@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,6 @@ from dpml.config.experiments import natural
 from dpml.errors import UserError
 from dpml.files import seal_object, unseal_object, write_atomically
 from dpml.reporting.cards import card_of
-from dpml.running.environment import provenance
 from dpml.running.plan import Plan
 from dpml.running.store import digest
 from dpml.version import __version__
@@ -55,16 +54,6 @@ class Manifest:
         if known.get("stamp") != made_from or not isinstance(files, dict):
             return False
         return files == checksums(self.path.parent / name for name in files)
-
-    def write(
-        self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
-    ) -> None:
-        """Write the manifest with the software `versions`; an unchanged manifest stays, with its old commit."""
-        content = {"stamp": made_from, "files": checksums(files)}
-        known = self.read()
-        git = known.get("environment", {}).get("git") or {"dirty": True}
-        if git.get("dirty") or any(known.get(key) != value for key, value in content.items()):
-            self.keep({**content, **facts, "environment": provenance(versions)})
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
         """Write `content` with the checksums of `files` and of the manifest. A list of scalars takes one line."""
