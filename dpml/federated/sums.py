@@ -169,7 +169,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """The parties of a federation, with the rows of at most one party; `stated` has all parties' public numbers."""
+    """All parties of a federation as one machine knows them: at most its own rows, and in `stated` the public sizes."""
 
     stated: Problem = field(kw_only=True)
 

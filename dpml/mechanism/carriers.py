@@ -121,7 +121,7 @@ class Carrier:
         return self._widths[number]
 
     def per_run(self, values: Sequence[float] | Array) -> Array:
-        """Repeat the value of each budget for each of the budget's noise draws: (B,)."""
+        """Return one value per run, (B,), given one value per budget; a run is a noise draw at a budget."""
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:

@@ -57,7 +57,7 @@ def claims_of(pack: str) -> Mapping[str, Claim]:
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment PACK/FIGURE, by claim id. Claims about the audit can come from any pack."""
+    """Return the claims about an experiment PACK/FIGURE (for the audit: the claims of all papers), by claim id."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}

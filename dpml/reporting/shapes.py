@@ -38,7 +38,7 @@ class Shape:
 
 
 def shapes(model: Model) -> list[Shape]:
-    """Return the shape of each feature, for other features at the middle of their range or at their first value."""
+    """Return how the score depends on each feature while the other features have their middle or first value."""
     columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []

@@ -92,7 +92,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def short(number: float, up: bool = False) -> str:
-    """Return a number with three digits, rounded up if `up` is true, and without a power of ten below a million."""
+    """Write a number with three significant digits, rounded up if `up`; numbers below a million have no exponent."""
     if math.isinf(number):
         return "∞"
     if 999 < abs(number) < 1e6:

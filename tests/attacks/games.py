@@ -1,9 +1,4 @@
-"""Games: which of two neighbouring files was a published model made of?
-
-The files are released by the public path, one of the two each time, by a coin. The attacker has the model's file, both
-data files and the code. Of a release that is made of noisy sums it sees more than is published: the sums themselves,
-and what they are about. Numbers are in steps of the grid where there is one.
-"""
+"""Games: which of two neighbouring files was a published model made of?"""
 
 import math
 from collections.abc import Callable
@@ -88,14 +83,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Spied:
-    """A noisy sum of a release.
-
-    Attributes:
-        number: of its message.
-        at: what it was asked about.
-        answer: (k,).
-        laws: of the discrete noise that was drawn for it, and for how many numbers each.
-    """
+    """A noisy sum of a release."""
 
     number: int
     at: tuple[Any, ...]
@@ -104,13 +92,7 @@ class Spied:
 
 
 class Game:
-    """Releases of either of two neighbouring files by one algorithm.
-
-    Args:
-        algo: its name.
-        names: of the files.
-        chosen: of the request: whether floating-point noise may be published.
-    """
+    """Releases of either of two neighbouring files by one algorithm."""
 
     def __init__(self, patch: Any, algo: str, names: str, *words: str, **chosen: Any) -> None:
         self.requests = [requested(algo, name, *words, **chosen) for name in names]

@@ -1,29 +1,22 @@
 """What an attacker who has a published model and two neighbouring files learns of which was released: nothing.
 
-Every algorithm that `dpml release` publishes is played, with every task that it takes, and nothing else said but a
-budget of eps = 0.01 and delta = 1e-5, with which nobody guesses right more often than e^.01/(1 + e^.01) + 1e-5 < .5026
-of the time. An attack that is right `MANY` of `TIMES` times has won: by chance that happens with 3.4e-8 in a game, and
-with less than 1e-6 in all 30. Random numbers are seeded, so that it never happens in between.
-
-No attack is one that cannot win: every game is played again with a bug that somebody could write, and is won then.
+Nobody guesses right more often than e^.01/(1 + e^.01) + 1e-5 < .5026 of the time. An attack that is right `MANY` of
+`TIMES` times has won: by chance that happens with less than 1e-6 in all 30 games, whose random numbers are seeded.
 """
 
 import math
 from collections.abc import Callable
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from games import DELTA, EPS, Game, hits, impossible, low_bits, width, write_files
 from scipy import stats
-from scipy.special import ndtri
 
 from dpml.config.compose import options
 from dpml.errors import UserError
 from dpml.mechanism import discrete
-from dpml.privacy import entropy
 from dpml.privacy.discrete.sampler import BlockSampler
 from dpml.privacy.entropy import SystemGenerator
 from dpml.running.environment import provenance
@@ -72,6 +65,7 @@ ROUNDS = ("dpgd", "wdgd")
 def test_nobody_guesses_which_file_it_was(monkeypatch, algo, names) -> None:
     game = published(monkeypatch, algo, names)
     if game is None:
+        assert (algo, names) not in {("dpgd", "AB"), ("ssp", "RS"), ("dpfm", "RS")}  # one of each kind of noise
         return
     played = game.play(TIMES)
     won = {name for name, attack in ATTACKS.items() if hits(attack, played) >= MANY}
@@ -95,16 +89,6 @@ def test_last_bits_tell_which_file_it_was_where_noise_is_floating_and_are_whole_
         assert not any((seen.numbers % 1).any() for _, seen in played)
 
 
-@pytest.mark.slow
-def test_what_is_played() -> None:
-    """At least one algorithm of each kind of noise: else nothing was attacked above."""
-    for algo, names in (("dpgd", "AB"), ("ssp", "RS"), ("dpfm", "RS")):
-        with pytest.MonkeyPatch.context() as patch:
-            assert published(patch, algo, names) is not None
-
-
-# ---- tails: where noise ends, there are outcomes that the neighbour cannot have, whatever eps is
-
 LONG = 15.0
 """Widths beyond which is one Gaussian number in 10^50."""
 
@@ -113,16 +97,6 @@ def farthest(law: BlockSampler) -> int:
     """The number that is drawn if the system's first 256 bits are ones, and all others zeros: one in 10^77."""
     words = iter([b"\xff"] * 4)
     return abs(int(law.sample((1,), lambda count: (next(words, b"\0") * count)[:count])[0]))
-
-
-def test_floating_point_noise_ends(monkeypatch) -> None:
-    """The positive control: no number of the system's generator is longer than 8.3."""
-    monkeypatch.setattr(entropy, "os", SimpleNamespace(urandom=lambda count: b"\0" * count))
-    assert abs(SystemGenerator().standard_normal(1)[0]) == pytest.approx(-ndtri(2.0**-54))
-    assert -ndtri(2.0**-54) < 8.3
-
-
-# ---- positive controls
 
 
 def sampled(change: Callable[[Any, np.ndarray, Callable[[int], bytes]], np.ndarray]) -> Callable[[Any], None]:

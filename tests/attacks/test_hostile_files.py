@@ -1,8 +1,4 @@
-"""Files that somebody else wrote, in every format that dpml reads, of which each tries to do more than be read.
-
-No code of theirs runs, no file outside is opened, nothing is left in the terminal but text, what is wrong is one
-sentence, and a table of predictions has no formula.
-"""
+"""Files that somebody else wrote, in every format that dpml reads, of which each tries to do more than be read."""
 
 import io
 import json

@@ -34,16 +34,9 @@ def usual(algorithm) -> Problem:
     return Problem(5, 5 * rows, 2, auxiliary=10, classes=2)
 
 
-def verdicts(algorithm, draws: int, seed: int = 0) -> dict[str, str]:
-    return {found.view: found.verdict for found in audit(algorithm, BUDGET, usual(algorithm), draws, seed)}
-
-
 @dataclass(frozen=True)
 class Only:
-    """An algorithm of which some views are audited.
-
-    Every view is attacked with random numbers of its own, so what is found in one does not depend on the others.
-    """
+    """An algorithm of which some views are audited."""
 
     algorithm: Any
     views: Set[str]
@@ -77,9 +70,8 @@ def attacked(
 ) -> dict[str, Finding]:
     """What the audit finds in some views, with so many tries of its search for worse neighbours.
 
-    The neighbours that an algorithm names are bad enough to show a planted bug. The self-test is for who asks whether a
-    view is called `consistent`: no other verdict depends on it. How many draws a bug needs: the score's distance from
-    what is proven, in mu, has the standard error ``sqrt(2 / draws)``, and an accusation takes 3.6 of them.
+    The self-test is for who asks whether a view is called `consistent`. The score's distance from what is proven, in
+    mu, has the standard error ``sqrt(2 / draws)``, and an accusation takes 3.6 of them.
     """
     with pytest.MonkeyPatch.context() as patch:
         search = partial(worse_pair, tries=tries) if tries else lambda algorithm, pair, *others: pair
@@ -154,7 +146,7 @@ def drawn(change: Change, zero_sum: bool = True) -> Bug:
     """Noise is drawn wrongly, whoever draws it: a curator, parties, sites (their zero-sum noise, too), on a grid."""
 
     def plant(patch: pytest.MonkeyPatch, algorithm):
-        gaussian, single, cape, whole = noise.gaussian, noise.single_gaussian, noise.cape_parties, discrete.parts
+        gaussian, cape, whole = noise.gaussian, noise.cape_parties, discrete.parts
 
         def sites_last(noises):
             return np.ascontiguousarray(change(noises.swapaxes(0, 1)).swapaxes(0, 1))
@@ -170,7 +162,9 @@ def drawn(change: Change, zero_sum: bool = True) -> Bug:
         patch.setattr(noise, "gaussian", of_curator_or_parties)
         patch.setattr(noise, "gaussian_messages", lambda rng, *shape: sites_last(gaussian(rng, shape)))
         patch.setattr(noise, "cape_parties", of_cape)
-        patch.setattr(noise, "single_gaussian", lambda *arguments: change(single(*arguments)))
+        for name in ("single_gaussian", "laplace", "l2_laplace"):
+            draw = getattr(noise, name)
+            patch.setattr(noise, name, lambda *arguments, draw=draw: change(draw(*arguments)))
         patch.setattr(discrete, "parts", lambda *arguments: change(whole(*arguments)))
         return algorithm
 

@@ -45,7 +45,7 @@ def in_words(number: str) -> str:
         ("imtiaz2019", NETWORK, r"all epochs: $\varepsilon = {colluders}$ for $0.5$"),
         ("imtiaz2019", "algo=objpert eps=1 N=50 algo.lam=0.01", "less: {release} for 1 (logistic, $N = 50$"),
         ("sufficient_statistics", f"{ADASSP} eps=1", r"{release} at $\varepsilon = 1$"),
-        ("sufficient_statistics", f"{ADASSP} eps=7", r"up to $\varepsilon = 7$ ({release})"),
+        ("sufficient_statistics", f"{ADASSP} eps=7", r"up to $\varepsilon = 7$ (proven: {release})"),
         ("sufficient_statistics", f"{ADASSP} eps=8", r"{release} at $\varepsilon = 8$"),
         ("perturbed_minima", f"{AMP} eps=1 delta=1e-5", "{release} for 1 (Adult: $N = 30162$, $d = 104$"),
         ("perturbed_minima", f"{AMP} eps=20 delta=0.005", "{release} is proven"),

@@ -96,22 +96,6 @@ def test_what_is_no_round_is_refused():
             last_iterate_mu(*rounds)
 
 
-@pytest.mark.parametrize("c", [0.0, 1e-9, 0.9, 1 - 1e-9, 1.0])
-@pytest.mark.parametrize("T", [1, 50, 1_000_000])
-def test_constant_rounds(c, T):
-    """The geometric sums in closed form: sqrt((1 - c^T)/(1 + c^T) (1 + c)/(1 - c)) times one round; sqrt(T) for 1."""
-    mu = last_iterate_mu(np.full(T, c), np.full(T, 0.02), np.full(T, 5.0))
-    power = T * math.log(c) if c else -math.inf
-    if c == 0:
-        factor = 1.0
-    elif power > -1e-7:
-        factor = math.sqrt(T)
-    else:
-        factor = math.sqrt(math.tanh(-power / 2) * (1 + c) / -math.expm1(math.log(c)))
-    assert mu == pytest.approx(0.004 * factor, rel=1e-8)
-    assert mu <= 0.004 * math.sqrt(T) * (1 + 1e-8)
-
-
 @pytest.mark.slow
 def test_expanding_rounds_are_composed_and_many_rounds_neither_overflow_nor_vanish():
     T = 250_000

@@ -39,20 +39,6 @@ def test_independent_entries_of_scale_one(draw: Callable[..., np.ndarray], law: 
     assert uncorrelated(*np.abs(drawn.T))
 
 
-def test_what_cape_parties_draw_is_independent() -> None:
-    """Of each other, of other parties' numbers, and of other coordinates.
-
-    Were `ehat` and `g` one array, the broadcast mean of ehat would tell the sum of the g.
-    """
-    draws, parties, size = 20_000, 3, 4
-    ehat, g = noise.cape_parties(rng(1), draws, parties, size)
-    assert not np.shares_memory(ehat, g)
-    columns = [part[:, k, j] for part in (ehat, g) for k in range(parties) for j in range(size)]
-    assert uncorrelated(*columns)
-    for part in (ehat, g):
-        assert stats.kstest(part.ravel(), "norm").pvalue > 1e-6
-
-
 @pytest.mark.parametrize(("shared", "own"), [(20.0, 0.5), (1.0, 0.0)])
 def test_cape_messages_have_the_covariance_of_the_definition(shared: float, own: float) -> None:
     """``shared^2 (I - 1/M) + own^2 I`` between the parties, and shared (I - 1/M) with their ehat.

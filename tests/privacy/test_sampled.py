@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from functools import cache, lru_cache
+from functools import lru_cache
 
 import dp_accounting
 import numpy as np
@@ -34,12 +34,6 @@ def test_an_independent_accountant_agrees(neighbours, rate, noise, rounds, delta
     ours = SampledGaussian(noise, rounds, neighbours, "poisson", rate).eps(delta)
     theirs = from_gaussian_mechanism(noise, sampling_prob=rate, neighboring_relation=RELATION[neighbours])
     assert ours == pytest.approx(theirs.self_compose(rounds).get_epsilon_for_delta(delta), rel=0.01)
-
-
-@pytest.mark.parametrize(("noise", "rounds"), [(2.0, 1), (8.0, 30), (20.0, 400)])
-def test_a_sample_of_fixed_size_that_has_every_row_is_a_gaussian_release(noise, rounds) -> None:
-    exact = gdp.eps_of(2 / noise * math.sqrt(rounds), 1e-5)
-    assert exact <= SampledGaussian(noise, rounds, "replace", "fixed", 1.0).eps(1e-5) <= 1.01 * exact
 
 
 Z = np.linspace(-40, 40, 400_001)
@@ -76,25 +70,6 @@ def test_one_round_is_the_integral_of_the_definition(sampling, neighbours, rate,
     assert 0.99 * eps < reached <= eps  # one threshold is the best test
 
 
-def test_no_pair_of_parts_is_easier_to_tell_apart_than_opposite_ones() -> None:
-    """Poisson, replace: all parts x and x' of two dimensions on a grid; the noise is wide, and eps small and large."""
-    side = np.linspace(-7, 8, 301)
-    u, v = np.meshgrid(side, side, indexing="ij")
-    cell = (side[1] - side[0]) ** 2
-
-    @cache  # the same parts come again with every eps
-    def density(x, y):
-        return np.exp(-((u - x) ** 2 + (v - y) ** 2) / 2) / (2 * math.pi)
-
-    for q, eps, m in itertools.product((0.1, 0.6), (0.0, 0.2, 1.0), (0.7, 1.5)):
-        most = divergence([(1 - q, 0), (q, -m)], [(1 - q, 0), (q, m)], eps)
-        for r, other, angle in itertools.product((0, 0.5, 1), (0, 0.4, 1), np.linspace(0, math.pi, 5)):
-            first = (1 - q) * density(0, 0) + q * density(m * r, 0)
-            second = (1 - q) * density(0, 0) + q * density(m * other * math.cos(angle), m * other * math.sin(angle))
-            found = np.maximum(first - math.exp(eps) * second, 0).sum() * cell
-            assert found <= most + 1e-4
-
-
 def test_fixed_size_is_reached_by_a_data_set_and_by_none_exceeded() -> None:
     """Batches of 2 out of 4 records, all enumerated."""
     noise, size, batch = 1.0, 4, 2
@@ -121,6 +96,8 @@ def test_all_in_every_round_is_a_gaussian_release(neighbours) -> None:
     moved = 2 if neighbours == "replace" else 1
     assert plain.eps(1e-5) == pytest.approx(gdp.eps_of(moved * math.sqrt(30) / 5, 1e-5), rel=1e-9)
     assert SampledGaussian(5.0, 30, neighbours, "poisson", 1.0).eps(1e-5) == pytest.approx(plain.eps(1e-5), rel=1e-3)
+    if neighbours == "replace":
+        assert SampledGaussian(5.0, 30, neighbours, "fixed", 1.0).eps(1e-5) == pytest.approx(plain.eps(1e-5), rel=0.01)
     assert SampledGaussian(5.0, 30, neighbours, present=1 - 1e-12).eps(1e-5) == pytest.approx(plain.eps(1e-5), rel=1e-3)
 
 

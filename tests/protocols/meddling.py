@@ -22,10 +22,7 @@ def numbers(parties: int, length: int, seed: int = 0) -> np.ndarray:
 
 @dataclass
 class Run:
-    """A run in which somebody meddles: what comes to the server, or to the parties, is what `meddle` makes of it.
-
-    It enrols the parties of the session, and holds all their signing keys.
-    """
+    """A run in which somebody meddles: what comes to the server, or to the parties, is what `meddle` makes of it."""
 
     begun: Session
     inputs: np.ndarray
@@ -106,10 +103,7 @@ def or_none(act: Callable[[], object]):
 
 
 def repacked(message: bytes, run: Run, /, **changes: object) -> bytes:
-    """The message with another kind, party, body, or session, and a checksum and a signature that fit.
-
-    The signature is that of the party whose message it was, under the kind and the party that it names now.
-    """
+    """The message with another kind, party, body, or session, and a checksum and a signature that fit."""
     kind, party, body, signature = messages.unpack(message, run.session.name)
     change = changes.get("body")
     body = change(body) if callable(change) else body
@@ -185,6 +179,10 @@ TO_SERVER: dict[str, tuple[Stage, Change, str]] = {
     "after its time": (Stage.MASKED, now(kind=Kind.SHARES), "out of order"),
     "a key nobody can agree with": (Stage.KEYS, body(lambda b: bytes(32) + b[32:]), "not valid"),
     "one key for both uses": (Stage.KEYS, body(lambda b: b[:32] * 2), "announced before"),
+    "the key of another": (
+        Stage.KEYS, lambda m, s: [repacked(m, s, body=lambda b: s.parties[0]._mask_end.key + b[32:])],
+        "announced before",
+    ),
     "a neighbour without a share": (Stage.SHARES, body(lambda b: b[:-SEALED]), "one share to each"),
     "two shares for one neighbour": (Stage.SHARES, body(first_twice(SEALED, 32)), "one share to each"),
     "tampered share": (Stage.SHARES, body(lambda b: flipped(b, -1)), "party 5 is left out"),

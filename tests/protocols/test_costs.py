@@ -18,7 +18,7 @@ def test_bytes_are_those_of_a_formula() -> None:
     nodes = rows["algo"] == "heikkila2017"
     table, theirs = (rows[some].set_index(["M", "d", "metric"])["value"] for some in (~nodes, nodes))
     for M in FEW["everybody"]:
-        for d in FEW["d"]:  # the formulas of the count in test_transports, added up
+        for d in FEW["d"]:  # 30 bytes around each of 9 bodies, 5 signatures, and the bodies
             quorum, survivors = -(-2 * M // 3), -(-M // 8)
             site = 9 * 30 + 5 * 64 + 100 + 40 * M + 316 * (M - 1) + 8 * d + 2 * survivors + 68 * quorum
             site += 32 * (M - 1).bit_length()  # to find the roster

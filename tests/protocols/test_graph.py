@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from dpml.privacy.guarantee import Adversary
 from dpml.protocols import ProtocolError, Session, Topology, complete, sparse
 from dpml.protocols.session import FAILURE, SECURITY, choose, seat
 
@@ -101,17 +100,6 @@ def connected(alive: np.ndarray, reach: int) -> bool:
     seats = np.flatnonzero(alive)
     gaps = np.diff(np.append(seats, seats[0] + len(alive)))
     return int((gaps > reach).sum()) <= 1
-
-
-def test_the_default_protects_against_the_adversary_that_the_privacy_table_assumes() -> None:
-    """And a lying server: 2t > M + C, for C = ceil(M/3) - 1, and no threshold more. The ring's quorum is above it."""
-    for M in range(2, 60):
-        C, found = Adversary().count(M), choose(M)
-        assert found == complete(M)
-        assert 2 * (found.threshold - 1) <= M + C < 2 * found.threshold
-        assert found.threshold == -(-2 * M // 3)
-    for M in (400, 1000, 100_000):
-        assert 2 * sparse(M).quorum > M + sparse(M).colluders
 
 
 @pytest.mark.parametrize(("parties", "degree"), [(11, 4), (12, 10), (6, 5)])

@@ -59,23 +59,6 @@ def test_a_party_is_not_asked_for_its_vector_where_a_mask_cannot_be_agreed_on() 
     assert not asked
 
 
-def test_a_party_gives_one_secret_of_each_peer_away_and_never_both() -> None:
-    run = a_run()
-    run.go(to_server=lambda k, m: [] if (k, run.server.stage) in ((1, Stage.MASKED), (4, Stage.SHARES)) else [m])
-    for message in run.wire:
-        kind, _, body, _ = messages.unpack(message, run.session.name)
-        if kind is Kind.UNMASK:
-            seeds, keys = ([who for who, _ in part] for part in messages.unpack_unmask(body))
-            assert (seeds, keys) == ([0, 2, 3, 5], [1])
-    # a server that then claims that others survived gets nothing more, from anybody
-    for k, survivors in itertools.product((0, 2, 3, 5), ([0, 1, 2, 3, 5], [0, 2, 3], [0, 2, 3, 5])):
-        lie = messages.pack(Kind.SURVIVORS, run.session.name, k, messages.pack_survivors(survivors, M))
-        with pytest.raises(RefusedError, match="SURVIVORS when none was due"):
-            run.parties[k].receive(lie)
-        assert not run.parties[k]._held
-    run.assert_exact()
-
-
 def test_a_party_keeps_its_state_when_it_refuses() -> None:
     run = a_run()
 

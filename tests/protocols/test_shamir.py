@@ -39,25 +39,6 @@ def test_any_threshold_shares_determine_the_secret(secret: bytes, data: st.DataO
         assert sum(w * int(shares[i, limb]) for w, i in zip(weights, chosen, strict=True)) % PRIME == due
 
 
-def test_fewer_than_threshold_shares_fit_every_secret() -> None:
-    """For t - 1 shares and any secret there is exactly one polynomial: the map from the t - 1 random coefficients to
-    the t - 1 shares is a bijection (a Vandermonde matrix times the holders), whatever the secret is. So uniform
-    coefficients give uniform shares. Here: shares of one secret, completed to shares of another."""
-    t, x = 4, np.array([3, 8, 1000, 77, 5], dtype=np.uint64)
-    shares = shamir.share(shamir.split(os.urandom(32)), x, t)[: t - 1]
-    other = os.urandom(32)
-    # the missing share that would make them shares of `other`: solve sum w_i s_i = secret for the last
-    weights = weights_at_zero([int(v) for v in x[:t]])
-    last = [
-        (int(due) - sum(w * int(s) for w, s in zip(weights, shares[:, limb], strict=False)))
-        * pow(weights[-1], -1, PRIME)
-        % PRIME
-        for limb, due in enumerate(shamir.split(other))
-    ]
-    completed = np.vstack([shares, np.array(last, dtype=np.uint64)])
-    assert shamir.join(shamir.reconstruct(x[:t], completed)) == other
-
-
 @pytest.mark.parametrize("secret", [bytes(32), b"\xff" * 32])
 def test_fewer_than_threshold_shares_are_uniform(secret: bytes) -> None:
     """Chi-squared on 64 cells of each of t - 1 = 2 shares, and of their pair; p < 1e-9 has that false-alarm rate."""

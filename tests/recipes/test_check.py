@@ -24,58 +24,96 @@ def proven(**keys) -> dict[str, float]:
     return {each.view: each.proven for each in dpml.check(**{"delta": D, "rounds": 30, **keys})}
 
 
-def gauss(noise: float, rounds: int = 30, moved: float = 2) -> float:
-    return pytest.approx(gdp.eps_of(moved * math.sqrt(rounds) / noise, D), rel=1e-6)
+def gauss(noise: float, rounds: int = 30) -> SampledGaussian:
+    return SampledGaussian(noise, rounds, "replace")
 
 
-def test_the_server_s_noise_protects_from_others_only() -> None:
-    eps = proven(noise_multiplier=9, clients=20, unit="client", colluders=3)
-    assert eps == {"release": gauss(9), "aggregate": gauss(9)} | dict.fromkeys(
-        ("client", "transcript", "colluders"), math.inf
-    )
+def taking_part(share: float, noise: float = 9.0) -> SampledGaussian:
+    return SampledGaussian(noise, 30, "replace", present=share)
+
+
+ALL = "release aggregate client transcript"
+SHARED = {"clients": 20, "noise_by": "shared", "dropouts": 4, "colluders": 6}
+OWN = {"clients": 20, "unit": "client", "noise_by": "clients"}
+TEN = {"clients": 10, "unit": "client"}
+POISSON = {"clients": 50, "client_sampling": "poisson", "client_rate": 0.1}
+SHUFFLED = {"row_sampling": "shuffled", "row_rate": 0.1}
+ROWS = {"row_sampling": "poisson", "row_rate": 0.2}
+FIXED = TEN | {"client_sampling": "fixed", "client_rate": 0.25}
+DEALT = OWN | TEN | {"client_sampling": "shuffled", "secure_sum": True}
+CENTRAL = {"flower": {"DifferentialPrivacyServerSideFixedClipping": FLOWER}, "weight": 1}
+BY_CLIENTS = {"flower": {"DifferentialPrivacyClientSideFixedClipping": FLOWER}, "weight": 1}
+
+
+@pytest.mark.parametrize(
+    ("keys", "seen"),
+    [
+        # the server's noise protects from others only
+        (TEN | {"colluders": 3}, {"release aggregate": gauss(9), "client transcript colluders": None}),
+        ({"std": 4.5, "clip": 0.5}, {"release aggregate": gauss(9)}),
+        ({"runs": 2, "rounds": 15}, {"release": gauss(9)}),
+        ({"neighbours": "zero_out"}, {"release": SampledGaussian(9, 30, "zero_out")}),
+        ({"noise_multiplier": 0}, {"release": None}),
+        # shared noise, less what is missing and what is known
+        (SHARED | {"secure_sum": True}, {"release transcript": gauss(36 / 20**0.5), "colluders": gauss(9 / 2**0.5)}),
+        (SHARED, {"client transcript colluders": gauss(9 / 20**0.5)}),
+        (SHARED | {"unit": "client"}, {"aggregate": gauss(36 / 20**0.5), "colluders": gauss(9 / 20**0.5)}),
+        # each client's own noise; others' weights may be nothing, and a mean of models is no sum of steps
+        (OWN | {"dropouts": 4}, {"client transcript": gauss(9), "release": gauss(9 * 4)}),
+        (OWN | {"weight": 1.5}, {"release": gauss(6)}),
+        (OWN | {"weight": None}, {ALL: gauss(9)}),
+        (OWN | {"weight": 0.5, "clients": 5}, {"release client transcript": gauss(9)}),
+        (OWN | {"unit": "record", "local_steps": 5}, {ALL: gauss(9, 150)}),
+        # shuffled batches count once an epoch; clients may each start a new order in every round
+        (SHUFFLED | {"rounds": 31}, {"release": gauss(9, 4)}),
+        (SHUFFLED | {"row_rate": 0.3}, {"release": gauss(9, 10)}),
+        (TEN | {"client_sampling": "shuffled", "client_rate": 0.1}, {"release": gauss(9, 3)}),
+        (OWN | SHUFFLED | {"unit": "record", "local_steps": 1}, {"client": gauss(9, 30)}),
+        (OWN | SHUFFLED | {"unit": "record", "local_steps": 2}, {"client": gauss(9, 30)}),
+        (OWN | SHUFFLED | {"unit": "record", "local_steps": 15}, {"client": gauss(9, 60)}),
+        # fewer clients at an epoch's end, 3, 3, 3 and 1, have less noise
+        (DEALT | {"client_rate": 0.3}, {"aggregate": None}),
+        (DEALT | {"client_rate": 0.2}, {"aggregate": gauss(9 * math.sqrt(2), 6)}),
+        # sampled clients are hidden from those who do not run it
+        (POISSON | {"unit": "client"}, {"aggregate": SampledGaussian(9, 30, "replace", "poisson", 0.1)}),
+        (OWN | POISSON, {ALL: taking_part(0.1)}),
+        (POISSON | ROWS, {"release": SampledGaussian(9, 30, "replace", "poisson", 0.2, present=0.1)}),
+        # a fixed number of clients is whole, 3, and the noise that stands alone is of the most
+        (FIXED, {"release": SampledGaussian(9, 30, "replace", "fixed", 0.3)}),
+        (FIXED | {"client_rate": 0.3}, {"release": SampledGaussian(9, 30, "replace", "fixed", 0.3)}),
+        (FIXED | {"noise_by": "shared"}, {"client": taking_part(0.3, 9 / 3**0.5)}),
+        (
+            FIXED | {"noise_by": "shared", "secure_sum": True, "dropouts": 1},
+            {"transcript": taking_part(0.3, 9 / 2**0.5)},
+        ),
+        # Flower, told n clients, adds s clip / n to a mean of k, which one client replaced moves by 2 clip / k
+        (CENTRAL, {"release": gauss(9)}),
+        (CENTRAL | {"clients": 2}, {"release": gauss(9 / 5)}),
+        (CENTRAL | {"dropouts": 5}, {"release": gauss(9 / 2)}),
+        (CENTRAL | {"neighbours": "add_remove"}, {"release": None}),
+        (CENTRAL | {"unit": "record"}, {"release": None}),
+        (CENTRAL | POISSON, {"release": None}),
+        (CENTRAL | {"clients": 50}, {"release": SampledGaussian(9, 30, "replace", "fixed", 0.2)}),
+        (BY_CLIENTS | {"clients": 50}, {"release": SampledGaussian(9, 30, "replace", "fixed", 0.2)}),
+    ],
+)
+def test_what_a_view_sees(keys, seen) -> None:
+    """A Gaussian sum, sampled or not, of which nothing else is hidden; None: nothing is proven."""
+    eps = proven(**({} if {"std", "flower"} & set(keys) else {"noise_multiplier": 9}) | keys)
+    for views, pair in seen.items():
+        for view in views.split():
+            assert eps[view] == (math.inf if pair is None else pytest.approx(pair.eps(D), rel=1e-6)), view
+
+
+def test_who_sees_anything() -> None:
+    """One curator has all records; a secure sum hides what a client sends."""
     assert set(proven(noise_multiplier=9)) == {"release", "aggregate"}
-
-
-@pytest.mark.parametrize("unit", ["record", "client"])
-def test_shared_noise_less_what_is_missing_and_what_is_known(unit) -> None:
-    common = {"noise_multiplier": 9, "clients": 20, "unit": unit, "noise_by": "shared", "dropouts": 4, "colluders": 6}
-    eps = proven(**common, secure_sum=True)
-    assert set(eps) == {"release", "aggregate", "transcript", "colluders"}
-    assert eps["release"] == eps["aggregate"] == eps["transcript"] == gauss(9 * math.sqrt(16 / 20))
-    assert eps["colluders"] == gauss(9 * math.sqrt(10 / 20))
-    open_sums = proven(**common)
-    assert open_sums["client"] == open_sums["transcript"] == open_sums["colluders"] == gauss(9 / math.sqrt(20))
-
-
-def test_each_client_s_own_noise() -> None:
-    eps = proven(noise_multiplier=9, clients=20, unit="client", noise_by="clients", dropouts=4)
-    assert eps["client"] == eps["transcript"] == gauss(9)
-    assert eps["release"] == gauss(9 * 4)
-    unequal = proven(noise_multiplier=9, clients=20, unit="client", noise_by="clients", weight=1.5)
-    assert unequal["release"] == gauss(6)  # others' weights may be nothing
-    unknown = proven(noise_multiplier=9, clients=20, unit="client", noise_by="clients", weight=None)
-    assert unknown == dict.fromkeys(("release", "aggregate", "client", "transcript"), gauss(9))
-    steps = proven(noise_multiplier=9, clients=20, noise_by="clients", local_steps=5)
-    assert all(eps == gauss(9, 150) for eps in steps.values())  # a mean of models is no sum of steps
-
-
-def test_the_other_ways_to_write_it() -> None:
-    assert proven(std=4.5, clip=0.5) == proven(noise_multiplier=9) == proven(noise_multiplier=9, runs=2, rounds=15)
-    assert proven(noise_multiplier=9, neighbours="zero_out")["release"] == gauss(9, moved=1)
-    assert proven(noise_multiplier=0)["release"] == math.inf
-    weighed = proven(noise_multiplier=9, clients=5, unit="client", noise_by="clients", weight=0.5)
-    assert weighed["client"] == weighed["transcript"] == weighed["release"] == gauss(9)
-
-
-def test_shuffled_batches_count_once_an_epoch() -> None:
-    eps = proven(noise_multiplier=2, row_sampling="shuffled", row_rate=0.1, rounds=31)
-    assert eps["release"] == gauss(2, 4)
-    assert proven(noise_multiplier=2, unit="client", clients=10, client_sampling="shuffled", client_rate=0.1)[
-        "release"
-    ] == gauss(2, 3)
-    assert proven(noise_multiplier=2, row_sampling="shuffled", row_rate=0.3)["release"] == gauss(2, 10)  # epochs of 3
-    (release, _) = dpml.check(noise_multiplier=2, rounds=31, delta=D, row_sampling="shuffled", row_rate=0.1)
-    assert release.attacked is None
+    assert set(proven(noise_multiplier=9, **SHARED, secure_sum=True)) == {
+        "release",
+        "aggregate",
+        "transcript",
+        "colluders",
+    }
 
 
 @pytest.mark.parametrize(("clients", "rate"), [(10, 0.11), (10, 0.3), (7, 0.35), (5, 0.25), (10, 0.2)])
@@ -87,25 +125,6 @@ def test_a_batch_of_shuffled_clients_is_whole(clients, rate) -> None:
     keys = {"client_sampling": "shuffled", "client_rate": rate, "clients": clients}
     assert proven(noise_multiplier=2, unit="client", **keys)["release"] >= gdp.eps_of(most**0.5, D) * (1 - 1e-9)
     assert proven(noise_multiplier=2, **keys)["release"] >= gdp.eps_of(most**0.5, D) * (1 - 1e-9)
-
-
-def test_sampled_clients_are_hidden_from_those_who_do_not_run_it() -> None:
-    common = {"noise_multiplier": 2, "clients": 50, "unit": "client", "client_sampling": "poisson", "client_rate": 0.1}
-    hidden, seen = SampledGaussian(2, 30, "replace", "poisson", 0.1), SampledGaussian(2, 30, "replace", present=0.1)
-    assert proven(**common)["aggregate"] == hidden.eps(D) < seen.eps(D)
-    assert proven(**common, noise_by="clients") == dict.fromkeys(
-        ("release", "aggregate", "client", "transcript"), seen.eps(D)
-    )
-    record = proven(**common | {"unit": "record"}, row_sampling="poisson", row_rate=0.2)
-    assert record["release"] == SampledGaussian(2, 30, "replace", "poisson", 0.2, present=0.1).eps(D)
-
-
-def test_a_fixed_number_of_clients_is_whole() -> None:
-    common = {"noise_multiplier": 2, "clients": 10, "unit": "client", "client_sampling": "fixed"}
-    assert proven(**common, client_rate=0.25) == proven(**common, client_rate=0.3)
-    shared = proven(**common, client_rate=0.25, noise_by="shared", secure_sum=True, dropouts=1)
-    seen = SampledGaussian(2 * math.sqrt(1 / 2), 30, "replace", present=0.3)
-    assert shared["transcript"] == pytest.approx(seen.eps(D), rel=1e-6)
 
 
 def test_a_claim_holds_is_false_or_is_not_proven() -> None:
@@ -137,17 +156,6 @@ def test_flower_s_local_modifier_counts_nothing(tmp_path, eps, rounds, true) -> 
     assert found["client"].verdict == ("holds" if true < eps else "false")
     (other, *_) = dpml.check(path, delta=0.3)
     assert (other.claimed, other.verdict) == (None, "-")  # at no other delta is it claimed
-
-
-def test_flower_s_central_noise_with_sampled_clients() -> None:
-    said = {"noise_multiplier": 2, "clipping_norm": 0.5, "num_sampled_clients": 5}
-    both = [
-        dpml.check(
-            flower={f"DifferentialPrivacy{who}SideFixedClipping": said}, rounds=30, delta=D, clients=50, weight=1
-        )
-        for who in ("Server", "Client")
-    ]
-    assert both[0][0].proven == both[1][0].proven == SampledGaussian(2, 30, "replace", "fixed", 0.1).eps(D)
 
 
 def test_a_mean_of_more_clients_than_flower_is_told_has_more_noise() -> None:
@@ -218,7 +226,6 @@ def test_random_allocation_has_an_upper_bound_next_to_the_exact_eps(noise) -> No
     assert 0.5 * whole.proven < whole.attacked < whole.proven
 
 
-CENTRAL = {"DifferentialPrivacyServerSideFixedClipping": FLOWER}
 LOCAL = {"LocalDpMod": {"clipping_norm": 1, "sensitivity": 1, "epsilon": 1, "delta": D}}
 OPACUS = {"noise_multiplier": 1.1, "max_grad_norm": 1, "batch_size": 64, "rows": 1000, "epochs": 2}
 PLAIN = {"rounds": 3, "delta": D, "std": 1}
@@ -240,8 +247,8 @@ PLAIN = {"rounds": 3, "delta": D, "std": 1}
         (PLAIN | {"secure_sum": "maybe"}, "secure_sum"),
         (PLAIN | {"clients": 4, "colluders": 4}, "colluders"),
         # a framework's words say what they mean, and nothing beside them contradicts it
-        ({"flower": CENTRAL, "rounds": 3, "delta": D, "weight": 1, "noise_by": "clients"}, "noise_by"),
-        ({"flower": CENTRAL, "rounds": 3, "delta": D, "weight": 1, "clip": 0.1}, "clip"),
+        ({**CENTRAL, "rounds": 3, "delta": D, "noise_by": "clients"}, "noise_by"),
+        ({**CENTRAL, "rounds": 3, "delta": D, "clip": 0.1}, "clip"),
         ({"flower": LOCAL, "rounds": 3, "noise_by": "server"}, "noise_by"),
         ({"flower": {"LocalDpMod": {"epsilon": -1}}, "rounds": 3}, "LocalDpMod"),
         ({"opacus": [1], "delta": D}, "opacus"),
@@ -333,47 +340,12 @@ def test_what_is_printed_and_written(run_command, tmp_path) -> None:
     assert not (tmp_path / "d.json").exists()
 
 
-@pytest.mark.parametrize(
-    ("keys", "noise"),
-    [
-        ({"clients": 2}, 9 / 5),
-        ({"dropouts": 5}, 9 / 2),
-        ({}, 9),
-        ({"neighbours": "add_remove"}, 0),
-        ({"clients": 20, "client_sampling": "poisson", "client_rate": 0.5}, 0),
-        ({"unit": "record"}, 0),
-    ],
-)
-def test_flower_s_noise_is_for_a_mean_of_as_many_clients_as_it_is_told(keys, noise) -> None:
-    """Told n, it adds s clip / n to a mean of k, which one client replaced moves by 2 clip / k: s k / n counts."""
-    eps = proven(flower={"DifferentialPrivacyServerSideFixedClipping": FLOWER}, weight=1, **keys)
-    assert eps["release"] == (gauss(noise) if noise else math.inf)
-
-
 def test_flower_weighs_clients_by_their_records_which_a_recipe_does_not_tell() -> None:
     """A client with all the records moves the mean by 2 clip, where the noise is for 2 clip / n."""
     (first, *_) = dpml.check(flower={"DifferentialPrivacyServerSideFixedClipping": FLOWER}, rounds=30, delta=D)
     assert (first.proven, first.attacked) == (math.inf, None)
     local = {"clipping_norm": 1, "sensitivity": 2, "epsilon": 1, "delta": D}
     assert len(set(proven(flower={"LocalDpMod": local}, clients=10).values())) == 1  # no more in the mean than alone
-
-
-def test_clients_may_start_a_new_shuffled_order_in_every_round() -> None:
-    common = {"noise_multiplier": 9, "clients": 5, "noise_by": "clients", "row_sampling": "shuffled", "row_rate": 0.1}
-    for steps, times in [(1, 30), (2, 30), (15, 60)]:  # the first batch of every round may have the record
-        assert proven(**common, local_steps=steps)["client"] == gauss(9, times)
-
-
-def test_a_share_is_of_the_most_clients_where_it_stands_alone() -> None:
-    common = {"clients": 10, "unit": "client", "client_sampling": "fixed", "client_rate": 0.25}
-    eps = proven(noise_multiplier=9, noise_by="shared", **common)
-    assert eps["client"] == pytest.approx(SampledGaussian(9 / math.sqrt(3), 30, "replace", present=0.3).eps(D))
-
-
-def test_fewer_clients_at_an_epoch_s_end_have_less_noise() -> None:
-    common = {"noise_multiplier": 9, "clients": 10, "unit": "client", "client_sampling": "shuffled", "secure_sum": True}
-    assert proven(**common, noise_by="clients", client_rate=0.3)["aggregate"] == math.inf  # 3, 3, 3 and 1
-    assert proven(**common, noise_by="clients", client_rate=0.2)["aggregate"] == gauss(9 * math.sqrt(2), 6)
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.02, 0.001])

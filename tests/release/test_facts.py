@@ -73,9 +73,6 @@ def test_what_a_guarantee_does_not_exclude_is_said() -> None:
         assert statement(facts)[3].endswith(f"1/N or more allows that one of the N = 500 records is {end}")
 
 
-# ---- estimators
-
-
 def rows(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
     X = np.random.default_rng(0).uniform(-1, 1, (n, 2))
     return X, X[:, 0] > 0
@@ -152,9 +149,6 @@ def test_a_fit_that_ends_early_leaves_the_model_with_what_is_proven_of_it(tmp_pa
         new.fit(X, y)
     with pytest.raises(NotFittedError):
         new.save(tmp_path / "n.json")
-
-
-# ---- the ledger's units
 
 
 def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) -> None:
@@ -275,9 +269,6 @@ def test_a_ledger_that_another_program_wrote_with_right_checksums_is_one_sentenc
     for use in (ledger.entries, ledger.caps, lambda: ledger.enter("", [gaussian(0.3)])):
         with pytest.raises(UserError, match="cannot be used"):
             use()
-
-
-# ---- dpml release
 
 
 @pytest.fixture

@@ -246,10 +246,7 @@ def test_a_models_checksum_is_entered_before_the_model_is_there(run_command, peo
 @pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["ssp", "dpfm", "gop"])
 def test_the_noise_is_the_operating_systems(run_command, people, tmp_path, monkeypatch, algorithm) -> None:
-    """With the system's random numbers held fixed two releases are the same: their noise has no other source.
-
-    Up to rounding: rows are in another order.
-    """
+    """With the system's random numbers held fixed two releases are the same: their noise has no other source."""
     words = (*STATED, *f"algo={algorithm}".split(), "eps=1", "--floating")
     assert run_command("dpml", "release", *words, "-o", "first.json").code == 0  # caches are filled
     for name in ("a.json", "b.json"):
@@ -286,13 +283,6 @@ def test_a_model_reads_back_bit_for_bit(tmp_path) -> None:
     assert again.text() == model.text()
 
 
-def test_a_target_on_a_log_scale_is_predicted_in_its_own_unit() -> None:
-    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10), "b": ("p", "q")}, (), Range(0, 50, log=True))  # type: ignore[arg-type]
-    plain = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
-    found = a_model(stated=stated).predictions(np.array([[7.5, 1.0]]))["prediction"]
-    assert found == pytest.approx(np.exp(plain) - 1)
-
-
 def test_the_bounds_may_list_the_columns_in_another_order(run_command, people, tmp_path) -> None:
     """The weights are in the order of the data file's columns, and so must the model's statements be."""
     head, age, job, smoker, classes = BOUNDS.strip().splitlines()
@@ -319,10 +309,12 @@ def test_every_class_has_a_column_of_probabilities() -> None:
 
 
 def test_predictions_are_those_of_the_formula() -> None:
-    """By hand: a = 7.5 is .5 in [-1, 1]; b = q; the constant 1; all over the length sqrt(.25 + 1 + 1)."""
-    found = a_model().predictions(np.array([[7.5, 1.0]]))["prediction"]
+    """By hand: a = 7.5 is .5 in [-1, 1]; b = q; the constant 1; all over the length sqrt(.25 + 1 + 1); a log scale."""
+    stated = ColumnBounds.of_columns("x", {"a": Range(0, 10), "b": ("p", "q")}, (), Range(0, 50, log=True))  # type: ignore[arg-type]
     row = np.array([0.5, 0.0, 1.0, 1.0]) / np.sqrt(2.25)
-    assert found == pytest.approx(1 + 50 * row @ [0.1, 0.25, -1 / 3, 0.5])
+    plain = 1 + 50 * row @ [0.1, 0.25, -1 / 3, 0.5]
+    for model, due in ((a_model(), plain), (a_model(stated=stated), np.exp(plain) - 1)):
+        assert model.predictions(np.array([[7.5, 1.0]]))["prediction"] == pytest.approx(due)
 
 
 def an_additive_model() -> Model:
@@ -386,27 +378,17 @@ def test_a_file_that_is_no_model_is_refused(tmp_path, change) -> None:
 @pytest.mark.slow
 def test_every_byte_that_is_flipped_is_noticed_or_harmless(tmp_path) -> None:
     """A bit of each. Harmless: white space that becomes other white space, and 1E-05 for 1e-05."""
-    path, text = tmp_path / "m.json", a_model().text()
-    content, bits = text.encode(), np.random.default_rng(0).integers(8, size=len(text.encode())).tolist()
-    damaged = [flipped(content, place, bit) for place, bit in enumerate(bits)]
-    harmless = [one for one in damaged if not notices(path, one, text)]
-    assert all(json.loads(one) == json.loads(text) for one in harmless)
-    assert len(harmless) < 100
-
-
-def flipped(content: bytes, place: int, bit: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :]
-
-
-def notices(path, content: bytes, text: str) -> bool:
-    """Whether the file is refused; else it is the same model."""
-    path.unlink(missing_ok=True)  # a file that is cut to nothing and written again waits for the disk when it is closed
-    path.write_bytes(content)
-    try:
-        found = read_model(path)
-    except UserError as error:
-        return str(error).startswith(f"{path} is not a valid model file: ")
-    return found.text() != text
+    path, text, harmless = tmp_path / "m.json", a_model().text(), 0
+    content = text.encode()
+    for place, bit in enumerate(np.random.default_rng(0).integers(8, size=len(content)).tolist()):
+        path.unlink(missing_ok=True)  # a file that is cut to nothing and written again waits for the disk
+        path.write_bytes(content[:place] + bytes([content[place] ^ (1 << bit)]) + content[place + 1 :])
+        try:
+            assert read_model(path).text() == text
+            harmless += 1
+        except UserError:
+            continue
+    assert harmless < 100
 
 
 def test_new_rows_may_have_other_values_and_a_dialect_but_no_missing_number(run_command, people) -> None:

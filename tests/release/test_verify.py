@@ -6,8 +6,10 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -16,7 +18,6 @@ import numpy as np
 import pytest
 
 from dpml.algorithms.descent.clipped import ClippedDescent
-from dpml.algorithms.ensemble import Average, LocalAggregation
 from dpml.algorithms.perturbation import GaussianObjectivePerturbation
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.config.build import algorithm_of, class_of
@@ -32,14 +33,14 @@ from dpml.mechanism.statistics import Minimiser
 from dpml.optim.convex import optimum
 from dpml.optim.losses import LOSSES
 from dpml.packs.frontier.outpert import GaussianOutput
-from dpml.privacy import Budget, Guarantee, Problem
+from dpml.privacy import CALIBRATIONS, Budget, Guarantee, Problem
 from dpml.privacy.guarantee import HELD
 from dpml.release import verify
 from dpml.release.certificate import certificate, described
-from dpml.release.facts import exact_algorithm, facts_about, option_node, require_linear_model, statement
+from dpml.release.facts import exact_algorithm, facts_about, option_node, statement
 from dpml.release.model import Model, read_model
 
-LOOSER = {"objpert"}  # the verifier bounds its Jacobian plainly: it proves an eps below 1.2 for 1
+SLOW = {"psgd", "wang", "wddp", "jayaraman"}
 
 
 def exact_delta(mu: float, eps: float) -> mpmath.mpf:
@@ -83,20 +84,18 @@ def test_a_certificate_of_many_messages_with_many_digits_is_judged_soon() -> Non
         assert 0 <= found / exact - 1 < Fraction(1, 10**45)
 
 
-SETTINGS = [(M, C, N, d) for M, C in ((1, 0), (5, 1)) for N, d in ((2000, 7), (10**6, 100))]
+VARIANTS = ("paper", "authors", "halving", "once", "per_coordinate", "radial", "sum", "synchronous")
+UNJUDGED = {"batch", "ceiling", "constant", "indiv", "nn_nonpriv", "nonpriv", "soft", "vote"}
 
 
 def algorithms(loss: str):
-    """Every algorithm whose models can be published, with the noise that a release takes."""
-    for name in options("algo"):
+    """Every algorithm and variant, calibrated in either way, with floating-point noise and with that of a release."""
+    builders = (algorithm_of, exact_algorithm)
+    for name, variant, calibration, build in product(options("algo"), VARIANTS, CALIBRATIONS, builders):
         lam = {"lam": 0.1} if name in ("la", "avg", "wddp", "jayaraman") else {}
-        try:
-            algorithm = exact_algorithm({**option_node(name), **lam}, LOSSES[loss], "tight")
-            require_linear_model(algorithm)
-        except UserError:
-            continue
-        if not algorithm.auxiliary:
-            yield algorithm
+        node = option_node(name) | lam | ({} if variant == "paper" else {"variant": variant})
+        with suppress(UserError):
+            yield build(node, LOSSES[loss], calibration)
 
 
 def released(algorithm, budget: Budget, problem: Problem) -> dict | None:
@@ -110,98 +109,71 @@ def released(algorithm, budget: Budget, problem: Problem) -> dict | None:
         return None
 
 
-@pytest.mark.slow_cases("logistic")
 @pytest.mark.parametrize("loss", ["logistic", "squared", "softmax"])
-def test_every_release_of_every_algorithm_is_accepted(loss) -> None:
-    seen, classes = set(), 4 if loss == "softmax" else 1
+def test_what_every_algorithm_reports_is_what_its_certificate_proves(loss) -> None:
+    """To the last digit, over the whole range; it proves less only where it bounds the Jacobian plainly."""
+    seen, classes, generator = set(), 4 if loss == "softmax" else 1, random.Random(loss)
     for algorithm in algorithms(loss):
-        for M, C, N, d in SETTINGS:
-            made = released(algorithm, Budget(1.0, 1e-5), Problem(M, N, d, colluders=C, classes=classes))
-            if made is None:
+        for _ in range(1 if algorithm.name in SLOW else 4):
+            M = generator.choice([1, 1, 2, 5, 40])
+            N, d, C = M * generator.randint(2, 5000), generator.randint(1, 100), generator.randint(0, M - 1)
+            problem = Problem(M, N, d, auxiliary=100, classes=classes, colluders=C)
+            budget = Budget(10 ** generator.uniform(-9, 4), 10 ** generator.choice([-300, -14, -5, -0.5]))
+            made = released(algorithm, budget, problem)
+            if made is None or not (made["messages"] or all(each.get("messages") for each in made["views"].values())):
                 continue
             seen.add(algorithm.name)
-            for view, stated, proven in verify.verify(made):
-                if algorithm.name in LOOSER:
-                    assert stated <= proven <= 1.2
-                else:
-                    assert proven == stated, (algorithm.name, view)
-            assert len(json.dumps(made)) < 100_000
-    assert seen >= ({"dpgd", "ssp", "wdgd"} if classes > 1 else {"dpgd", "ssp", "fm", "capefm"})
-
-
-@pytest.mark.parametrize("d", [7, 104])
-def test_laplace_numbers_in_every_coordinate_are_accepted(d) -> None:
-    """The eps that is printed is that of the certificate's sensitivity, whichever way the division is rounded."""
-    for kind, N in ((LocalAggregation, 30_000), (Average, 30_162), (LocalAggregation, 1_237), (Average, 997)):
-        for lam in (0.1, 0.013, 1e-3):
-            algorithm = kind(LOSSES["logistic"], lam=lam, variant="per_coordinate")
-            made = released(algorithm, Budget(0.5), Problem(10, N, d))
-            for _, stated, proven in verify.verify(made):
-                assert proven == stated
-
-
-@pytest.mark.slow
-def test_no_reported_eps_is_below_the_certified_one() -> None:
-    """And the verifier's is another only where it proves less, and says so."""
-    generator = random.Random(1)
-    known = [algorithm for loss in ("logistic", "squared") for algorithm in algorithms(loss)]
-    known = [algorithm for algorithm in known if algorithm.name not in ("psgd", "wang", "wddp", "jayaraman", *LOOSER)]
-    checked = 0
-    while checked < 2000:
-        M = generator.choice([1, 1, 2, 3, 8, 40])
-        problem = Problem(
-            M, M * generator.randint(2, 5000), generator.randint(1, 60), colluders=generator.randint(0, M - 1)
-        )
-        budget = Budget(10 ** generator.uniform(-3, 1.5), 10 ** generator.uniform(-14, -1))
-        made = released(generator.choice(known), budget, problem)
-        if made is not None:
-            checked += 1
             first, eps = (made["messages"] or [{}])[0], made["views"]["release"]["eps"]
             # at an eps between the two dpml searches splits of eps, for which the verifier takes where a proof holds
             plainly = first.get("law") == "gaussian objective" and first["deviation"] ** -2 < eps < 2 / first["ridge"]
-            for _, stated, proven in verify.verify(made):
-                assert proven == stated or (plainly and proven >= stated), made
+            plainly |= algorithm.name == "objpert"
+            for view, stated, proven in verify.verify(made):
+                if proven != stated:
+                    assert plainly or stated > 1e5, (made, view)  # where the digits of a delta do not suffice
+                    assert proven is None or proven > stated
+                assert algorithm.calibration != "tight" or algorithm.name == "wddp" or stated <= budget.eps
+            mus = {each.view: each.mu for each in algorithm.guarantees(budget, problem) if each.basis in HELD}
+            for view, of in verify.totals(made).items():
+                assert mus[view] is None or of.mu <= mus[view] * Fraction(1 + 1e-15)
+            assert len(json.dumps(made)) < 100_000
+    every = set(options("algo")) - UNJUDGED - {"adassp", "amp"}
+    assert seen >= {"logistic": every, "squared": {"adassp"}, "softmax": {"dpgd", "ssp", "wdgd"}}[loss]
 
 
-def setter(*keys, times=None, to=None):
+def scaled(*keys, by):
     def change(content) -> None:
         for key in keys[:-1]:
             content = content[key]
-        key = keys[-1]
-        content[key] = to if times is None else type(content[key])(Fraction(content[key]) * Fraction(times))
+        content[keys[-1]] = type(content[keys[-1]])(Fraction(content[keys[-1]]) * Fraction(by))
 
     return change
 
 
-# ---- never laxer than the library
+def with_more(*keys: Any):
+    """The same with the last but one key set to the last one."""
+
+    def change(content) -> None:
+        for key in keys[:-2]:
+            content = content[key]
+        content[keys[-2]] = keys[-1]
+
+    return change
+
 
 BELOW = (Fraction(999, 1000), Fraction(9, 10), Fraction(1, 2))
 BUDGET = Budget(1.0, 1e-5)
-OTHERS = {  # of options that are no literals
-    "shift": (1.0,), "clip": (0.3,), "budget_share": (0.5,), "rounds": (3,), "batch": (100,),
-    "variant": ("authors", "halving", "once", "per_coordinate", "radial", "sum", "synchronous"), "lam": (0.1,),
-    "calibration": ("published",),
-}  # fmt: skip
-NO_LAW = {
-    "calibrate_for", "radius", "model_norm", "noise_constant", "noise_step", "ridge", "step", "steps",
-    "epochs", "hidden", "rate", "local", "ruled", "protect_auxiliary", "loss", "sites",
-}  # fmt: skip
-"""Options that change the numbers of a law and nothing else; all losses are gone through, and sites have files each."""
-JUDGED = {"adassp", "amp", "avg", "capefm", "conv", "dpfm", "dpgd", "fm", "gop", "jayaraman", "jayaraman_local", "la"}
-JUDGED |= {"local", "newton", "nn_cape", "nn_conv", "objpert", "outpert", "psgd", "ssp", "ssp_descent", "wang", "wddp"}
-JUDGED |= {"wdgd", "regression"}
 
 
 def varied(name: str) -> Iterator[dict[str, Any]]:
-    """The options of an algorithm: the defaults, and each option at each other value."""
+    """The options of an algorithm: the defaults, and each option at each other value, or at some numbers."""
     kind = class_of(option_node(name)["_target_"], "algo")
     hints = get_type_hints(kind)
     yield {}
     for each in fields(kind):
-        values = OTHERS.get(each.name, ())
-        if get_origin(hints[each.name]) is Literal and each.name not in ("sites", "calibration"):
-            values = get_args(hints[each.name])
-        assert values or each.name in NO_LAW, f"{name}: no value of its new option {each.name} is looked at"
+        if each.name in ("sites", "loss"):  # which have files each, and are gone through
+            continue
+        literal = get_origin(hints[each.name]) is Literal
+        values = get_args(hints[each.name]) if literal else VARIANTS if each.name == "variant" else (0.1, 3)
         yield from ({each.name: value} for value in values)
 
 
@@ -243,10 +215,7 @@ def test_no_release_of_any_algorithm_is_accepted_below_what_is_proven(name) -> N
             for view, said in (made or {"views": {}})["views"].items():
                 found += 1
                 assert not lax(made, view, said["eps"]), (algorithm, M, view)
-    assert bool(found) == (name in JUDGED)
-
-
-# ---- messages
+    assert bool(found) == (name not in UNJUDGED)
 
 
 def messages() -> list[Any]:
@@ -306,9 +275,6 @@ def test_no_message_is_accepted_below_its_own_proof_whichever_of_its_fields_is_c
     assert checked >= 4
 
 
-# ---- what is only derived from what is known
-
-
 @dataclass(frozen=True)
 class Wider(PerturbedObjective):
     """Of rows twice as long, say."""
@@ -342,13 +308,7 @@ class OwnSharing(ClippedDescent):
         return HalfNoise()
 
 
-@dataclass(frozen=True)
-class OwnTotal(ClippedDescent):
-    def guarantees(self, budget: Budget, problem: Problem) -> list[Guarantee]:
-        return [replace(each, eps=2 * each.eps, mu=None) for each in super().guarantees(budget, problem)]
-
-
-@pytest.mark.parametrize("kind", [OwnMessage, OwnGuarantees, OwnSharing, OwnTotal])
+@pytest.mark.parametrize("kind", [OwnMessage, OwnGuarantees, OwnSharing])
 def test_what_is_derived_from_known_code_is_not_described_as_that(kind) -> None:
     made = released(kind(LOSSES["logistic"], "tight"), BUDGET, Problem(1, 2000, 7))
     assert made is not None
@@ -362,9 +322,6 @@ def test_the_ring_of_secure_sums_is_counted() -> None:
     simulated, real = (released(each, BUDGET, Problem(5, 2000, 7, colluders=1)) for each in descents)
     ratios = [made["messages"][0]["sensitivity"] / made["messages"][0]["deviation"] for made in (simulated, real)]
     assert ratios[1] == pytest.approx(ratios[0], rel=1e-12)  # calibrated to the same mu, with what rounding adds
-
-
-# ---- edits that are sealed anew
 
 
 def sealed(tmp_path: Path, content: Any) -> Path:
@@ -392,28 +349,23 @@ def without(*keys: str):
     return change
 
 
-def with_more(*keys: Any):
-    """The same with the last but one key set to the last one."""
-    return setter(*keys[:-1], to=keys[-1])
-
-
 FIRST = ("messages", 0)
 BLOCK = (*FIRST, "blocks", 0)
 WEAKER = [
-    *(setter(*BLOCK, "variance", times=factor) for factor in ("1/2", "9/10", "99/100", "999/1000", "1/1000000")),
-    *(setter(*BLOCK, "step", times=factor) for factor in (0.5, 0.9, 0.99, 0.999)),
-    *(setter(*FIRST, "times", times=factor) for factor in (2, 3, 10, 100)),
-    *(setter(*FIRST, "sensitivity", times=factor) for factor in (1.001, 1.01, 1.1, 2, 10)),
-    *(setter("noise", "colluders", to=count) for count in (2, 3, 4, 5, 6)),
-    *(setter("noise", "away", to=count) for count in (1, 2, 3, 4, 5)),
-    *(setter("noise", "parties", to=count) for count in (4, 3, 2, 1, 0)),
-    *(setter("delta", to=delta) for delta in (1e-6, 9e-6, 0, 1, 2, -1)),
-    *(setter("views", view, "eps", times=0.999) for view in ("release", "colluders")),
-    setter(*FIRST, "rounding", to=0.1), setter("messages", to=[]), setter("views", to={}), setter("format", to="x"),
-    setter(*FIRST, "law", to="a law"), setter("noise", "by", to="nobody"), setter(*BLOCK, "numbers", to=0),
-    setter(*BLOCK, "variance", to="0"), setter(*BLOCK, "variance", to=3), setter(*BLOCK, "step", to=0),
-    setter(*BLOCK, "variance", to="1/0"), setter(*FIRST, "times", to=1.5), setter(*FIRST, "sensitivity", to="much"),
-    setter(*FIRST, "sensitivity", to=-1), setter(*FIRST, "blocks", to=[]), setter("views", "release", "eps", to=-1),
+    *(scaled(*BLOCK, "variance", by=factor) for factor in ("1/2", "9/10", "99/100", "999/1000", "1/1000000")),
+    *(scaled(*BLOCK, "step", by=factor) for factor in (0.5, 0.9, 0.99, 0.999)),
+    *(scaled(*FIRST, "times", by=factor) for factor in (2, 3, 10, 100)),
+    *(scaled(*FIRST, "sensitivity", by=factor) for factor in (1.001, 1.01, 1.1, 2, 10)),
+    *(with_more("noise", "colluders", count) for count in (2, 3, 4, 5, 6)),
+    *(with_more("noise", "away", count) for count in (1, 2, 3, 4, 5)),
+    *(with_more("noise", "parties", count) for count in (4, 3, 2, 1, 0)),
+    *(with_more("delta", delta) for delta in (1e-6, 9e-6, 0, 1, 2, -1)),
+    *(scaled("views", view, "eps", by=0.999) for view in ("release", "colluders")),
+    with_more(*FIRST, "rounding", 0.1), with_more("messages", []), with_more("views", {}), with_more("format", "x"),
+    with_more(*FIRST, "law", "a law"), with_more("noise", "by", "nobody"), with_more(*BLOCK, "numbers", 0),
+    with_more(*BLOCK, "variance", "0"), with_more(*BLOCK, "variance", 3), with_more(*BLOCK, "step", 0),
+    with_more(*BLOCK, "variance", "1/0"), with_more(*FIRST, "times", 1.5), with_more(*FIRST, "sensitivity", "much"),
+    with_more(*FIRST, "sensitivity", -1), with_more(*FIRST, "blocks", []), with_more("views", "release", "eps", -1),
 ]  # fmt: skip
 
 EDITS = [
@@ -448,15 +400,6 @@ def test_a_certificate_is_accepted_by_the_file_alone(tmp_path) -> None:
     assert done.stdout.count(" holds\n") == 3
 
 
-@pytest.mark.parametrize("number", range(len(WEAKER)))
-def test_an_edit_that_weakens_the_release_is_rejected_even_with_a_right_checksum(number, tmp_path, capsys) -> None:
-    made = certified(DPGD, 5, 1)
-    WEAKER[number](made)
-    code = verify.main(str(sealed(tmp_path, made)))
-    assert code in (1, 2), capsys.readouterr().out
-    assert "Traceback" not in capsys.readouterr().err
-
-
 def test_the_commands(run_command, tmp_path) -> None:
     words = ("algo=dpgd", "eps=1", "delta=1e-5", "M=5", "N=1000", "d=3")
     done = run_command("dpml", "guarantee", *words, "--certificate", "c.json")
@@ -469,24 +412,23 @@ def test_the_commands(run_command, tmp_path) -> None:
     assert run_command("dpml", "verify", "nothing.json").code == 2
 
 
-@pytest.mark.parametrize("number", range(len(EDITS)))
-def test_a_sealed_edit_that_leaves_out_or_says_what_is_not_read_cannot_be_judged(number, tmp_path, capsys) -> None:
-    made = certified(DPGD, 5, 1)
-    assert verify.main(str(sealed(tmp_path, made))) == 0
-    EDITS[number](made)
-    assert verify.main(str(sealed(tmp_path, made))) == 2, capsys.readouterr().out
+OBJECTIVES = [with_more("unit", "party"), with_more(*FIRST, "times", 10**15)]
+"""Theorems about objectives replace a row; and 10^15 of them take no memory."""
 
 
-@pytest.mark.parametrize("change", [with_more("unit", "party"), with_more("messages", 0, "times", 10**15)])
-def test_an_objective_is_of_one_row_and_one_release(change, tmp_path, capsys) -> None:
-    """Theorems about objectives replace a row; and 10^15 of them take no memory."""
-    made = certified(GOP)
+@pytest.mark.parametrize(
+    ("algorithm", "change", "codes"),
+    [
+        *((DPGD, change, (1, 2)) for change in WEAKER), *((DPGD, change, (2,)) for change in EDITS),
+        *((GOP, change, (2,)) for change in OBJECTIVES),
+    ],
+)  # fmt: skip
+def test_an_edit_that_is_sealed_anew_is_rejected_or_cannot_be_judged(algorithm, change, codes, tmp_path) -> None:
+    """It weakens the release, leaves something out, or says what is not read."""
+    made = certified(algorithm, *((5, 1) if algorithm is DPGD else ()))
     assert verify.main(str(sealed(tmp_path, made))) == 0
     change(made)
-    assert verify.main(str(sealed(tmp_path, made))) == 2
-
-
-# ---- models
+    assert verify.main(str(sealed(tmp_path, made))) in codes
 
 
 def model(algorithm: Any, M: int = 1, C: int = 0) -> dict[str, Any]:

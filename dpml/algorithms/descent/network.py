@@ -244,7 +244,7 @@ def with_ones(X: Array) -> Array:
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """Return the object that sums gradients, which are not clipped in the variant `paper` without noise."""
+    """Return the object that sums gradients; without noise, the variant `paper` does not clip gradients."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)

@@ -177,8 +177,8 @@ class NoisyDescent(
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
             raise UserError(
-                f"loss={self.loss.name} is not Lipschitz, so algo={self.name} must clip its slopes: set "
-                f"calibration=tight, for which algo.clip is {SLOPE_CLIP} by default."
+                f"algo={self.name} needs a clip for loss={self.loss.name}, whose slopes have no bound: set "
+                "calibration=tight, which clips slopes."
             )
 
     @property
