@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from time import process_time
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.charts import charts_of, read_published, titled
 from dpml.reporting.curves import text
 from dpml.reporting.figures import plot_experiment
-from dpml.reporting.manifest import Manifest, manifests, stamp
+from dpml.reporting.manifest import Manifest, checksums, manifests, stamp
 from dpml.reporting.numerals import ZERO
 from dpml.reporting.pages import figure_page, overviews
 from dpml.reporting.panels import Chart
@@ -24,7 +23,7 @@ from dpml.reporting.ranking import oracle_table, rankings
 from dpml.reporting.statistics import about_intervals, rows_of, summarise
 from dpml.reporting.tables import Texts, overview, proven, shortened, texts, wide
 from dpml.reporting.words import metric
-from dpml.running.environment import matrix_rate
+from dpml.running.environment import matrix_rate, provenance
 from dpml.running.plan import Plan, Results
 from dpml.running.rows import COLUMNS
 from dpml.running.spec import Experiment
@@ -42,7 +41,6 @@ def write(plan: Plan, base: Path) -> list[Path]:
     made_from = stamp(plan, published)
     if manifest.current(made_from):
         return []
-    start = process_time()
     base.parent.mkdir(parents=True, exist_ok=True)
     results = results_of(plan, published)
     files = [base.with_name(f"{base.name}_rows.csv")]
@@ -58,9 +56,9 @@ def write(plan: Plan, base: Path) -> list[Path]:
         files += [*pictures, *(target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md"))]
         write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
         write_atomically(files[-1], figure_page(facts, figure))
-    drawing = float(f"{process_time() - start:.3g}")
-    facts["cost"] = {"seconds": plan.seconds(), "drawing": drawing, "matrix_rate": matrix_rate()}
-    manifest.write(made_from, files, facts, plan.versions())
+    facts["cost"] = {"seconds": plan.seconds(), "matrix_rate": matrix_rate()}
+    made = {"stamp": made_from, "files": checksums(files)}
+    manifest.keep({**made, **facts, "environment": provenance(plan.versions())})
     return [*files, manifest.path]
 
 
@@ -74,7 +72,7 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
     summary = summarise(rows, experiment.reference, [block.block for block in experiment.computed])
     charts = charts_of(experiment.panels, summary, None if twin else results.published)
     files, caption = plot_experiment(charts, experiment.columns, target) if charts else ([], "")
-    for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels, which pages would show
+    for kind in () if charts else ("png", "svg"):  # delete pictures of earlier panels
         target.with_name(f"{target.name}.{kind}").unlink(missing_ok=True)
     content = _sections(replace(results, rows=rows, guarantees=guarantees), charts, summary)
     figure = {"name": target.name, "twin": twin, "drawn": bool(charts), "caption": caption, "sections": content}
@@ -206,13 +204,13 @@ def _tuning(summary: pd.DataFrame) -> str:
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:
     """Return a table that compares our means with the published means, by algorithm; empty without published means."""
-    pairs = []
+    pairs = [pd.DataFrame(columns=["algo", "mean", "ours"])]
     for chart in charts:
         if chart.published is not None:
             ours = chart.summary.assign(x=chart.summary[chart.panel.x].map(text), ours=chart.summary["mean"])
-            theirs = chart.published.assign(x=chart.published["x"].map(text))[["algo", "x", "mean"]]
-            pairs.append(theirs.merge(ours[["algo", "x", "ours"]], on=["algo", "x"]))
-    both = pd.concat(pairs) if pairs else pd.DataFrame(columns=["algo", "mean", "ours"])
+            theirs = chart.published.assign(x=chart.published["x"].map(text))
+            pairs.append(theirs[["algo", "x", "mean"]].merge(ours[["algo", "x", "ours"]], on=["algo", "x"]))
+    both = pd.concat(pairs[1:] or pairs)
     both = both[(both["mean"].abs() > ZERO) & (both["ours"].abs() > ZERO)]
     ratios = (both["ours"] / both["mean"]).abs().groupby(both["algo"], sort=False)
     near = ratios.agg(lambda own: f"{own.between(0.5, 2).sum()} of {len(own)}")

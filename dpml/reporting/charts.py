@@ -1,7 +1,6 @@
 """Select the rows and the published points that panels show, and refuse panels with unknown metrics or settings."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -150,21 +149,19 @@ def points_of(published: pd.DataFrame, panel: Panel) -> pd.DataFrame | None:
     return points if len(points) else None
 
 
-def check(experiment: Experiment, points: Iterable[Point], published: pd.DataFrame) -> None:
+def check(experiment: Experiment, points: Sequence[Point], published: pd.DataFrame) -> None:
     """Raise UserError if a panel of an experiment names a metric, a setting or a series that does not exist."""
-    settings: dict[str, set[str]] = defaultdict(set)
-    metrics: dict[str, set[str]] = defaultdict(set)
-    for point in points:
-        settings[point.block] |= {key for key in point.settings if "." in key}
-        metrics[point.block] |= {*(getattr(point.cell.algorithm, "metrics", ()) if point.cell else ())}
     for panel in experiment.panels:
         where = f"a panel of experiment={experiment.name}"
+        own = [point for point in points if point.block == panel.block]
         if panel.published is not None:
             refuse_unknown("series", [panel.published], set(published["series"]), where)
-        if panel.block not in settings:
+        if not own:
             continue  # computed by a function: its columns are known only after it has run
         if "." not in panel.y:
-            refuse_unknown("metric", [panel.y], {*METRICS, *metrics[panel.block]}, where)
-        columns = {*COLUMNS, *settings[panel.block], "inverse_eps"}
+            algorithms = [point.cell.algorithm for point in own if point.cell]
+            metrics = {name for one in algorithms for name in getattr(one, "metrics", ())}
+            refuse_unknown("metric", [panel.y], {*METRICS, *metrics}, where)
+        columns = {*COLUMNS, *(key for point in own for key in point.settings if "." in key), "inverse_eps"}
         refuse_unknown("key", (panel.x, *panel.curve, *panel.where), columns, where)
     claims_about(experiment.name)  # refuses a card that is wrong

@@ -141,23 +141,20 @@ def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str,
     `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
     """
     runs = evidence.all_runs({block: (algorithm, *others) for gap in gaps for block in gap[::2]})
-
-    def place(block: str, x: Any) -> Any:
-        return _chosen(runs[block, algorithm], block, x)[0]
-
-    def gap(block: str, at: Any, other: str) -> pd.Series:
-        apart = (per_seed(runs[block, algorithm][at]) - per_seed(runs[block, other][at])).dropna()
-        if len(apart) < 2:
-            raise NotComputedError([f"a second seed of {algorithm} and {other} in {block}"])
-        return pd.concat({0: apart}, names=["draw"]).swaplevel()
-
     pairs = []
     for (block, x, than, than_x), other in product(gaps, others):
-        at, than_at = place(block, x), place(than, than_x)
+        ends = []
+        for name, end in ((block, x), (than, than_x)):
+            at = _chosen(runs[name, algorithm], name, end)[0]
+            apart = (per_seed(runs[name, algorithm][at]) - per_seed(runs[name, other][at])).dropna()
+            if len(apart) < 2:
+                raise NotComputedError([f"a second seed of {algorithm} and {other} in {name}"])
+            ends.append((at, pd.concat({0: apart}, names=["draw"]).swaplevel()))
+        (at, gap), (than_at, than_gap) = ends
         where = "" if than == block else f" in {than}"
         ours = f"{algorithm} minus {other} at {evidence.axis(block)} = {short(at)}"
         theirs = f"the same{where} at {evidence.axis(than)} = {short(than_at)}"
-        pairs.append(evidence.pair(block, ours, theirs, "", gap(block, at, other), gap(than, than_at, other)))
+        pairs.append(evidence.pair(block, ours, theirs, "", gap, than_gap))
     return compared(pairs)
 
 

@@ -7,7 +7,7 @@ have been computed, at the same x.
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import Any, Literal, TypeVar
 
@@ -57,8 +57,8 @@ class Reading:
 NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any": 1e-9}
 """The share of comparisons that must hold in a group. If it is "any", the other comparisons may even be worse."""
 
-GROUP = ("block", "algorithm", "against", "outcome", "hold", "of", "why")
-"""The fields of a group in a manifest: `hold` of `of` comparisons hold; `why` says why the group does not count."""
+GROUP = ("block", "algorithm", "against", "outcome", "why")
+"""The fields of a group in a manifest."""
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,7 @@ class Group:
         return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
 
     def record(self) -> list[Any]:
-        kept = [one.holds for one in self.shown.values()].count(True)
-        return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], kept, len(self.shown), self.why]
+        return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], self.why]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
@@ -115,11 +114,6 @@ class Verdict:
     deciding: Mapping[str, str] = field(default_factory=dict)
     seeds: int | None = None  # the smallest number of seeds among all runs that count; None if there are no runs
     published: str = ""  # the outcome of the same test on the paper's own published points; empty if there are none
-
-    @classmethod
-    def stored(cls, record: Mapping[str, Any]) -> "Verdict":
-        texts: dict[str, Any] = dict.fromkeys(("id", "text", "criterion", "decision"), "")
-        return cls(**texts | {one.name: record[one.name] for one in fields(cls) if record.get(one.name) is not None})
 
     def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the groups of comparisons of one interpretation in `readings`, as dicts with the keys `GROUP`."""
@@ -235,18 +229,15 @@ class Evidence:
     def scale(self, block: str) -> MetricScale:
         """Return the scale on which a metric is compared in a block, given the results of the baselines."""
         metric = self.reading.metric
-        constant, ceiling = (self._mean(block, names) for names in (("constant",), _REFERENCES))
+        same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
+        means = self.kept("baselines", self._baselines)
+        constant, *others = (means.get((block, name, same)) for name in ("constant", *_REFERENCES))
+        ceiling = next((mean for mean in others if mean is not None), None)
         if not is_share(metric):
             return scale(metric, zero=max(ZERO * (constant or 0.0), FLOOR))
         if constant is None or ceiling is None:
             raise NotComputedError([f"constant and nonpriv in {block}"])
         return scale(metric, abs(ceiling - constant))
-
-    def _mean(self, block: str, algorithms: Sequence[str]) -> float | None:
-        asked = self.reading.metric
-        metric = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(asked, asked)
-        means = self.kept("baselines", self._baselines)
-        return next((means[block, name, metric] for name in algorithms if (block, name, metric) in means), None)
 
     def _baselines(self) -> Mapping[Any, float]:
         rows = self.rows if self.baselines is None else self.baselines

@@ -29,7 +29,7 @@ import pandas as pd
 from scipy.special import stdtr, stdtrit
 
 from dpml.arrays import Array
-from dpml.reporting.statistics import LEVEL, means_of_seeds, welch
+from dpml.reporting.statistics import LEVEL, per_seed, welch
 
 K = TypeVar("K", bound=Hashable)
 
@@ -194,9 +194,9 @@ def effect(pair: Pair) -> Effect:
     """
     badness, same = pair.scale.badness, pair.algorithm == pair.against
     a, b = map(pair.scale.sizes, (pair.ours, pair.theirs))
-    (ours, first), (theirs, second) = means_of_seeds(a), means_of_seeds(b)
-    both, i, j = np.intersect1d(ours, theirs, assume_unique=True, return_indices=True)
-    gaps, seeds = badness(second[j]) - badness(first[i]), min(len(ours), len(theirs))
+    ours, theirs = per_seed(a), per_seed(b)
+    both, i, j = np.intersect1d(ours.index, theirs.index, assume_unique=True, return_indices=True)
+    gaps, seeds = badness(theirs.to_numpy()[j]) - badness(ours.to_numpy()[i]), min(len(ours), len(theirs))
     if len(gaps) < 2 and same:
         a, b = a.dropna().align(b.dropna(), join="inner")
         gaps = badness(b.to_numpy(float)) - badness(a.to_numpy(float))

@@ -96,11 +96,6 @@ def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
     return name
 
 
-def assignment(key: str, value: Any) -> str:
-    """Return a setting as KEY=VALUE, as on the command line."""
-    return f"{key}={text(value)}"
-
-
 def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
     """Return the settings that the rows of a summary share, in words, such as ``M = 5, λ = 0.01 for A, B``."""
     lines = table[table["algo"] != "claimed"]  # a line of no run

@@ -75,7 +75,7 @@ def _verified(path: Path) -> Verified:
         raise UserError(f"{path} was changed or moved after it was written: run its dpml-run command again.")
     rows = read_rows(base, about["files"])
     points = read_published([packs.home(base.parent.name).parent], base.parent.name)
-    old = {claim["id"]: Verdict.stored(claim) for claim in about["claims"]}
+    old = {claim["id"]: Verdict(**claim) for claim in about["claims"]}
     claims = claims_about(about["experiment"])
     if unknown := [name for name in old if name not in claims]:
         raise UserError(

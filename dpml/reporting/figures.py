@@ -18,8 +18,7 @@ from dpml.arrays import Array
 from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import moving, named, same_axis, shared
-from dpml.reporting.panels import PEER_LOOK, Chart
-from dpml.reporting.scales import y_axis, y_ends
+from dpml.reporting.panels import PEER, Chart, y_axis, y_ends
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import THIN, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
@@ -129,12 +128,11 @@ def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2
     if thin := _named(points, "thin"):
         entries["others" if len(thin) > 1 else thin[0]] = _entry(THIN)
     published = {*points["algo"][points["kind"] == "published"]}
-    if published:
+    if published - {PEER}:
         entries["published (hollow)"] = _entry(Look("#555555", "o", ""))
-    # algorithms with published points but no curve: not run, or 0, which has no place on a log axis
-    for algo in sorted(published - {*lines}):
-        entries[f"{algorithm(algo)}, published"] = _entry(Look(*base_look(algo), ""))
-    return entries | dict.fromkeys(_named(points, "peer"), _entry(PEER_LOOK))
+    for algo in sorted(published - {*lines}):  # without a curve: not run, or 0, which has no place on a log axis
+        entries[algorithm(algo)] = _entry(Look(*base_look(algo), ""))
+    return entries
 
 
 def _named(points: pd.DataFrame, kind: str) -> list[str]:
@@ -164,10 +162,8 @@ def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
     if summary["count"].max() == 1 and not len(private):  # formulas
         return []
     said = [_about_bands([chart for chart in charts if chart.panel.band != "none"])]
-    if _named(points, "published"):
+    if {*_named(points, "published")} - {PEER}:
         said.append("Hollow points: published values.")
-    if _named(points, "peer"):
-        said.append("Hollow diamonds: the best program of others at each ε.")
     if thin := _named(points, "thin"):
         said.append(f"In grey: {', '.join(thin)}.")
     said += _absent(charts, points)
@@ -181,7 +177,7 @@ def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
 
 def _about_bands(charts: Sequence[Chart]) -> str:
     over = replication(pd.concat([chart.summary for chart in charts])) if charts else "no interval"
-    if over.endswith("no interval"):
+    if over == "no interval":
         return "Lines are means, without bands."
     kinds = dict.fromkeys(_BANDS[chart.panel.band] for chart in charts)
     return f"Lines are means; bands are {' or '.join(kinds)} of the mean over {over}."

@@ -1,21 +1,26 @@
 """Write the report: HTML pages for the manifests and tables in a results folder. The report needs no server."""
 
+import html
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateError
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.reporting.manifest import beside, changed, manifests
-from dpml.reporting.pages import overviews
-from dpml.reporting.render import framed, page, script, title
+from dpml.reporting.pages import environment, overviews, page
 
 START = "index.md"
+
+# the only HTML that templates write; other tags come from the text of a manifest, and are shown as text
+_OURS = re.compile(r'</?(?:details|summary|br|div)(?: class="\w+")?>|<a id="[\w-]*">|</a>')
 
 
 def write_report(results: Path) -> Path:
@@ -47,7 +52,7 @@ def write_report(results: Path) -> Path:
 
         target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, framed(text, link, pages=navigation, here=f"{root}/{_html(name)}", root=f"{root}/"))
-    write_atomically(folder / "report.js", script())
+    write_atomically(folder / "report.js", environment().get_template("script.js").render())
     return folder / _html(START)
 
 
@@ -89,3 +94,41 @@ def _runs(results: Path) -> Iterator[tuple[str, str]]:
 
 def _html(name: str) -> str:
     return re.sub(r"\.md$", ".html", name)
+
+
+def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
+    """Return a page in Markdown as an HTML page.
+
+    `link` returns the address of a relative link or picture, or None if its target is missing. `frame` has ``pages``
+    (names and addresses for the navigation), ``here``, and ``root``, the path to the folder of the script.
+    """
+    markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
+    for kind in ("html_inline", "html_block"):
+        markdown.add_render_rule(kind, _own_tags)
+    tokens = markdown.parse(text)
+    _relink(tokens, link)
+    body = str(markdown.renderer.render(tokens, markdown.options, {}))
+    body = body.replace("<table>", '<div class="scroll"><table>').replace("</table>", "</table></div>")
+    return environment().get_template("base.html").render(title=html.escape(title(text)), body=body, **frame)
+
+
+def title(text: str) -> str:
+    """Return the first heading of a page in Markdown."""
+    return text.partition("\n")[0].lstrip("# ")
+
+
+def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
+    """Return HTML that keeps the tags of templates, and shows all other tags as text."""
+    parts = re.split(r"(<[^<>]*>)", tokens[place].content)
+    return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
+
+
+def _relink(tokens: Sequence[Token], link: Callable[[str], str | None]) -> None:
+    """Replace relative addresses. Remove links without a target and pictures on other hosts."""
+    for token in tokens:
+        _relink(token.children or (), link)
+        key = {"link_open": "href", "image": "src"}.get(token.type, "")
+        address = str(token.attrs.pop(key, "#"))
+        stays = key == "href" and re.match(r"#|https?://|mailto:", address)
+        if key and (found := address if stays else link(address)) is not None:
+            token.attrs[key] = found

@@ -4,29 +4,27 @@ import hashlib
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from dpml import code
 from dpml.config.experiments import natural
 from dpml.errors import UserError
 from dpml.files import seal_object, unseal_object, write_atomically
 from dpml.reporting.cards import card_of
-from dpml.running.environment import provenance
 from dpml.running.plan import Plan
 from dpml.running.store import digest
 from dpml.version import __version__
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)\s*\]')
 
 
-def stamp(plan: Plan, published: "pd.DataFrame") -> str:
+def stamp(plan: Plan, published: pd.DataFrame) -> str:
     """Return a digest of all that determines an experiment's outputs: fits, settings, the paper's card and code."""
     experiment = plan.experiment
     cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
@@ -57,16 +55,6 @@ class Manifest:
             return False
         return files == checksums(self.path.parent / name for name in files)
 
-    def write(
-        self, made_from: str, files: Sequence[Path], facts: Mapping[str, Any], versions: Mapping[str, str]
-    ) -> None:
-        """Write the manifest with the software `versions`; an unchanged manifest stays, with its old commit."""
-        content = {"stamp": made_from, "files": checksums(files)}
-        known = self.read()
-        git = known.get("environment", {}).get("git") or {"dirty": True}
-        if git.get("dirty") or any(known.get(key) != value for key, value in content.items()):
-            self.keep({**content, **facts, "environment": provenance(versions)})
-
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
         """Write `content` with the checksums of `files` and of the manifest. A list of scalars takes one line."""
         content = content if files is None else {**content, "files": checksums(files)}
@@ -87,9 +75,9 @@ def changed(path: Path, files: Any) -> bool:
 
 
 def refuse_changed(path: Path, files: Any) -> None:
-    """Raise UserError if a file differs from its checksum in the manifest of an experiment."""
+    """Raise UserError if a file differs from its checksum in a manifest."""
     if changed(path, files):
-        raise UserError(f"{path} was changed after it was written: run its dpml-run command again.")
+        raise UserError(f"{path} was changed after it was written: run its command again, or move it elsewhere.")
 
 
 def check_table(path: Path) -> None:
@@ -98,11 +86,7 @@ def check_table(path: Path) -> None:
     known = manifest.read()
     if path.is_file() and manifest.path.is_file() and not known:
         raise UserError(f"{manifest.path} is damaged, so {path.name} cannot be checked: run its command again.")
-    if path.is_file() and changed(path, known.get("files")):
-        raise UserError(
-            f"{path} was changed after it was written: run its command again. If you changed the table yourself, move "
-            "it into another folder."
-        )
+    refuse_changed(path, known.get("files"))
 
 
 def checksums(paths: Iterable[Path]) -> dict[str, str | None]:

@@ -4,18 +4,20 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from functools import cache
 from textwrap import shorten
 from typing import Any
 
 import pandas as pd
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from dpml import packs
 from dpml.config.experiments import natural
 from dpml.reporting import ranking
 from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
 from dpml.reporting.claims import IN_WORDS, UNTESTED, Verdict
-from dpml.reporting.render import page
-from dpml.reporting.words import AXES, VERDICTS, WORDS, algorithm, dataset, interpretation, metric, plain, symbols
+from dpml.reporting.tables import cell, markdown
+from dpml.reporting.words import AXES, WORDS, algorithm, curve, dataset, interpretation, metric, plain, symbols
 
 MIXED = "depends on an unstated choice"
 _KINDS = ("Privacy", "Theory", "Experiments")
@@ -29,12 +31,43 @@ Judged = tuple[Mapping[str, Any], Verdict]
 """The manifest of an experiment, and a verdict in this manifest."""
 
 
+@cache
+def environment() -> Environment:
+    """Return the settings of the templates."""
+    environment = Environment(
+        loader=PackageLoader("dpml.reporting"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.filters |= {"cell": cell, "anchor": anchor, "named": named, "markdown": markdown}
+    environment.globals["legend"] = " · ".join(f"{symbol} {word}" for symbol, word in WORDS["verdicts"].values())
+    return environment
+
+
+def page(template: str, **content: Any) -> str:
+    """Render a template as a page in Markdown, without superfluous blank lines."""
+    text = environment().get_template(template).render(**content)
+    text = re.sub(r"\n{3,}", "\n\n", re.sub(r"[ \t]+\n", "\n", text)).strip()
+    return f"{text}\n"
+
+
+def named(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table with the display names of algorithms; a name has the number of parties M only if needed."""
+    lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
+    bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
+    head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
+    return {"columns": head, "rows": rows}
+
+
+def anchor(name: str) -> str:
+    """Return the address of a claim on the page of its paper."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower())
+
+
 def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return everything that pages show about a paper, from its card and the manifests of its experiments."""
-    card = card_of(key)
+    card = card_of(key) or Card(key.capitalize(), {}, "")
     groups: dict[str, list[Judged]] = {}
     for about in experiments:
-        for one in map(Verdict.stored, about["claims"]):
+        for one in (Verdict(**claim) for claim in about["claims"]):
             groups.setdefault(re.sub(r"(\.fig\d+|(?<=\d)r)$", "", one.id), []).append((about, one))
     claims = [_sentence(name, members, card) for name, members in groups.items()]
     claims.sort(key=lambda one: _KINDS.index(one["kind"]))
@@ -42,10 +75,7 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     own = [about for about in experiments if about["experiment"] != AUDIT]
     return {
         "key": key,
-        "title": card.title if card else key.capitalize(),
-        "proposes": card.proposes if card else "",
-        "headline": card.headline if card else "",
-        "metrics": card.metrics if card else {},
+        "card": card,
         "claims": claims,
         "counts": {kind: counts for kind in _KINDS if (counts := _counts(claims, kind))},
         "privacy": min(audited, key=lambda one: _WORST.index(one["decision"]), default=None),
@@ -53,16 +83,15 @@ def paper(key: str, experiments: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[str, Any]:
+def _sentence(name: str, verdicts: Sequence[Judged], card: Card) -> dict[str, Any]:
     main = [pair for pair in verdicts if not pair[1].id.endswith("r")] or list(verdicts)
     figures, first = [about for about, _ in main], main[0][1]
-    text = (card.sentences if card else {}).get(name) or _bare_text(first)
+    text = card.sentences.get(name) or _bare_text(first)
     stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
     text = text[stated.end() - 1 :] if stated else text
     criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
     audited = figures[0]["experiment"] == AUDIT
     theory = stated or not any(about.get("cells", 1) for about in figures)
-    private = audited or (card is not None and name in card.privacy)
     decisions = {one.decision for _, one in main}
     tested = decisions - {UNTESTED} or decisions
     mixed = len(tested) > 1 and {"reproduced", MIXED} & tested
@@ -75,7 +104,7 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
         "text": symbols(text if re.match(r"\w+[A-Z]", text) else text[:1].upper() + text[1:]),
         "where": stated[1] if stated else _figures(figures),
         "criterion": f"{criterion}." if criterion else "",
-        "kind": "Privacy" if private else "Theory" if theory else "Experiments",
+        "kind": "Privacy" if audited or name in card.privacy else "Theory" if theory else "Experiments",
         "audited": audited,
         "decision": decision,
         **_shown(decision, audited),
@@ -90,12 +119,13 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card | None) -> dict[
 
 
 def _shown(decision: str, audited: bool) -> dict[str, str]:
-    symbol, word = (WORDS["privacy"] if audited else {}).get(decision, VERDICTS[decision])
+    symbol, word = (WORDS["privacy"] if audited else {}).get(decision, WORDS["verdicts"][decision])
     return {"symbol": symbol, "word": word}
 
 
 def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, str, int]]:
-    own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: [*VERDICTS].index(one["decision"]))
+    order = [*WORDS["verdicts"]]
+    own = sorted((one for one in claims if one["kind"] == kind), key=lambda one: order.index(one["decision"]))
     return [(*pair, number) for pair, number in Counter((one["symbol"], one["word"]) for one in own).items()]
 
 
@@ -261,7 +291,7 @@ def _which(known: Iterable[Mapping[str, Any]]) -> str:
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     """Return the page of a figure from the manifest of its experiment. The picture of the figure is ``NAME.svg``."""
     audited = about.get("experiment") == AUDIT
-    verdicts = [] if figure["twin"] else map(Verdict.stored, about["claims"])
+    verdicts = [] if figure["twin"] else [Verdict(**claim) for claim in about["claims"]]
     claims = [
         {"id": one.id, "text": _bare_text(one), "number": number_of(one), **_shown(one.decision, audited)}
         for one in verdicts

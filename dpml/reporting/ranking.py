@@ -13,7 +13,7 @@ import pandas as pd
 
 from dpml.reporting.charts import points_of, shown
 from dpml.reporting.criteria import MetricScale, Pair, effect, holm, scale
-from dpml.reporting.curves import Curve, assignment, curves, label, named, text
+from dpml.reporting.curves import Curve, curves, label, named, text
 from dpml.reporting.statistics import LEVEL, per_seed, same_rows, summarise
 from dpml.reporting.tables import Texts, short, texts, value
 from dpml.reporting.words import REFERENCES, algorithm, metric
@@ -240,7 +240,7 @@ def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
         here = pd.concat([curve.rows, tried]).reset_index(drop=True)
         here = here[here["eps"] == by_rule["eps"]]
         best = here.loc[here["mean"].idxmax() if scale(oracle.metric).up else here["mean"].idxmin()]
-        chosen = " ".join(assignment(key, best[key]) for key in varied if text(best[key]))
+        chosen = " ".join(f"{key}={text(best[key])}" for key in varied if text(best[key]))
         line = {
             "algorithm": label(curve, keys),
             "ε": f"{by_rule['eps']:g}",

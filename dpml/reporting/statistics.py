@@ -14,7 +14,6 @@ from scipy.special import stdtrit
 from dpml.arrays import Array, Index
 from dpml.config import catalogue
 from dpml.errors import UserError
-from dpml.files import shipped_folder
 from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 LEVEL = 0.05  # the significance level of every test; intervals have the confidence level 1 - LEVEL
@@ -121,19 +120,14 @@ def replication(summary: pd.DataFrame) -> str:
         words.append(f"{_span(over_seeds['seeds'], 'seed')}, {draws} each")
     if len(over_draws):
         words.append(f"{_span(over_draws['count'], 'draw')} of one seed: these rows and this partition only")
-    words += filter(None, [caution(over_seeds)])
-    if words:
-        return "; ".join(words)
-    if (summary["count"] <= 1).all():
-        return "one draw of one seed: no interval"
-    kind = "without noise" if np.isfinite(summary["mean"]).all() else "with values that are no numbers"
-    return f"one seed {kind}: no interval"
+    return "; ".join([*words, *filter(None, [caution(over_seeds)])]) or "no interval"
 
 
 def about_intervals(summary: pd.DataFrame) -> str:
     """Return a sentence that explains the numbers after ± in a table."""
-    over = replication(summary)
-    return f"± is half a 95 % interval over {over}." if summary["interval"].notna().any() else f"No intervals: {over}."
+    if summary["interval"].isna().all():
+        return "There are no intervals, which need several seeds or noise draws."
+    return f"± is half a 95 % interval over {replication(summary)}."
 
 
 def _span(numbers: pd.Series, noun: str) -> str:
@@ -171,9 +165,6 @@ def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
     return _numbered(kept.assign(number=number), ["number", *PRIVACY])
 
 
-_NAMED = ("block", "dataset", "algo", "variant", "calibration", "eps", "delta", "M", "N", "seed", "draw")
-
-
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
     """Return rows without duplicate runs. Duplicates have the same seed, draw and settings (`number`)."""
     run = rows[["seed", "draw"]].assign(number=number)
@@ -186,8 +177,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
     apart = ~np.isclose(several["value"], first, rtol=1e-6, atol=1e-9, equal_nan=True)
     if apart.any():
         row = several[apart].iloc[0]
-        shown = [key for key in (*keys, "seed", "draw") if key in _NAMED and pd.notna(row[key])]
-        where = ", ".join(f"{key}={row[key]}" for key in shown)
+        where = ", ".join(f"{key}={row[key]}" for key in (*keys, "seed", "draw") if pd.notna(row[key]))
         raise UserError(
             f"there are two values of {row['metric']} for {where}: the runs differ in a setting that is not stored."
         )
@@ -195,19 +185,14 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 
 
 def per_seed(runs: pd.Series) -> pd.Series:
-    """Return, for every seed that has a value, the mean over the seed's noise draws."""
-    seeds, means = means_of_seeds(runs)
-    return pd.Series(means, pd.Index(seeds, name="seed"))
-
-
-def means_of_seeds(runs: pd.Series) -> tuple[Index, Array]:
-    """Return the seeds that have a value, in ascending order, and the mean over a seed's draws. NaN is not a value."""
+    """Return, for every seed that has a value, the mean over the seed's noise draws. NaN is not a value."""
     seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
     values = runs.to_numpy(dtype=float)
     known = ~np.isnan(values)
     counts = np.bincount(places[known], minlength=len(seeds))
     some = counts > 0
-    return seeds[some], np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
+    means = np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
+    return pd.Series(means, pd.Index(seeds[some], name="seed"))
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
@@ -220,8 +205,6 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 @cache
 def official(dataset: str) -> tuple[int, int] | None:
     """Return the numbers of training and test rows in a data set's official split; None without an official split."""
-    if not shipped_folder("conf").joinpath("dataset", f"{dataset}.yaml").is_file():
-        return None
     try:
         info = catalogue.source(dataset).info
     except UserError:  # a file of the user's is not a named data set

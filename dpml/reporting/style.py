@@ -1,6 +1,5 @@
 """Define the style of all figures, with colours, markers and dashes that colour-blind readers can distinguish."""
 
-import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ FLOORS = ("constant",)  # the constant baseline: drawn thin, and below all other
 DISTINCT = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
 """Colours of curves without an order, which colour-blind readers can distinguish."""
 DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2.5, 1, 2.5, 3)))
-_SPARE = (("#8C510A", "X"), ("#BB5566", "<"), ("#332288", ">"), ("#117733", "h"), ("#AA4499", "p"))
+_OTHER = ("", "#8C510A", "X", "-")  # the look of algorithms without a name in words.yaml
 
 
 def in_style(**also: Any) -> AbstractContextManager[None]:
@@ -46,22 +45,20 @@ THIN = Look("#B5B5B5", "", "-", 0.7)
 
 
 def base_look(algo: str) -> tuple[str, str]:
-    """Return the colour and marker of an algorithm. An unknown algorithm gets a spare colour and marker by its name."""
-    if algo in ALGORITHMS:
-        return ALGORITHMS[algo].colour, ALGORITHMS[algo].marker
-    return _SPARE[zlib.crc32(algo.encode()) % len(_SPARE)]
+    """Return the colour and marker of an algorithm."""
+    _, colour, marker, _ = ALGORITHMS.get(algo, _OTHER)
+    return colour, marker
 
 
 def looks(labels: Mapping[str, Sequence[str]]) -> dict[str, Look]:
     """Return the colour, marker and dashes of every curve of a figure, by the curve's label."""
-    families: dict[Any, list[tuple[str, str]]] = {}
+    families: dict[str, list[tuple[str, str]]] = {}
     for algo, own in labels.items():
-        families.setdefault(algo if algo in ALGORITHMS else base_look(algo), []).extend((algo, name) for name in own)
+        families.setdefault(algo if algo in ALGORITHMS else "", []).extend((algo, name) for name in own)
     free = [colour for colour in DISTINCT if colour not in {base_look(algo)[0] for algo in labels}]
     found = {}
     for family in families.values():
-        several = len(family) >= 4 and family[0][0] in ALGORITHMS
-        colours = [base_look(family[0][0])[0], *free] if several else []
+        colours = [base_look(family[0][0])[0], *free] if len(family) >= 4 else []
         shades = (0.0, -0.5) if len(family) <= 2 else np.linspace(0.55, -0.6, len(family))
         for number, (algo, name) in enumerate(family):
             colour, marker = base_look(algo)

@@ -14,15 +14,14 @@ from dpml.errors import UserError
 from dpml.files import write_atomically
 from dpml.privacy.guarantee import DECLARED
 from dpml.privacy.safe import written, written_below
-from dpml.reporting.curves import assignment, curves, label, named, settings, text
+from dpml.reporting.curves import curves, label, named, settings, text
 from dpml.reporting.manifest import beside, check_table
 from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, number, tex_number
 from dpml.reporting.words import SYMBOLS
 from dpml.running.rows import COLUMNS, EPS, PRIVACY, SETTING
 
-CONDITIONAL = ", if fixed beforehand"
-"""Appended to a view: the eps proven for hyper-parameters that are not selected on the private rows."""
-_DECLARED = ", declared"
+# appended to a view by basis; conditional: if the hyper-parameters are not selected on the private rows
+_BASES = {"conditional": ", if fixed beforehand", DECLARED: ", declared"}
 
 
 def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.DataFrame:
@@ -60,7 +59,7 @@ def value(line: Mapping[Any, Any], metric: str = "") -> str:
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     """Return a table of the proven eps at every requested eps, with a line per algorithm and per observer (view).
 
-    If the proven eps is infinite because hyper-parameters were selected, another line (`CONDITIONAL`) has the eps
+    If the proven eps is infinite because hyper-parameters were selected, another line has the eps
     without the selection. A cell is empty if the eps of the algorithm does not depend on the setting. The eps is the
     largest over seeds, because the sizes of parties can depend on the seed.
     """
@@ -81,8 +80,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     always = (*also, "calibration")
     keys = [key for key in keys if key in always or any(given.loc[own, key].nunique() > 1 for own in algorithms)]
     names = ["algo", "variant", *keys, "view"]
-    for basis, words in (("conditional", CONDITIONAL), (DECLARED, _DECLARED)):
-        given["view"] = given["view"].where(given["basis"] != basis, given["view"] + words)
+    given["view"] += given["basis"].map(_BASES).fillna("")
     is_claim = given["basis"] == "published"
     table = given[~is_claim].pivot_table(index=names, columns="budget_eps", values="eps", aggfunc="max", sort=False)
     table.columns = [f"ε = {eps:g}" for eps in table.columns]
@@ -200,7 +198,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     keys = [key for key in rows.columns if key not in ("value", *PRIVACY, "tuned", "private_preprocessing")]
     twice = rows[rows.duplicated(keys, keep=False)]
     if len(twice):
-        what = " ".join(assignment(key, twice.iloc[0][key]) for key in keys if twice.iloc[0][key])
+        what = " ".join(f"{key}={twice.iloc[0][key]}" for key in keys if twice.iloc[0][key])
         raise UserError(
             f"the folders have different numbers for {what}: their draws, data, code, dpml version or machine differ."
         )
@@ -228,8 +226,7 @@ def shortened(summary: pd.DataFrame) -> pd.DataFrame:
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:
     """Return the summary of a block as a table, with a line per combination of settings and a column per metric."""
-    keys = [key for key in ("algo", *settings(summary)) if key in summary]
-    keys = [key for key in keys if summary[key].nunique(dropna=False) > 1] or ["algo"]
+    keys = [key for key in ("algo", *settings(summary)) if summary[key].nunique(dropna=False) > 1] or ["algo"]
     table = shortened(summary)
     table[keys] = table[keys].map(text)
     return table.groupby([*keys, "metric"], sort=False)["mean"].last().unstack(sort=False).reset_index()

@@ -1,29 +1,20 @@
 """Look up the names of algorithms, metrics and data sets that pages and figures show, in words.yaml."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import yaml
 
 WORDS: Mapping[str, Any] = yaml.safe_load(files("dpml.reporting").joinpath("words.yaml").read_text("utf-8"))
 
 
-class AlgorithmStyle(NamedTuple):
-    """The display name of an algorithm, and the colour, marker and dashes of its curve."""
-
-    name: str
-    colour: str
-    marker: str
-    dashes: str
-
-
-ALGORITHMS = {key: AlgorithmStyle(*look) for key, look in WORDS["algorithms"].items()}
-REFERENCES = {key: look.dashes for key, look in ALGORITHMS.items() if not look.marker}
+ALGORITHMS: Mapping[str, Sequence[str]] = WORDS["algorithms"]
+"""The display name of each algorithm, and the colour, marker and dashes of its curve."""
+REFERENCES = {key: dashes for key, (_, _, marker, dashes) in ALGORITHMS.items() if not marker}
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
-VERDICTS: Mapping[str, tuple[str, str]] = WORDS["verdicts"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
 _EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these words do not name an algorithm
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
@@ -36,7 +27,7 @@ def place(key: str) -> int:
 
 def algorithm(key: str) -> str:
     """Return the display name of an algorithm, or its key if it has no display name."""
-    return ALGORITHMS[key].name if key in ALGORITHMS else key
+    return ALGORITHMS[key][0] if key in ALGORITHMS else key
 
 
 def metric(key: str) -> str:

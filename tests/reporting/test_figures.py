@@ -205,7 +205,7 @@ def test_of_programs_of_others_the_best_private_one_is_shown():
     (hollow,) = (line for line in figure.axes[0].lines if line.get_markerfacecolor() == "none")
     assert hollow.get_xydata().tolist() == [[0.1, 0.7], [1.0, 0.8]]
     errors = replace(chart, panel=Panel("", "eps", "rmse")).lines({}, log=False)
-    errors = errors[errors["kind"] == "peer"]
+    errors = errors[errors["kind"] == "published"]
     assert errors.set_index("x")["mean"].to_dict() == {0.1: 0.1, 1.0: 0.6}
 
 

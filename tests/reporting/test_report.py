@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from dpml.errors import UserError
-from dpml.reporting.html import write_report
+from dpml.reporting.html import framed, write_report
 from dpml.reporting.manifest import Manifest, checksums, manifests
 from dpml.reporting.pages import figure_page, overviews
-from dpml.reporting.render import framed
 
 RESULTS = Path(__file__).parents[2] / "results"
 

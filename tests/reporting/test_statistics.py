@@ -15,8 +15,8 @@ from dpml.data.sets.official import Adult, BreastCancer
 from dpml.errors import UserError
 from dpml.reporting.statistics import (
     caution,
-    means_of_seeds,
     official,
+    per_seed,
     replication,
     same_rows,
     settings,
@@ -182,16 +182,14 @@ def test_a_value_that_is_no_number_makes_the_mean_none_and_is_counted():
 
 
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
-def test_means_of_seeds_are_those_of_pandas_whatever_the_order_of_seeds_and_without_nan(order) -> None:
+def test_means_per_seed_are_those_of_pandas_whatever_the_order_of_seeds_and_without_nan(order) -> None:
     """Seed 1 has one value, seed 9 none; the levels of an index need not ascend."""
     seeds = np.repeat([7, 1, 9], [4, 3, 2])
     values = np.array([1.0, 2.5, np.nan, 4.0, np.nan, -1.0, np.nan, np.nan, np.nan])
     index = pd.MultiIndex.from_arrays([seeds, np.arange(9)], names=["seed", "draw"])
     runs = pd.Series(values, index.set_levels([[1, 7, 9][k] for k in order], level=0, verify_integrity=False))
     groups = runs.dropna().groupby(level="seed")
-    seeds, means = means_of_seeds(runs)
-    np.testing.assert_array_equal(seeds, groups.mean().index)
-    np.testing.assert_allclose(means, groups.mean(), rtol=1e-14)
+    pd.testing.assert_series_equal(per_seed(runs), groups.mean(), check_names=False, rtol=1e-14)
 
 
 LINES = pd.DataFrame(
