@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import numpy as np
@@ -41,6 +42,7 @@ def write(plan: Plan, base: Path) -> list[Path]:
     made_from = stamp(plan, published)
     if manifest.current(made_from):
         return []
+    start = process_time()
     base.parent.mkdir(parents=True, exist_ok=True)
     results = results_of(plan, published)
     files = [base.with_name(f"{base.name}_rows.csv")]
@@ -56,7 +58,8 @@ def write(plan: Plan, base: Path) -> list[Path]:
         files += [*pictures, *(target.with_name(f"{target.name}.{kind}") for kind in ("csv", "md"))]
         write_atomically(files[-2], shortened(summary).to_csv(index=False, float_format="%.6g"))
         write_atomically(files[-1], figure_page(facts, figure))
-    facts["cost"] = {"seconds": plan.seconds(), "matrix_rate": matrix_rate()}
+    drawing = float(f"{process_time() - start:.3g}")
+    facts["cost"] = {"seconds": plan.seconds(), "drawing": drawing, "matrix_rate": matrix_rate()}
     made = {"stamp": made_from, "files": checksums(files)}
     manifest.keep({**made, **facts, "environment": provenance(plan.versions())})
     return [*files, manifest.path]
