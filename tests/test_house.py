@@ -48,7 +48,7 @@ ROOMS = {
     "protocols": ("dpml/protocols", 1499, 1700),
     "audit": ("dpml/audit", 1950, 2000),
     "config and running": ("dpml/config dpml/running", 2069, 1950),
-    "reporting": ("dpml/reporting", 4481, 4200),
+    "reporting": ("dpml/reporting", 4484, 4200),
     "release": ("dpml/release", 1569, 1600),
     "federated": ("dpml/federated", 1574, 1600),
     "recipes": ("dpml/recipes", 581, 520),
