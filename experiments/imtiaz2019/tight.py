@@ -11,7 +11,7 @@ from scipy.optimize import brentq
 from dpml.algorithms.quadratic.functional_mechanism import FunctionalMechanism, Sites
 from dpml.arrays import Array
 from dpml.data.partition import Equal
-from dpml.data.sets.synthetic import RECIPES, Synthetic
+from dpml.data.sets.synthetic import RECIPES, RecipeName, Synthetic
 from dpml.mechanism.guarantees import guaranteed
 from dpml.optim.losses import for_task
 from dpml.privacy import Budget, Calibration, Problem, worst
@@ -21,7 +21,7 @@ FAMILY: dict[str, Sites] = {"fm": "curator", "capefm": "cape", "conv": "independ
 
 
 def loss_at_proven_eps(  # noqa: PLR0913 - the keys of a block in an experiment's file
-    recipe: str,
+    recipe: RecipeName,
     d: int,
     N: int,
     M: int,

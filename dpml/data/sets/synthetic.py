@@ -68,7 +68,8 @@ class Recipe:
     weights: bool = True  # whether w* generates the labels
 
 
-RECIPES: dict[str, Recipe] = {
+RecipeName = Literal["linear", "logistic", "ball_sign", "two_gaussians"]
+RECIPES: dict[RecipeName, Recipe] = {
     "linear": Recipe(linear, "regression"),
     "logistic": Recipe(logistic, "binary"),
     "ball_sign": Recipe(ball_sign, "binary"),
@@ -88,7 +89,7 @@ class Synthetic:
         scale: The norm of the true weights w*.
     """
 
-    recipe: Literal["linear", "logistic", "ball_sign", "two_gaussians"] = "linear"
+    recipe: RecipeName = "linear"
     d: Annotated[int, at_least(1)] = 20
     rows: Annotated[int, at_least(1)] = 5000
     test_rows: Annotated[int, at_least(1)] = 2000
