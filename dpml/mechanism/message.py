@@ -104,7 +104,7 @@ class Statistic(ABC):
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number that determines the grid's step sizes for blocks of numbers with noise_std `widths`."""
+        """Return a whole number, such as a number of fractional bits, from which `steps` computes the grid steps."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -206,7 +206,7 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """Return the eps (delta = 0) of all messages with Laplace-type noise against every observer.
+    """Return the total eps (delta = 0) of messages with Laplace-type noise; it holds against every observer.
 
     The eps is inf for noise of an exponentially distributed length in more than one dimension.
     """

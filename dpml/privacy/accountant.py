@@ -122,7 +122,7 @@ class Accountant:
 
     @property
     def _plain(self) -> float:
-        """The sum, rounded up, of all eps up to `_PLAIN`, which privacy loss distributions can compose."""
+        """The sum of the pure eps that are at most `_PLAIN`, rounded up."""
         return total(self._pure.items())
 
     @property

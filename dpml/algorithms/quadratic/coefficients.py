@@ -322,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Unpack noisy sums into linear coefficients, and square coefficients plus lam/2 I: (..., K d), (..., d, d)."""
+    """Return a noisy polynomial's linear coefficients (..., K d), and its quadratic ones (..., d, d) plus lam/2 I."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
