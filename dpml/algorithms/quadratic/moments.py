@@ -55,7 +55,7 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: Array, noise: float) -> "Curvature":
-        """Decompose a symmetric noisy matrix (d, d), and raise eigenvalues; `noise` is the noise_std on its diagonal."""
+        """Decompose a symmetric noisy matrix (d, d) and raise its eigenvalues; `noise` is the diagonal's noise_std."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
         floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
