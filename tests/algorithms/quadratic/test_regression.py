@@ -11,7 +11,7 @@ from scipy.special import expit
 import dpml
 from dpml.algorithms.quadratic.moments import Moments, NewtonMoments, Round, noise_of
 from dpml.algorithms.quadratic.newton_sums import NewtonSums
-from dpml.algorithms.quadratic.regression import Regression
+from dpml.algorithms.quadratic.regression import Regression, square_noise
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.optim.losses import LOSSES
@@ -103,6 +103,13 @@ def test_a_release_has_the_sums_of_its_rows_with_the_noise_that_it_says(options)
     assert np.std(lines) == pytest.approx(1, abs=0.2)
     (message,) = prepared.algorithm.messages(budget, parties.problem)
     assert np.std([m.labels - y @ y for m in found]) == pytest.approx(message.units[0], rel=0.25)
+
+
+def test_the_noise_of_logistic_regression_is_that_of_the_best_mean_of_two_rounds():
+    messages = Regression(LOGISTIC).messages(Budget(1.0, 1e-6), Problem(N=5000, d=3, M=1))
+    a, b = (message.noise for message in messages[-2:])
+    share = np.linspace(0, 1, 100_001)
+    assert square_noise(messages) == pytest.approx(np.sqrt((share * a) ** 2 + ((1 - share) * b) ** 2).min(), rel=1e-8)
 
 
 @pytest.mark.parametrize(("n", "numbers", "values", "eps"), [(6000, 3, 3, 2.0), (20_000, 6, 4, 1.0)])
