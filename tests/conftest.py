@@ -11,6 +11,7 @@ from pathlib import Path
 import absl.logging
 import pytest
 from _pytest.doctest import DoctestModule
+from hypothesis import settings
 
 from dpml import cli
 
@@ -21,6 +22,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # before NumPy and SciPy are loaded, and for the processes of tests too: with small matrices, a second BLAS thread only
 # gets in the way
 os.environ["OMP_NUM_THREADS"] = "1"
+# the same examples on every machine, however slow it is
+settings.register_profile("dpml", derandomize=True, deadline=None)
+settings.load_profile("dpml")
 
 
 @pytest.hookimpl(tryfirst=True)
