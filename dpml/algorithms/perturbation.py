@@ -265,7 +265,7 @@ class GaussianObjectivePerturbation(
         if self.published_lam > 0 and self.lam == 0:
             raise UserError("calibration=published needs a ridge: set algo.lam to a positive number.")
         if self.shift > 0:
-            raise UserError(f"algo.shift={self.shift:g} of algo={self.name} needs calibration=tight: set algo.shift=0.")
+            raise UserError(f"algo.shift={self.shift:g} needs tight noise: set calibration=tight, or algo.shift=0.")
 
     @property
     def trained(self) -> Loss:
