@@ -55,7 +55,7 @@ ROOMS = {
     "api and cli": ("dpml/api dpml/cli", 3363, 2900),
     "experiments": ("experiments", 2622, 2900),
     "scripts": ("scripts", 1934, 1500),
-    "tests": ("tests", 29049, 28000),
+    "tests": ("tests", 29099, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",

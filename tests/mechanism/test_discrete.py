@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from examples import LOGISTIC, SQUARED, capefm, dealt, dpfm, fm, release_of, some_parties
+from scipy.special import expit
 
 from dpml.algorithms.descent.clipped import ClippedDescent
 from dpml.algorithms.descent.clipped_gradients import ClippedGradients
@@ -26,6 +27,17 @@ ALGORITHMS = (SufficientStatistics, ClippedDescent, PreconditionedDescent)
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS, ids=lambda algorithm: algorithm.name)
 each_unit = pytest.mark.parametrize("unit", ["sample", "party"])
 each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss: loss.name)
+
+
+def slope_steps(unit: str, N: int, width: float = 0.0) -> int:
+    """How many steps a slope as long as the clip has."""
+    return ClippedGradients(LOGISTIC, unit, 0.1).resolution([width], Problem(1, N, 3))
+
+
+def only(parties: Parties, rows: slice) -> Parties:
+    """One party that has some of the rows."""
+    offsets = np.array([0, rows.stop - rows.start])
+    return replace(parties, adversary=Adversary(0), offsets=offsets, X=parties.X[rows], y=parties.y[rows])
 
 
 def clipped_integers(loss, parties, unit: str, clip: float, Q: int, w, secure: bool = False):
@@ -306,3 +318,41 @@ def test_no_neighbours_integers_move_farther_than_is_proven(loss, d: int) -> Non
         most = max(most, float(np.sum(np.abs(sums[0] - sums[1]) / scales)))
     assert most <= proven.eps
     assert most > 0.6 * proven.eps
+
+
+@each_loss
+def test_integers_of_rows_are_clipped_gradients_and_none_is_longer_than_the_clip(loss) -> None:
+    """Row by row: the sums over single rows are what the definition has, and whole numbers in a ball."""
+    clip, Q, w = 0.3, slope_steps("sample", 1), 4 * np.random.default_rng(3).standard_normal((5, 3))
+    parties = some_parties(loss, M=1)
+    for i in range(20):
+        one = Parties(
+            parties.data, parties.order[:1], np.array([0, 1]), parties.X[i : i + 1], parties.y[i : i + 1], parties.X[:0]
+        )
+        sums = clipped_integers(loss, one, "sample", clip, Q, w)[0]
+        assert sums.dtype == np.int64
+        steps = Q << BITS
+        assert all(sum(int(number) ** 2 for number in row) <= steps**2 for row in sums)
+        x, y = parties.X[i], parties.y[i]
+        slope = -y * expit(-y * (w @ x)) if loss is LOGISTIC else 2 * (w @ x - y)
+        np.testing.assert_allclose(sums / steps * clip, np.clip(slope, -clip, clip)[:, None] * x, atol=1e-5)
+
+
+def test_integers_of_a_party_are_no_longer_than_the_clip() -> None:
+    """And where the clip follows the parties, each counts one or none."""
+    parties, w, one = some_parties(), 4 * np.random.default_rng(3).standard_normal((5, 3)), np.ones(5, int)
+    for clip in (0.01, 0.5):
+        sums = clipped_integers(LOGISTIC, parties, "party", clip, 1, w, secure=True)
+        assert sums.shape == (4, 5, 3)
+        assert all(sum(int(n) ** 2 for n in row) <= 4**BITS for each in sums for row in each)
+        together = clipped_integers(LOGISTIC, parties, "party", clip, 1, w)
+        np.testing.assert_array_equal(together[0], sums.sum(axis=0))
+        counted = ClippedGradients(LOGISTIC, "party", None).on(parties)
+        at = w, np.full(5, clip, np.float32)
+        np.testing.assert_array_equal(counted.integers(one, True, *at)[..., :3], sums)
+        counts = counted.integers(one, True, *at)[..., 3]
+        np.testing.assert_array_equal(counted.integers(one, False, *at)[0, :, 3], counts.sum(axis=0))
+        assert set(np.unique(counts)) <= {0, 1 << BITS}
+        for k in range(4):
+            alone = clipped_integers(LOGISTIC, only(parties, parties.of(k)), "party", clip, 1, w)
+            np.testing.assert_allclose(alone[0], sums[k], atol=2)  # single precision, rounded
