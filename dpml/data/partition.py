@@ -215,7 +215,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 
 
 def check_each(option: str, rows: int, N: int, M: int, of: str = "rows") -> None:
-    """Raise UserError naming the key `option` if N rows are too few for M parties with `rows` rows or shards each."""
+    """Raise UserError with the key `option` if N rows are too few to give each of M parties `rows` rows or shards."""
     if rows * M > N:
         raise UserError(f"partition.{option}={rows} {of} for each of M={M} parties are more than N={N} rows: reduce M.")
 

@@ -90,7 +90,7 @@ Kinds = Mapping[str, ColumnKind]
 
 
 def matrix(columns: Columns, kinds: Kinds) -> Array:
-    """Return the features of all rows of a file, (n, p); NaN is a missing value that no `fill` replaces."""
+    """Return the features of all rows of a file, (n, p); a missing value without a `fill` becomes NaN."""
     X = np.empty((len(columns[next(iter(kinds))]), len(features_of(kinds))), order="F")  # it is filled by columns
     features = iter(X.T)
     for name, kind in kinds.items():
