@@ -123,7 +123,7 @@ class FileColumn:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The different texts in the column; empty if the column was read as numbers."""
+        """The distinct texts in the column; empty if the column was read as numbers."""
         return self.values if isinstance(self.values, tuple) else ()
 
     @cached_property
@@ -132,7 +132,7 @@ class FileColumn:
 
     @cached_property
     def numbers(self) -> Sequence[float | None] | Array:
-        """Each different value as a number: NaN for a missing value, None for a text that is not a number."""
+        """The distinct values as numbers: NaN for a missing value, None for a text that is not a number."""
         if not isinstance(self.values, tuple):
             return self.values
         written = self.file.written
