@@ -96,7 +96,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return a copy of the rows that clips slopes to [-clip_b, clip_b] in the b-th descent, for `clip` (runs,)."""
+        """Return a copy of the rows in which the slopes of descent b are clipped to [-clip_b, clip_b]."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
@@ -283,7 +283,7 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    """Return the limit on slopes, as factors of rows divided by 2, that keeps gradients no longer than `clip`."""
+    """Return the limit on slopes that keeps gradients no longer than `clip`; slopes multiply rows divided by 2."""
     most: Any = loss.lipschitz if clip is None else clip
     if clip is not None and loss.lipschitz is not None and loss.task == "binary":
         most = np.minimum(clip, loss.lipschitz)
