@@ -173,7 +173,7 @@ class Carrier:
 
     @cached_property
     def rounding(self) -> Generator:
-        """The random generator for rounding numbers before secure sums, which need not be secret."""
+        """A random generator for rounding before secure sums; this generator need not be secret."""
         return self.rng.spawn(1)[0]
 
     def _drawn_once(self) -> Array | None:
