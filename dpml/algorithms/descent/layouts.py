@@ -141,7 +141,7 @@ class Pooled:
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the units, the sensitivity and the noise_std of the noisy sum of one round."""
+        """Return the noise units, the sensitivity and the noise_std of the noisy sum of one round."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
@@ -172,7 +172,7 @@ class Clients:
     secure: bool
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
-        """Return the noise_std that each client adds to its mean gradient, given the clients' numbers of `rows`."""
+        """Return the noise_std that each client adds to its mean gradient; `rows` has the clients' numbers of rows."""
         if self.published:
             return np.full(len(rows), 1 / problem.N)
         return 1 / (rows * math.sqrt(self.together(problem)))

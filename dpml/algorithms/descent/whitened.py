@@ -188,7 +188,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Bound the mean squared norm of rows after whitening, which multiplies the eigenvalues of X'X by `seen`, (B,).
+    """Bound the mean squared norm of rows (B,) after whitening, which multiplies the eigenvalues of X'X by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

@@ -55,7 +55,7 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: Array, noise: float) -> "Curvature":
-        """Decompose a symmetric noisy matrix (d, d) and raise its eigenvalues; `noise` is the diagonal's noise_std."""
+        """Decompose a noisy symmetric matrix, and raise small eigenvalues; `noise` is the noise_std on the diagonal."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
         floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
@@ -71,7 +71,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The matrix (d, d) whose eigenvalues are the shares of the raised eigenvalues that the floor has added."""
+        """The matrix (d, d) that scales each eigenvector by the fraction of its eigenvalue that raising has added."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
