@@ -137,7 +137,7 @@ def test_a_reading_that_is_undecided_neither_hides_nor_makes_a_dependence():
 @pytest.mark.parametrize(("largest", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
 def test_steady_is_within_a_factor_of_two(largest, decision):
     found = evidence({"capefm": [1, 1.5, largest]}, noise=1e-4)
-    assert decide(made(claim_tests.is_steady, ["d20_eps"], ["capefm"]), found) == decision
+    assert decide(made(claim_tests.compare, ["d20_eps"], "capefm", [["same", "first"]], "equal"), found) == decision
 
 
 def test_what_decides_is_the_nearest_to_the_limit_of_those_that_turned_out_alike():
