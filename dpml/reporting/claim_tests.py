@@ -1,6 +1,6 @@
 """Test claims by comparing runs with other runs, with a law (an exponent or a bound), or with published points."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -302,20 +302,24 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
     `series` names the published points of every block. Points that were not computed are open.
     """
     shown: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
-    absent = []
+    points, absent = evidence.published[evidence.published["metric"] == evidence.reading.metric], []
+    # the standard error is unknown for a single run, and without a standard deviation
+    error = (points["std"] / np.sqrt(points["n"])).where((points["n"] > 1) & (points["std"] >= 0), 0.0)
+    points = points.assign(error=error)[["series", "algo", "x", "mean", "error"]]
     for (block, algorithm), runs in evidence.all_runs(dict.fromkeys(series, algorithms)).items():
         on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
-        for x, mean, error in _points(evidence, series[block], algorithm):
+        own = points[(points["series"] == series[block]) & (points["algo"] == algorithm)]
+        for x, mean, error in own[["x", "mean", "error"]].astype(float).itertuples(index=False):
             name, at = f"{block} at {x:g}", np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
             if not len(at):
                 shown[algorithm][name] = Comparison(None)
                 absent.append(f"{block} at {evidence.axis(block)} = {x:g}")
                 continue
             ours = runs.iloc[:, at[0]].dropna()
-            theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
+            theirs, here = on.badness(np.array([abs(mean), abs(float(ours.mean()))]))
             apart = abs(float(theirs - here))
-            near = bool(apart <= on.near) or by_chance(ours, mean, error)
+            near = bool(apart <= on.near) or by_chance(ours, abs(mean), error)
             seeds = ours.index.get_level_values("seed").nunique()
             shown[algorithm][name] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
     if unpublished := [algorithm for algorithm in algorithms if not shown[algorithm]]:
@@ -338,12 +342,3 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
     if apart <= error**2:
         return True
     return False if apart > error**2 + variance / len(means) else None
-
-
-def _points(evidence: Evidence, series: str, algorithm: str) -> Iterator[tuple[float, float, float]]:
-    """Yield x, the absolute mean and its standard error for each published point of an algorithm."""
-    points, metric = evidence.published, evidence.reading.metric
-    own = (points["series"] == series) & (points["algo"] == algorithm) & (points["metric"] == metric)
-    for x, mean, std, n in points.loc[own, ["x", "mean", "std", "n"]].itertuples(index=False):
-        # the standard error is unknown for a single run, and without a standard deviation
-        yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 and std >= 0 else 0.0

@@ -18,7 +18,7 @@ from dpml.reporting import ranking
 from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
 from dpml.reporting.claims import IN_WORDS, MIXED, UNTESTED, Verdict
 from dpml.reporting.tables import cell, markdown
-from dpml.reporting.words import AXES, WORDS, algorithm, curve, dataset, interpretation, metric, plain, symbols
+from dpml.reporting.words import AXES, WORDS, algorithm, curve, dataset, metric, plain, symbols
 
 _KINDS = ("Privacy", "Theory", "Experiments")
 _OTHER = "Other interpretations"
@@ -200,7 +200,7 @@ def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
     marks: list[tuple[str, str, str, str]] = []  # the title of a table, its row and its column, and the outcome
     for about, one, reading in [(*judged, reading) for judged in verdicts for reading in judged[1].readings]:
         outcome, shown = _OUTCOMES.get(reading["outcome"], "○"), metric(reading["metric"])
-        name = re.sub(r"^(accuracy|gap|as stated)(, |$)", "", interpretation(reading["name"]))
+        name = re.sub(r"^(accuracy|gap|as stated)(, |$)", "", plain(reading["name"]))
         groups = [(group, _OUTCOMES[sign]) for *group, sign, why in reading["groups"] if not why]
         if one.id.endswith("r") and figures:
             marks.append((_OTHER, name, shown, outcome))

@@ -43,13 +43,6 @@ def dataset(block: str) -> str:
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
 
 
-def interpretation(name: str) -> str:
-    """Return the name of an interpretation of a claim in plain words."""
-    known: Mapping[str, str] = WORDS["interpretations"]
-    parts = re.findall(rf"({'|'.join(map(re.escape, known))}|[^,]+)(?:, |$)", name)  # a known part may have commas
-    return ", ".join(known.get(part) or plain(part) for part in parts)
-
-
 def symbols(text: str) -> str:
     """Replace the words eps, delta and lam in a text by Greek letters."""
     return re.sub(r"\b(eps|delta|lam)\b", lambda found: _SYMBOLS[found[0]], text)
