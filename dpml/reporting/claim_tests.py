@@ -14,7 +14,7 @@ from dpml.reporting.statistics import per_seed
 
 Names = Sequence[str]
 Place = str | float | Sequence[Any]
-"""An algorithm, a list [algorithm, x], or a number. An x can be first, last or previous."""
+"""An algorithm, a list [algorithm, x], or a number. An x can be first, last, previous or best."""
 
 
 def compared(
@@ -27,7 +27,7 @@ def compared(
     if by in ("equal", "as good as"):
         found = [similar(pair, limit, by == "as good as") for pair in pairs]
     else:
-        found = better([pair.turned() for pair in pairs] if by == "worse" else pairs)
+        found = better([replace(one, ours=one.theirs, theirs=one.ours) for one in pairs] if by == "worse" else pairs)
     if by == "not better":
         turned = {True: False, False: True, None: None}
         found = [replace(one, holds=turned[one.holds], against=False, slack=-one.slack) for one in found]
@@ -79,7 +79,8 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
         blocks: the blocks in which the algorithms are compared, or a mapping from the block of the first to the block
             of the second.
         first: an algorithm, or a list of algorithms, of pairs [algorithm, x] and of differences [A minus B, x] between
-            algorithms; an x can be first, last or previous.
+            algorithms; an x can be first, last, previous, or best (of all but the last x). The best x is chosen by the
+            same means that are then compared, which favours the claim.
         second: the algorithms with which the first are compared, in the same form; `same` is the first algorithm. A
             list can also have numbers.
         by: better, worse, not better, as good as, or equal.
@@ -104,7 +105,7 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
             for a, b, here in product(firsts, seconds, grid):
                 name, at, ours = _at(own, runs, panel, a, here)
                 against, before, theirs = _at(own, runs, other, b, here, name)
-                if (name, panel, at) == (against, other, before):
+                if isinstance(a, str) and (name, panel, at) == (against, other, before):
                     continue
                 where = f"{panel}, {metric}" if len(metrics) > 1 else panel
                 against += f" in {other}" if other != panel else ""
@@ -126,13 +127,19 @@ def _at(
     found = []
     for one in name.split(" minus "):
         runs = tables[block, one] if (block, one) in tables else evidence.runs(block, one)
-        if x in ("first", "last", "previous"):
-            grid = several(runs, block)
-            x = grid[max(grid.index(here) - 1, 0) if x == "previous" else {"first": 0, "last": -1}[x]]
+        if x in ("first", "last", "previous", "best"):
+            x = _named_x(evidence, runs, block, x, here)
         if len(runs) < 2 or x not in runs:
             raise NotComputedError([f"{one} in {block} at {short(x)}"])
         found.append(pd.Series(runs[x]))
     return name, x, found[0].sub(per_seed(found[1]), level="seed") if len(found) > 1 else found[0]
+
+
+def _named_x(evidence: Evidence, runs: pd.DataFrame, block: str, x: str, here: Any) -> Any:
+    grid = several(runs, block)
+    if x == "best":
+        return grid[int(np.argmin(evidence.scale(block).badness(runs[grid[:-1]].mean().to_numpy())))]
+    return grid[{"first": 0, "last": -1}[x] if x in ("first", "last") else max(grid.index(here) - 1, 0)]
 
 
 def improves(
@@ -148,23 +155,6 @@ def improves(
 def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
     """Check that every algorithm is worse at the last x than at the first, and never better than at the previous x."""
     return improves(evidence, blocks, algorithms, each, "worse")
-
-
-def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
-    """Check that every algorithm is better at its best x inside the x axis than at both ends of the axis.
-
-    The best x is chosen by the same means that are then compared, which favours the claim.
-    """
-    pairs = []
-    for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms)).items():
-        grid, badness = several(runs, block), evidence.scale(block).badness
-        outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
-        inner = [x for x in grid if x not in outer]
-        if not inner:
-            raise NotComputedError(["an x between the ends"])
-        best = inner[int(np.argmin(badness(runs[inner].mean().to_numpy())))]
-        pairs += [evidence.pair(block, name, name, f"{best} against {x}", runs[best], runs[x]) for x in outer]
-    return compared(pairs)
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
@@ -190,28 +180,23 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
         blocks: the block of each data set.
         tests: the test of a block.
     """
-    known = set(evidence.rows["block"])
     groups: list[Group] = []
     gone: dict[str, str] = {}
     for block in blocks:
-        own = tests(evidence, blocks=[block]) if block in known else [Group(block, "", "", {})]
-        why = _no_better_than_chance(evidence, block, algorithms) if block in known else "not computed"
-        gone |= {block: why} if why else {}
-        groups += [replace(group, why=why) for group in own]
+        own: Sequence[Group] = [Group(block, "", "", {})]
+        if block not in set(evidence.rows["block"]):
+            gone[block] = "not computed"
+        else:
+            own, chance = tests(evidence, blocks=[block]), evidence.runs(block, "constant")
+            floor = float(np.nanmean(chance.to_numpy())) if len(chance) else -np.inf
+            above = any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms)
+            if evidence.reading.metric == "accuracy" and not above:
+                gone[block] = "none is above the constant classifier"
+        groups += [replace(group, why=gone.get(block, "")) for group in own]
     if 2 * len(gone) >= len(blocks):
         reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
         raise NotComputedError([f"enough data sets: {len(gone)} of {len(blocks)} do not count: {reasons}"])
-    return sorted(groups, key=lambda group: bool(group.why))  # those that count first
-
-
-def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
-    """Return a sentence if no algorithm is more accurate than the constant classifier on a data set; otherwise ""."""
-    chance = evidence.runs(block, "constant")
-    if chance.empty or evidence.reading.metric != "accuracy":
-        return ""
-    floor = float(np.nanmean(chance.to_numpy()))
-    above = any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms)
-    return "" if above else f"none is above the constant classifier, {floor:.3g}"
+    return groups
 
 
 def by_data_set(

@@ -50,11 +50,9 @@ def page(template: str, **content: Any) -> str:
 
 
 def named(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the display names of algorithms; a name has the number of parties M only if needed."""
+    """Return a table with the display names of algorithms."""
     lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
-    bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
-    head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
-    return {"columns": head, "rows": rows}
+    return {"columns": lines[0], "rows": lines[1:]}
 
 
 def anchor(name: str) -> str:
@@ -140,7 +138,7 @@ def _extent(main: Sequence[Judged]) -> str:
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
     readings = [reading for one in verdicts for reading in one.readings]
     whys = [(block, why) for reading in readings for block, *_, why in reading["groups"] if why]
-    reasons = {re.sub(r", [\d.]+$", "", f"{dataset(block)}: {plain(why)}") for block, why in whys}
+    reasons = {f"{dataset(block)}: {why}" for block, why in whys}
     lacks = dict.fromkeys(f"Not tested: {plain(lack)}." for reading in readings for lack in reading["lacks"])
     return [*([f"Some comparisons do not count. {'; '.join(sorted(reasons))}."] if reasons else []), *lacks]
 
