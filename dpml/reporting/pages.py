@@ -129,10 +129,9 @@ def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, s
 
 def _extent(main: Sequence[Judged]) -> str:
     """Return in how many figures, or under how many interpretations, a claim with mixed outcomes holds."""
-    if len(main) > 1:
-        return f"{sum(one.decision == 'reproduced' for _, one in main)} of {len(main)} figures"
-    outcomes = [reading["outcome"] for reading in main[0][1].readings]
-    return f"{outcomes.count(IN_WORDS[True])} of {len(outcomes)} interpretations"
+    several = [one.decision == "reproduced" for _, one in main]
+    held = several if len(main) > 1 else [reading["outcome"] == IN_WORDS[True] for reading in main[0][1].readings]
+    return f"{sum(held)} of {len(held)} {'figures' if len(main) > 1 else 'interpretations'}"
 
 
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
