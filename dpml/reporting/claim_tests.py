@@ -13,8 +13,6 @@ from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better
 from dpml.reporting.statistics import per_seed
 
 Names = Sequence[str]
-Place = str | float | Sequence[Any]
-"""An algorithm, a list [algorithm, x], or a number. An x can be first, last, previous or best."""
 
 
 def compared(
@@ -63,8 +61,8 @@ def _listed(places: Any) -> list[Any]:
 def compare(  # noqa: PLR0913 - the arguments of a test on a card
     evidence: Evidence,
     blocks: Names | Mapping[str, str],
-    first: Place | Sequence[Place],
-    second: Place | Sequence[Place],
+    first: Any,
+    second: Any,
     by: str = "better",
     often: str = "all",
     x: Any = "every",
@@ -76,13 +74,13 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     """Check that each algorithm of `first` is better than each algorithm of `second` at every x.
 
     Args:
-        blocks: the blocks in which the algorithms are compared, or a mapping from the block of the first to the block
-            of the second.
-        first: an algorithm, or a list of algorithms, of pairs [algorithm, x] and of differences [A minus B, x] between
-            algorithms; an x can be first, last, previous, or best (of all but the last x). The best x is chosen by the
-            same means that are then compared, which favours the claim.
-        second: the algorithms with which the first are compared, in the same form; `same` is the first algorithm. A
-            list can also have numbers.
+        blocks: the blocks in which the algorithms are compared, or a mapping from the block of the first algorithm to
+            the block of the second.
+        first: an algorithm, or a list of algorithms, pairs [algorithm, x], and differences [A minus B, x] between two
+            algorithms. This x can be a number, first, last, previous, or best (of all but the last x). The best x is
+            chosen by the same means that are then compared, which favours the claim.
+        second: what the first is compared with, in the same form. `same` is the first algorithm. A list can also have
+            numbers.
         by: better, worse, not better, as good as, or equal.
         often: all, most, some (and worse at none), or any.
         x: every, first, last, a number, or a range [low, high] whose ends must have been computed.
@@ -101,7 +99,8 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
         pairs = []
         for panel in dict.fromkeys(panel for panel, _ in runs if panel.partition(",")[0] in than) if curves else than:
             grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
-            other = than.get(panel, panel)
+            block, comma, part = panel.partition(",")
+            other = f"{than[block]}{comma}{part}"
             for a, b, here in product(firsts, seconds, grid):
                 name, at, ours = _at(own, runs, panel, a, here)
                 against, before, theirs = _at(own, runs, other, b, here, name)
@@ -289,13 +288,14 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
     shown: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
     points, absent = evidence.published[evidence.published["metric"] == evidence.reading.metric], []
     # the standard error is unknown for a single run, and without a standard deviation
-    error = (points["std"] / np.sqrt(points["n"])).where((points["n"] > 1) & (points["std"] >= 0), 0.0)
-    points = points.assign(error=error)[["series", "algo", "x", "mean", "error"]]
+    errors = (points["std"] / np.sqrt(points["n"])).where((points["n"] > 1) & (points["std"] >= 0), 0.0)
     for (block, algorithm), runs in evidence.all_runs(dict.fromkeys(series, algorithms)).items():
         on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
-        own = points[(points["series"] == series[block]) & (points["algo"] == algorithm)]
-        for x, mean, error in own[["x", "mean", "error"]].astype(float).itertuples(index=False):
+        own = (points["series"] == series[block]) & (points["algo"] == algorithm)
+        for x, mean, error in (
+            points[own].assign(error=errors)[["x", "mean", "error"]].astype(float).itertuples(index=False)
+        ):
             name, at = f"{block} at {x:g}", np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
             if not len(at):
                 shown[algorithm][name] = Comparison(None)

@@ -168,7 +168,8 @@ def _subject(block: str, algorithm_: str, against: str, x: str = "nan") -> str:
     x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
     ours = " minus ".join(map(algorithm, algorithm_.split(" minus ")))
     theirs = (WORDS["views"].get(against) or plain(against)) if against != algorithm_ else ""
-    return ", ".join(filter(None, [plain(block), " against ".join(filter(None, [ours, theirs])), x]))
+    where = WORDS["datasets"].get(block) or plain(block)
+    return ", ".join(filter(None, [where, " against ".join(filter(None, [ours, theirs])), x]))
 
 
 def _short(about: Mapping[str, Any]) -> str:

@@ -293,6 +293,15 @@ def test_places_of_a_comparison():
     assert decision("capefm", "conv", often="any") == "reproduced"
     assert decision("capefm", "conv", often="some") == "not reproduced"  # it is worse at the first
     assert decision("capefm", [2.4], x=[1.0, 20.0]) == "cannot be tested here"
+    assert decision("capefm", [["same", "previous"]]) == decision("capefm", [["same", "first"]]) == "reproduced"
+    assert decision("conv", [["same", "previous"]]) == "not reproduced"
+    assert decision([["capefm", "best"]], [["same", "last"]]) == "not reproduced"  # the best of all but the last
+    assert decision([["capefm", "best"]], [["same", "first"]]) == "reproduced"
+    assert decision([["conv minus capefm", "last"]], [["same", 1.0]], by="worse") == "reproduced"  # 1 and 0.5
+    easy = evidence({"capefm": [2, 1.5, 0.5]}, block="easy_eps", noise=1e-4)
+    both = made(claim_tests.compare, {"easy_eps": "d20_eps"}, "capefm", "same")
+    assert decide(both, joined(found, easy)) == "reproduced"
+    assert decide(both, easy) == "cannot be tested here"
 
 
 def test_a_published_point_without_a_deviation_is_not_explained_by_chance():
