@@ -108,7 +108,8 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
                     continue
                 where = f"{panel}, {metric}" if len(metrics) > 1 else panel
                 against += f" in {other}" if other != panel else ""
-                label = short(at) if pd.isna(before) or before == at else f"{short(at)} against {short(before)}"
+                label = f"{own.axis(block)} = {short(at)}"
+                label += "" if pd.isna(before) or before == at else f" against {short(before)}"
                 theirs = theirs / factor if isinstance(theirs, pd.Series) else pd.Series(theirs, ours.index)
                 pairs.append(own.pair(where, name, against, label, ours, theirs))
         groups += compared(pairs, by, often, limit)

@@ -18,7 +18,7 @@ from dpml.reporting import ranking
 from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
 from dpml.reporting.claims import IN_WORDS, MIXED, UNTESTED, Verdict
 from dpml.reporting.tables import cell, markdown
-from dpml.reporting.words import AXES, WORDS, algorithm, curve, dataset, metric, plain, symbols
+from dpml.reporting.words import SYMBOLS, WORDS, algorithm, curve, dataset, metric, plain, symbols
 
 _KINDS = ("Privacy", "Theory", "Experiments")
 _OTHER = "Other interpretations"
@@ -162,14 +162,12 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
     return re.sub(r"(?<!\w)-(?=[\d.])", "−", f"{fails}{one['effect']}<br>{place}")
 
 
-def _subject(block: str, algorithm_: str, against: str, x: str = "nan") -> str:
-    found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", block)
-    x = "" if x == "nan" else plain(x)
-    x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
+def _subject(block: str, algorithm_: str, against: str, x: str = "") -> str:
+    x = re.sub(r"^[\w.]+(?= = )", lambda key: SYMBOLS.get(key[0], key[0].rpartition(".")[2]), x)
     ours = " minus ".join(map(algorithm, algorithm_.split(" minus ")))
     theirs = (WORDS["views"].get(against) or plain(against)) if against != algorithm_ else ""
     where = WORDS["datasets"].get(block) or plain(block)
-    return ", ".join(filter(None, [where, " against ".join(filter(None, [ours, theirs])), x]))
+    return ", ".join(filter(None, [where, " against ".join(filter(None, [ours, theirs])), plain(x)]))
 
 
 def _short(about: Mapping[str, Any]) -> str:
