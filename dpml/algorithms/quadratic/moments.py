@@ -71,7 +71,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The matrix (d, d) that scales each eigenvector by the fraction of its eigenvalue that raising has added."""
+        """The matrix (d, d) that scales each eigenvector by the share of its eigenvalue that comes from the floor."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
