@@ -82,6 +82,7 @@ def test_an_experiment_of_computed_blocks_only(tmp_path):
     done = list(calls())
     assert done == [2, 3]
     (tmp_path / "mine" / "tiny.png").unlink()
+    (tmp_path / "mine" / "tiny.csv").write_text("scribble")
     assert run(tmp_path, ALONE) == 0
     assert calls() == done
     assert digests(tmp_path) == made
