@@ -1,6 +1,7 @@
 """dataset.bounds=FILE.yaml: what is stated takes the place of what would be read from the rows."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -151,13 +152,19 @@ def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(writ
     np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)
 
 
-@pytest.mark.parametrize("word", ["yes", "~", "1", "a: b", "#c", "'", '"', "é", "-", "a\\b", " x"])
-def test_any_text_survives_in_a_written_file(write, word):
-    quoted = word.replace('"', '""')
-    path = write(f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')
+def test_any_text_survives_in_a_written_file(write):
+    words = ("yes", "~", "1", "a: b", "#c", "'", '"', "é", "-", "a\\b", " x")
+    path = write(pd.DataFrame({"x": range(11), "c": words, "y": [*"uvuvuvuvuvu"]}).to_csv(index=False, quoting=1))
     text = bounds_text(describe(CSV(path, "y"))).replace("from_rows: true\n", "")
     columns = column_bounds.load(Path(write(text, "b.yaml"))).columns
-    assert columns["c"] == tuple(sorted([word, "other", "more"]))
+    assert columns["c"] == tuple(sorted(words))
+
+
+def test_many_values_are_not_each_compared_with_all_others() -> None:
+    """A plan of others may have a million, which took hours."""
+    values, started = [f"v{k}" for k in range(200_000)], time.monotonic()
+    column_bounds.bounds_from(Path("b"), {"columns": {"job": values}, "classes": ["low", "high"]})
+    assert time.monotonic() - started < 30
 
 
 CUT = STATED.replace("high: 100}", "high: 100, edges: [30, 50]}").replace("log: true}", "log: true, edges: 3}")
@@ -270,23 +277,6 @@ def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
     np.testing.assert_array_equal(found[0].X, [[0, 5], [1, 6], [2, 7], [0, 8]])
     np.testing.assert_array_equal(found[1].X, [[-1, np.nan], *found[0].X[1:]])
     np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])
-
-
-def test_many_values_are_not_each_compared_with_all_others() -> None:
-    """A plan of others may have a million, which took hours."""
-    compared = 0
-
-    class Value(str):
-        __hash__ = str.__hash__
-
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return str(self) == other
-
-    values = [Value(f"v{k}") for k in range(500)]
-    column_bounds.bounds_from(Path("b"), {"columns": {"job": values}, "classes": ["low", "high"]})
-    assert compared < 20 * len(values)
 
 
 GAPS = (
