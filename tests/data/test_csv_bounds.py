@@ -279,14 +279,12 @@ def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
     np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])
 
 
-GAPS = (
-    "id;crp;care;seen;died\n1;<0,5;home;2020-01-02;no\n2;100,5;;2020-01-03;yes\n3;;ward;;no\n4;7;ward;2020-01-04;yes\n"
-)
+GAPS = "id;crp;care;seen;died\n1;<0,5;home;2.1.2020;no\n2;100,5;;3.1.2020;yes\n3;;ward;;no\n4;7;ward;1.1.2100;yes\n"
 FILLED = """
 columns:
   crp: {low: 0, high: 500, fill: 0.4, missing: indicator}
   care: {values: [home, ward], fill: ward}
-  seen: {unit: days, low: 2020-01-01, high: 2020-12-31, fill: 2020-01-11}
+  seen: {unit: days, low: 2020-01-01, high: 2020-12-31, fill: 2020-01-11, format: "%d.%m.%Y"}
 classes: ["no", "yes"]
 label: died
 drop: [id]
@@ -309,11 +307,11 @@ def test_a_stated_value_stands_for_a_missing_one_and_a_feature_marks_it(gaps):
     expected = [  # crp, whether it is missing, seen, home, ward
         [0.4 / 500, 1, 1 / days, 1, 0],
         [100.5 / 500, 0, 2 / days, 0, 1],
-        [7 / 500, 0, 3 / days, 0, 1],
         [0.4 / 500, 1, 10 / days, 0, 1],
+        [7 / 500, 0, 1, 0, 1],
     ]
     np.testing.assert_allclose(data.X[order], expected, rtol=1e-12)
-    assert list(data.y[order]) == [-1, 1, 1, -1]
+    assert list(data.y[order]) == [-1, 1, -1, 1]
 
 
 def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(gaps):
@@ -334,7 +332,7 @@ def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(gaps):
 
 
 def test_a_release_takes_one_file_and_says_what_stands_for_missing_values(gaps, run_command, tmp_path):
-    Path(gaps["path"]).write_text(GAPS + "".join(f"{i};{i};home;2020-05-01;no\n" for i in range(5, 60)))
+    Path(gaps["path"]).write_text(GAPS + "".join(f"{i};{i};home;1.5.2020;no\n" for i in range(5, 60)))
     Path(gaps["bounds"]).write_text(FILLED.replace("min_max", "symmetric, sample_norm"))
     Path(gaps["bounds"]).write_text(Path(gaps["bounds"]).read_text().replace("label: died", "label: id"))
     words = [gaps["path"], "--bounds", gaps["bounds"], "eps=1", "delta=1e-5", "-o", "model.json"]
