@@ -95,20 +95,15 @@ def test_force_computes_one_algorithm_again(finished):
         run(finished, force="cov")
 
 
-@pytest.fixture
-def broken(monkeypatch):
+def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, capsys, monkeypatch):
+    drawn, broken = [], {"conv"}
+
     def measure(cell, release=None):
-        if cell.algorithm.name == "conv" and broken:
+        if cell.algorithm.name in broken:
             raise ZeroDivisionError("no good")
         return experiment.measure(cell)
 
-    broken = [True]
     monkeypatch.setattr(engines, "measure", measure)
-    return broken
-
-
-def test_a_failure_is_shown_at_once_and_the_rest_goes_on(tmp_path, broken, capsys, monkeypatch):
-    drawn = []
     monkeypatch.setattr(artifacts, "plot_experiment", lambda charts, *rest: drawn.append(charts) or ([], ""))
     content = TINY | {"panels": TINY["panels"][:1]}
     assert run(tmp_path, content) == 1
