@@ -90,18 +90,21 @@ def test_constant_features_and_zero_rows_do_no_harm():
         assert np.all(np.isfinite(apply_steps([step], X, X)[0]))
 
 
-def test_sparse_pca_is_dense_pca():
+@pytest.mark.parametrize("n", [300, 40])
+def test_sparse_and_dense_principal_components_are_those_of_scikit_learn(n):
+    """Of more rows than features, and of fewer."""
     rng = np.random.default_rng(3)
     # correlated columns, so that the leading directions are well apart
-    X = (rng.normal(size=(300, 4)) * [8, 4, 2, 1]) @ rng.normal(size=(4, 60)) + 0.1 * rng.normal(size=(300, 60))
+    X = (rng.normal(size=(n, 4)) * [8, 4, 2, 1]) @ rng.normal(size=(4, 60)) + 0.1 * rng.normal(size=(n, 60))
     X[np.abs(X) < 2] = 0
     X[:, 7] = 0  # a feature that only the test part has
-    test = X[:50].copy()
+    test = X[:20].copy()
     test[:, 7] = 5
-    dense, dense_test, _ = apply_steps(["pca:4", "max_norm"], X, test)
-    thin, thin_test, _ = apply_steps(["pca:4", "max_norm"], sparse.csr_matrix(X), sparse.csr_matrix(test))
-    np.testing.assert_allclose(np.abs(thin), np.abs(dense), atol=1e-8)
-    np.testing.assert_allclose(np.abs(thin_test), np.abs(dense_test), atol=1e-8)
+    oracle = PCA(4).fit(X)
+    for kind in (np.asarray, sparse.csr_matrix):
+        found, found_test, _ = apply_steps(["pca:4"], kind(X), kind(test))
+        np.testing.assert_allclose(np.abs(found), np.abs(oracle.transform(X)), atol=1e-8)
+        np.testing.assert_allclose(np.abs(found_test), np.abs(oracle.transform(test)), atol=1e-8)
 
 
 HOLES = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0], [5.0, 1.0]])
