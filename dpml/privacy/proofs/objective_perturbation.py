@@ -146,10 +146,12 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
     low, high = max(plain, precision), paid(sigma, ridge)
     if plain <= precision or plain >= high:
         return plain
-    apart = math.log1p(SMOOTHNESS / ridge)  # the eps of the Jacobian, if Jacobian and noise are accounted separately
-    if math.exp(-apart) * delta > 0:
-        high = min(high, round_up(apart + gdp.eps_of(mu, round_down(math.exp(-apart) * delta))))
-    return min(high, _crossing(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta, low, high) * (1 + 1e-9))
+    excess = cache(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta)
+    jacobian = math.log1p(SMOOTHNESS / ridge)
+    if math.exp(-jacobian) * delta > 0:  # near the root, so that the search is short
+        near = round_up(jacobian + gdp.eps_of(mu, round_down(math.exp(-jacobian) * delta)))
+        high = near if near < high and excess(near) <= 0 else high
+    return min(high, _crossing(excess, low, high) * (1 + 1e-9))
 
 
 @lru_cache(maxsize=1 << 12)
