@@ -200,9 +200,9 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 
 
 def jacobian_eps_of(slope: float, curvature: float) -> float:
-    """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for any loss.
+    """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for the squared loss.
 
-    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R: docs/privacy/perturbed_minima.md.
+    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R: docs/privacy/imtiaz2019.md, Theorem 5.
     """
     return round_up(2 * slope + math.log1p(curvature))
 
