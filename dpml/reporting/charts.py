@@ -15,7 +15,7 @@ from dpml.reporting.curves import settings
 from dpml.reporting.numerals import plain
 from dpml.reporting.panels import Chart, with_axis
 from dpml.reporting.statistics import STATISTICS
-from dpml.reporting.words import METRICS, REFERENCES, SYMBOLS, dataset
+from dpml.reporting.words import METRICS, SYMBOLS, dataset
 from dpml.running.expansion import Point
 from dpml.running.rows import COLUMNS, EPS, SETTING, own_columns
 from dpml.running.spec import Experiment, Panel, is_computed, parts
@@ -73,9 +73,6 @@ def titled(experiment: Experiment, rows: pd.DataFrame) -> Experiment:
 
 
 def _filled(title: str, rows: pd.DataFrame) -> str:
-    private = rows[~rows["algo"].isin(REFERENCES)]
-    rows = private if len(private) else rows
-
     def setting(found: re.Match[str]) -> str:
         key = found[1]
         values = rows[key].dropna().unique() if key in rows else np.zeros(0)

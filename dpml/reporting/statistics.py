@@ -169,13 +169,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 
 def per_seed(runs: pd.Series) -> pd.Series:
     """Return, for every seed that has a value, the mean over the seed's noise draws. NaN is not a value."""
-    seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
-    values = runs.to_numpy(dtype=float)
-    known = ~np.isnan(values)
-    counts = np.bincount(places[known], minlength=len(seeds))
-    some = counts > 0
-    means = np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
-    return pd.Series(means, pd.Index(seeds[some], name="seed"))
+    return runs.groupby(level="seed").mean().dropna()
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
