@@ -118,7 +118,7 @@ class Chart:
             colour, marker = base_look(str(algo))
             x, y = points["x"].astype(float), points["mean"]  # no line through them: only points were published
             axes.plot(x, y, ls="", marker=marker or "d", color=colour, mfc="none", markersize=4.8, zorder=3)
-        _x_axis(axes, self.summary[self.panel.x], self.panel, self.names)
+        _x_axis(axes, lines["x"], self.panel.xscale, self.names)
         _y_axis(axes, lines, self.panel, log)
 
 
@@ -167,20 +167,15 @@ def _y_axis(axes: Axes, points: pd.DataFrame, panel: Panel, log: bool) -> None:
         _log_ticks(axes.yaxis, (1, 2, 5), 100)
 
 
-def _x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
+def _x_axis(axes: Axes, values: pd.Series, scale: str, names: Sequence[str]) -> None:
     """Set the scale and the ticks of a panel's x axis. On an axis with words, the ticks are `names`."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(_range(name), 10) for name in names], fontsize=6.5)
         axes.margins(x=0.2)
         return
-    # eps of 0 and of infinity have no position on a log axis
-    values = values[np.isfinite(values) & ((values > 0) | (panel.x != "proven_eps"))]
     low, high, least = values.min(), values.max(), values[values > 0].min()
-    scale = panel.xscale
     if scale == "auto":
-        several = high >= 5 * least
-        scale = "log" if low > 0 and several else "linear"
-        scale = "symlog" if low == 0 < high and (several or panel.x == "inverse_eps") else scale
+        scale = "linear" if low < 0 or not high >= 5 * least else "log" if low > 0 else "symlog"
     if scale == "symlog":  # 0 is half a decade to the left of the smallest positive value
         axes.set_xscale("symlog", linthresh=least, linscale=0.45)
         powers = 10.0 ** np.arange(np.floor(np.log10(high) + 1e-9), np.log10(least) - 1e-9, -1)
