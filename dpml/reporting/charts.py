@@ -14,10 +14,9 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
 from dpml.reporting.numerals import plain
 from dpml.reporting.panels import Chart, with_axis
-from dpml.reporting.statistics import STATISTICS
 from dpml.reporting.words import METRICS, SYMBOLS, dataset
 from dpml.running.expansion import Point
-from dpml.running.rows import COLUMNS, EPS, SETTING, own_columns
+from dpml.running.rows import COLUMNS, EPS
 from dpml.running.spec import Experiment, Panel, is_computed, parts
 
 _FREE = ("seed", "draws", "metrics", "calibration")  # these keys repeat or extend a run, but do not change its settings
@@ -98,8 +97,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
-    rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
+    rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(["algo", *settings(rows)])
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
     claims = {"mean": rows["claimed_eps"], "proven_eps": rows["claimed_eps"], "not_proven": None}
     claimed = rows.assign(algo="claimed", **claims).drop_duplicates(["delta", panel.x, "claimed_eps"])

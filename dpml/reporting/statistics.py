@@ -39,8 +39,7 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
     # one NaN makes all statistics of its line NaN, because the other values would be a biased sample
     numbers = rows["value"].mask(missing.groupby(line).transform("any"))
     values = numbers.groupby(line).agg(["std", "min", "max", "size"])
-    per_seed = numbers.groupby([line.rename("line"), rows["seed"]], sort=False).agg(["mean", "var", "count"])
-    seeds = per_seed["mean"].groupby(level=0).agg(["mean", "std", "size"])
+    seeds = numbers.groupby([line, rows["seed"]]).mean().groupby(level=0).agg(["mean", "std", "size"])
     several = seeds["size"] > 1
     # without noise all draws are equal, and have no interval
     over_draws = _half_width(values["std"], values["size"]).where(values["max"] > values["min"])
@@ -61,6 +60,7 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
     compared = summary[~summary["block"].isin(computed)] if reference else summary.iloc[:0]
     if not (compared["algo"] == reference).any():
         return summary
+    per_seed = numbers.groupby([line.rename("line"), rows["seed"]], sort=False).agg(["mean", "var", "count"])
     return summary.join(_differences(per_seed.reset_index(), compared[keys], reference))
 
 
