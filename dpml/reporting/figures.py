@@ -53,12 +53,12 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
     points, logs = _points(charts)
     with in_style():
         figure = Figure(figsize=(width, 1.0), layout="constrained")
-        panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
+        panels = [figure.add_subplot(rows, columns, number + 1) for number in range(len(charts))]
         labels = points.dropna(subset="label").groupby("algo", sort=False)["label"].unique()
         # the paper's own variant is the first
         styles = looks({str(algo): sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
         titles = [_title(number, charts, width / columns) for number in range(len(charts))]
-        for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=False)):
+        for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=True)):
             x, y = chart.panel.x, chart.panel.y
             chart.draw(axes, points[points["panel"] == number], styles, logs[number])
             axes.set_title(title)
@@ -66,8 +66,6 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
                 axes.set_ylabel(textwrap.fill(metric(y), 24))
             if number + columns >= len(charts) or charts[number + columns].panel.x != x:
                 axes.set_xlabel(AXES.get(x, SYMBOLS.get(x, x)))
-        for axes in panels[len(charts) :]:
-            axes.set_axis_off()
         lines = max(title.count("\n") + bool(title) for title in titles)
         height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * lines)
         figure.set_figheight(height + _place_legend(figure, _legend(points, styles)))

@@ -50,12 +50,9 @@ class Chart:
     @cached_property
     def wants_log(self) -> bool:
         """Whether the y axis is logarithmic: the experiment's file says so, or the means span a factor of five."""
-        panel, values = self.panel, []
-        for table in (self.summary, self.published):
-            if table is not None:
-                own = table[~table["algo"].isin(REFERENCES)]  # references may be far from all others
-                values.append(_as_drawn((own if len(own) else table)["mean"], panel.y))
-        means = pd.concat(values)
+        panel, tables = self.panel, [table for table in (self.summary, self.published) if table is not None]
+        own = [table.loc[~table["algo"].isin(REFERENCES), "mean"] for table in tables]  # references may be far away
+        means = _as_drawn(pd.concat(own), panel.y)
         positive = means[means > ZERO]
         if panel.yscale != "auto" or is_share(panel.y):
             return panel.yscale == "log" and len(positive) > 0
