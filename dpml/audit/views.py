@@ -69,7 +69,6 @@ def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
         return {"release": Carrier(both[which], [budget], rng, draws, None).ask(0, *asked)[:, kept]}
 
     def log_density(x: Array) -> Array:
-        """Return the log density of Laplace noise, of the mean of two Laplace numbers, or of L2-Laplace noise."""
         if message.law != "laplace":
             return -np.linalg.norm(x, axis=1)
         total: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
@@ -89,7 +88,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what several observers see of the messages in the same releases; `known` computes sums without noise."""
+    """Return what each view sees of the messages in the same releases; the mechanisms `known` compute exact sums."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
@@ -169,7 +168,7 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
 
 @exposures.register
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an adversary sees of the released network, and what adversaries in other views see of rounds."""
+    """Return what an attacker sees of the released network, and what each view sees of the training rounds."""
     d = pair[0].problem.d
     seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
     both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]

@@ -232,7 +232,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return auxiliary rows (n, 2) for which one party's votes change the model of `soft` the most."""
+    """Return auxiliary rows (n, 2) for which one party's votes change the model of algo=soft the most."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
