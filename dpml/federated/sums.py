@@ -120,7 +120,7 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Convert the bytes that the aggregator sent into arrays, the arguments of a secure sum.
+        """Convert the bytes of the aggregator's message into arrays, the arguments of a secure sum.
 
         Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
         """
@@ -169,7 +169,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """All parties of a federation as one machine knows them: at most its own rows, and in `stated` the public sizes."""
+    """All parties as one machine knows them: the rows of at most one party, and the public sizes of all parties."""
 
     stated: Problem = field(kw_only=True)
 
