@@ -40,7 +40,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` arguments for tests."""
+    """An interpretation of a claim, which fixes the metric, the variant of the algorithms, and options of the test."""
 
     name: str
     variant: str

@@ -82,7 +82,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return column names for a metric's mean and other statistics that differ from the names of settings in `keys`."""
+    """Return the column names of a metric's statistics, which must differ from the names of settings in `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 
