@@ -86,7 +86,7 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """Return the largest |log likelihood ratio| of two data sets that a search finds for L2-Laplace noise, or NaN."""
+    """Search for the largest |log likelihood ratio| of two data sets under L2-Laplace noise; return NaN if it fails."""
     if _different(pair) > _MOST or ridge < _LOST:
         return math.nan
     size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]

@@ -1,4 +1,4 @@
-"""Record what a view sees of the messages of a release, while the release sends them (docs/audit.md)."""
+"""Record what one observer (view) sees of the messages of a release, while the release runs (docs/audit.md)."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class NoNumberError(ArithmeticError):
 
 
 class Recorder:
-    """Record what one view sees of the messages while one of two neighbouring data sets is released.
+    """Record what one observer sees of the messages while one of two neighbouring data sets is released.
 
     Args:
         channel: What the view sees of a message.
@@ -65,7 +65,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return what the view sees of a message, minus the noiseless sum of the first data set: (m, B, k)."""
+        """Return what the observer sees of a message, minus the noiseless sum of the first data set: (m, B, k)."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total

@@ -279,7 +279,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest distance between two data sets over all views; NaN if no distance is known."""
+    """Return the largest distance between two data sets over all observers; NaN if no distance is known."""
     known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 
