@@ -90,7 +90,7 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, with the comparisons behind the decision. Manifests store verdicts for the pages."""
+    """The decision on a claim, with the comparisons behind the decision."""
 
     id: str
     text: str
@@ -204,8 +204,8 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return two sets of runs as a pair to compare. `block` is a block's name; a comma and settings may follow."""
-        return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
+        """Return two sets of runs as a pair to compare."""
+        return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))  # BLOCK, settings
 
     def scale(self, block: str) -> MetricScale:
         """Return the scale on which a metric is compared in a block, given the results of the baselines."""

@@ -147,9 +147,10 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Decide whether the means of two sets of runs differ by at most `limit`, a number or "matters" (relevant).
+    """Decide whether the means of two sets of runs differ by at most `limit`.
 
-    With `better_too`, decide whether the mean of the first set is worse by at most `limit`.
+    The limit "matters" is the smallest relevant difference. With `better_too`, decide whether the mean of the first
+    set is worse by at most `limit`.
     """
     one, scale = effect(pair), pair.scale
     limit = scale.near if limit is None else scale.matters if limit == "matters" else float(limit)

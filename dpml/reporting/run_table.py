@@ -61,7 +61,7 @@ class RunTable:
         return texts(pd.DataFrame(columns))
 
     def written(self, kind: str) -> str | bytes:
-        """Return the content of a file with the table in one of the `FORMATS`. CSV and Parquet have all digits."""
+        """Return the table as the content of a file in one of the `FORMATS`, with all digits in CSV and Parquet."""
         if kind in ("csv", "parquet"):
             return file_of(self.lines, kind)
         if kind == "tex":
