@@ -102,7 +102,7 @@ class Facts:
             found = "nothing" if math.isinf(least) else f"eps={written(least)}"
             remedy = "" if self.tight else "set calibration=tight, or "
             raise UserError(
-                f"you asked for eps={eps:g}, but in the worst view of algo={self.algorithm} {found} is proven: "
+                f"you asked for eps={eps:g}, but against the strongest observer algo={self.algorithm} proves {found}: "
                 f"{remedy}choose another algorithm."
             )
 

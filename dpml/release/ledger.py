@@ -116,7 +116,7 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in another block of this process: to use {self.path} too, set an "
+                f"the ledger {_OPEN[0].path} is open in a `with` block of this process: to use {self.path} too, set an "
                 "estimator's ledger=dpml.Ledger(path) instead of opening a second block."
             )
         _OPEN.append(self)
