@@ -154,7 +154,7 @@ class Ledger:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or math.isinf(worst(proven).eps):
             raise UserError(
-                "no eps is proven against the strongest observer, so no ledger takes this release: set another algo."
+                "nothing is proven against the strongest observer, so no ledger takes this release: set another algo."
             )
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)

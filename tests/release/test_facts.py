@@ -120,7 +120,7 @@ def test_a_process_has_the_ledger_of_one_block_in_all_threads(tmp_path) -> None:
         with dpml.Ledger(tmp_path / "a"):
             assert (fit(), fit_in("a"), pool.submit(fit).result(), pool.submit(fit_in, "a").result()) == ("a",) * 4
             for refused in (lambda: fit_in("b"), pool.submit(fit_in, "b").result):
-                with pytest.raises(UserError, match="open in another block"):
+                with pytest.raises(UserError, match="open in a `with` block"):
                     refused()
             assert fit() == "a"
         assert pool.submit(fit).result() == "none"
