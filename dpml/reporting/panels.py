@@ -59,7 +59,7 @@ class Chart:
         return not (means < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
     def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
-        """Return all points of the panel, with their kind, curve, label, algorithm, x, mean, and the ends of the band.
+        """Return a table of the panel's points: kind, curve, label, algorithm, x, mean, and the ends of the band.
 
         The kind is curve, thin, floor (the constant baseline), zero (a curve of rounding errors, which has no position
         on a log axis), or published (by the paper, or the best program of others at each x).

@@ -65,7 +65,7 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
 
 
 def _differences(per_seed: pd.DataFrame, lines: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """Return, with intervals, how much each algorithm's mean exceeds algorithm `reference`'s mean at equal settings.
+    """Return the difference of each algorithm's mean from the mean of the algorithm `reference`, with an interval.
 
     Algorithms are compared in pairs over seeds (`paired` = seeds); with one seed, by Welch's interval over draws.
     """
@@ -139,7 +139,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split rows of equal `number` by guarantee if some of these rows with the same seed have different guarantees."""
+    """Give rows of one group (`number`) several groups, one for each guarantee, if one seed has several guarantees."""
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())
     if not split.any():
@@ -173,7 +173,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
-    """Return the rows of one calibration of the noise, and the rows of runs without noise in the same blocks."""
+    """Return the rows of algorithms with the noise `calibration`, and the rows of algorithms without noise."""
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
@@ -190,7 +190,7 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return for each row whether N is the official number of training rows, so that all seeds use equal rows."""
+    """Return for each result whether it used all official training rows, which are then equal for all seeds."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 
