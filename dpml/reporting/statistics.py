@@ -149,7 +149,7 @@ def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Return rows without duplicate runs. Duplicates have the same seed, draw and settings (`number`)."""
+    """Return rows without duplicate runs, which have the same seed, draw and settings (`number`)."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():

@@ -49,7 +49,7 @@ class Cell:
         check_options(self)
 
     def check(self) -> None:
-        """Raise UserError if there is no budget at which the noise can be calibrated; read no data."""
+        """Raise UserError if the noise can be calibrated for none of the budgets; data are not needed."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
