@@ -204,8 +204,8 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return two sets of runs as a pair to compare."""
-        return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))  # BLOCK, settings
+        """Return two sets of runs as a pair to compare; settings may follow the block's name in `block`."""
+        return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
         """Return the scale on which a metric is compared in a block, given the results of the baselines."""

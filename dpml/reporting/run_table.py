@@ -82,7 +82,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return the column names of a metric's statistics, which must differ from the names of settings in `keys`."""
+    """Return column names for a metric's statistics, chosen to differ from the names of settings in `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 
