@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
@@ -16,7 +17,7 @@ from matplotlib.transforms import Bbox
 from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import moving, named, same_axis, shared
-from dpml.reporting.panels import PEER, Chart
+from dpml.reporting.panels import PEER, Chart, share_ends
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import THIN, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
@@ -58,6 +59,7 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
         # the paper's own variant is the first
         styles = looks({str(algo): sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
         titles = [_title(number, charts, width / columns) for number in range(len(charts))]
+        alike: dict[str, list[Axes]] = {}
         for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=True)):
             x, y = chart.panel.x, chart.panel.y
             chart.draw(axes, points[points["panel"] == number], styles, logs[number])
@@ -66,6 +68,9 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
                 axes.set_ylabel(textwrap.fill(metric(y), 24))
             if number + columns >= len(charts) or charts[number + columns].panel.x != x:
                 axes.set_xlabel(AXES.get(x, SYMBOLS.get(x, x)))
+            data = sorted(map(str, chart.summary["dataset"].unique()))
+            alike.setdefault(repr([number // columns, x, y, data, axes.get_yscale()]), []).append(axes)
+        share_ends([*alike.values()])
         lines = max(title.count("\n") + bool(title) for title in titles)
         height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * lines)
         figure.set_figheight(height + _place_legend(figure, _legend(points, styles)))

@@ -105,7 +105,7 @@ class Chart:
             style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linewidth": look.width}
             axes.plot(x, mean, ls=look.dashes, label=name, markevery=every, zorder=1 + look.width, **style)
             if look.dashes == "-":  # where curves coincide, each is visible in dashes above the others
-                dashes = (-3 * number, (3, 3 * len(curves) - 3))
+                dashes = (-5 * number, (5, 5 * len(curves) - 5))
                 axes.plot(x, mean, ls=dashes, markevery=(every * number, every * len(curves)), zorder=2.5, **style)
             if (line["high"] > line["low"]).any():
                 # many bands on top of each other still leave the curves visible
@@ -162,6 +162,18 @@ def _y_axis(axes: Axes, points: pd.DataFrame, panel: Panel, log: bool) -> None:
     axes.set_ylim(*(panel.ylim or (np.exp(ends) if log else ends)))
     if log:
         _log_ticks(axes.yaxis, (1, 2, 5), 100)
+
+
+def share_ends(rows: Sequence[Sequence[Axes]]) -> None:
+    """Give the panels of each group the same y axis, unless this would leave a panel mostly empty."""
+    for alike in rows:
+        ends, log = np.array([axes.get_ylim() for axes in alike]), alike[0].get_yscale() == "log"
+        heights = np.ptp(np.log(ends) if log else ends, axis=1)
+        if len(alike) > 1 and heights.min() >= np.ptp(np.log(ends) if log else ends) / 3:
+            for axes in alike:
+                axes.set_ylim(ends.min(), ends.max())
+                if log:
+                    _log_ticks(axes.yaxis, (1, 2, 5), 100)
 
 
 def _x_axis(axes: Axes, values: pd.Series, scale: str, names: Sequence[str]) -> None:
