@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from dpml.protocols import Session, complete, identities, masks, messages
 from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind, Roster
-from dpml.protocols.session import seat
 
 ANSWERS = Path(__file__).with_name("vectors.txt")
 # the inputs: RFC 8032, section 7.1, tests 1 to 3; RFC 7748, section 6.1, Alice and Bob
@@ -121,12 +120,3 @@ def test_the_known_answers_follow_from_the_standards() -> None:
         signed = b"dpml secagg 4 signature" + of + bytes([kind, 0, 0, 0, 0]) + hashlib.sha256(body).digest()
         content += signers[0].sign(signed)
         assert answers[name] == content + hashlib.sha256(content).digest()[:8]
-
-
-def test_the_order_of_seats_is_that_of_hashes() -> None:
-    """SHA-256 of a text, the name and the party, ascending."""
-    text = b"dpml secagg seat" + NAME
-    ring = sorted(range(9), key=lambda k: hashlib.sha256(text + k.to_bytes(4, "little")).hexdigest())
-    for place, party in enumerate(ring):
-        due = {ring[(place + step) % 9] for step in (-2, -1, 1, 2)}
-        assert set(seat(9, 4, NAME)[party]) == due

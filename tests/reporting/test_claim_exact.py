@@ -43,12 +43,7 @@ def test_a_bound_is_a_number_or_another_metric_of_the_same_rows():
 
 @pytest.mark.parametrize(
     ("metric", "most", "where"),
-    [
-        ("other", 1, None),
-        ("exact", 1, {"eps": [0.5, 3.0]}),
-        ("exact", 1, {"reading": "x"}),
-        ("exact", "other", None),
-    ],
+    [("other", 1, None), ("exact", 1, {"eps": [0.5, 3.0]}), ("exact", 1, {"reading": "x"}), ("exact", "other", None)],
 )
 def test_what_is_missing_is_not_judged(metric, most, where):
     with pytest.raises(NotComputedError):

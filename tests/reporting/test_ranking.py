@@ -9,12 +9,7 @@ from harness import MADE, made_rows, run, without_pictures
 
 from dpml.errors import UserError
 from dpml.reporting.artifacts import write_claims
-from dpml.reporting.ranking import (
-    beside,
-    best_at,
-    oracle_table,
-    rankings,
-)
+from dpml.reporting.ranking import beside, best_at, oracle_table, rankings
 from dpml.reporting.statistics import summarise
 from dpml.running.plan import Results
 from dpml.running.spec import Experiment, Oracle, Panel

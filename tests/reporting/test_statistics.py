@@ -13,16 +13,7 @@ from scipy import stats
 
 from dpml.data.sets.official import Adult, BreastCancer
 from dpml.errors import UserError
-from dpml.reporting.statistics import (
-    caution,
-    official,
-    per_seed,
-    replication,
-    same_rows,
-    settings,
-    summarise,
-    varied,
-)
+from dpml.reporting.statistics import caution, official, per_seed, replication, same_rows, settings, summarise, varied
 from dpml.reporting.tables import wide
 from dpml.seeds import generator
 

@@ -7,18 +7,7 @@ from harness import made_rows
 
 from dpml.errors import UserError
 from dpml.reporting.manifest import beside
-from dpml.reporting.tables import (
-    latex,
-    markdown,
-    merge,
-    overview,
-    proven,
-    read_rows,
-    short,
-    shortened,
-    texts,
-    wide,
-)
+from dpml.reporting.tables import latex, markdown, merge, overview, proven, read_rows, short, shortened, texts, wide
 from dpml.running.rows import COLUMNS
 
 
