@@ -119,7 +119,8 @@ def test_neighbours_are_mutual_and_as_many_as_asked_for(parties: int, degree: in
         (lambda: Session(9, 5, Topology(4, 3, 5, 1)), "a quorum of 5"),
         (lambda: Session(6, 5, Topology(5, 2, 5, 2)), "a threshold of 2"),
         (lambda: Session(2, 5, Topology(1, 2, 2, 1), identities=(bytes(32), bytes(32))), "different identities"),
-        *((lambda sizes=sizes: Session.of(*sizes), "") for sizes in ((6, 0), (6, 1 << 29), (1, 5))),
+        *((lambda d=d: Session.of(6, d), "1 to 268435456 entries") for d in (0, 1 << 29)),
+        (lambda: Session.of(1, 5), "at least 2 parties"),
     ],
 )
 def test_a_session_that_does_not_protect_is_refused(make, said: str) -> None:
