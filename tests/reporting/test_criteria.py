@@ -1,7 +1,4 @@
-"""What "better" and "similar" mean: against scipy's tests, closed forms and simulation.
-
-The simulations are seeded; their limits are such that a correct method would break them once in a million seeds.
-"""
+"""What "better" and "similar" mean: against scipy's tests, closed forms and a seeded simulation."""
 
 import math
 from functools import cache
@@ -40,7 +37,7 @@ def p_better(a, b, same_noise=False):
 
 
 def rejections(trials, rate):
-    """How often a test that is wrong at this rate may be."""
+    """How often a test that is wrong at this rate may be, but for one in a million seeds."""
     return stats.binom.interval(1 - 1e-6, trials, rate)
 
 

@@ -1,7 +1,4 @@
-"""Intervals and comparisons on made-up rows: against scipy's own, and by how often they are right.
-
-The simulations are seeded; their limits are such that a correct method would break them once in a million seeds.
-"""
+"""Intervals and comparisons on made-up rows, against scipy's own."""
 
 from functools import partial
 
