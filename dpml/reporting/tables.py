@@ -35,17 +35,12 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     cells = entries.groupby([x, "curve"])["entry"].agg(lambda own: " or ".join(dict.fromkeys(own)))
     places = sorted(summary[x].unique()) if is_numeric_dtype(summary[x]) else summary[x].unique()
     table = cells.unstack().reindex(index=places, columns=entries["curve"].unique())
-    if x == "partition.u" and "n_min" in summary:  # whole rows need not divide as requested
-        several = summary[summary["M"] > 1].groupby(x)
-        least, most = several["n_min"].min(), several["n_max"].max()
-        table.insert(0, "u as dealt", (most / least).map("{:.3g}".format))
-        table.insert(1, "rows of the smallest", least.map("{:.0f}".format))
     table.insert(0, SYMBOLS.get(x, x), [text(place) for place in places])
     return table.reset_index(drop=True)
 
 
 def value(line: Mapping[Any, Any], metric: str = "") -> str:
-    """Return a mean from a summary with half its interval or, if some values are NaN, the number of NaN values."""
+    """Return a mean ± half its interval as text or, if some runs have NaN, the number of runs with NaN."""
     mean = float(line["mean"])
     if metric in EPS:
         return short(mean, up=True)
@@ -119,7 +114,7 @@ def markdown(table: Mapping[str, Any], align: str = "---") -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text in the form of a cell of a Markdown table."""
+    """Put a text on one line and escape bars, as a cell of a Markdown table needs."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 

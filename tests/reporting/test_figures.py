@@ -42,7 +42,7 @@ def summary(*lines, metric="loss"):
 
 
 def lines_of(axes):
-    return {line.get_label(): line for line in axes.lines}
+    return {label: line for line in axes.lines if not (label := str(line.get_label())).startswith("_")}
 
 
 def test_no_noise_has_a_place_on_the_axis_of_1_over_eps():
