@@ -25,11 +25,7 @@ BUDGET, PROBLEM = Budget(1.0, 1e-5), Problem(3, 12, 2, auxiliary=4, classes=2)
             200,
             lambda a: a.per_rows(BUDGET, PROBLEM)[0] / 0.6,
         ),
-        (
-            PrivateSGD(LOGISTIC, rounds=30, calibration="tight"),
-            30,
-            lambda a: a.messages(BUDGET, PROBLEM)[0].noise / 2,
-        ),
+        (PrivateSGD(LOGISTIC, rounds=30, calibration="tight"), 30, lambda a: a.messages(BUDGET, PROBLEM)[0].noise / 2),
         (
             NoisyDescent(LOSSES["sigmoid"], sites="mpc", rounds=7),
             7,

@@ -8,15 +8,7 @@ import numpy as np
 import pytest
 import rounding_bugs as bugs
 from planted import BUDGET, PROBLEM, patched
-from test_planted import (
-    DPGD,
-    JAYARAMAN,
-    SECURE,
-    SSP,
-    SSP_PARTY,
-    STAGES,
-    WDGD,
-)
+from test_planted import DPGD, JAYARAMAN, SECURE, SSP, SSP_PARTY, STAGES, WDGD
 
 from dpml.algorithms.quadratic.coefficients import CoefficientTerms
 from dpml.audit import audit

@@ -13,10 +13,7 @@ from scipy.special import expit
 
 from dpml.algorithms import perturbation
 from dpml.algorithms.ensemble import Average, LocalAggregation, Soft, Vote
-from dpml.algorithms.perturbation import (
-    GaussianObjectivePerturbation,
-    ObjectivePerturbation,
-)
+from dpml.algorithms.perturbation import GaussianObjectivePerturbation, ObjectivePerturbation
 from dpml.audit import output_density
 from dpml.audit.neighbours import one_replaced, synthetic_parties, turned_label
 from dpml.audit.output_density import gaussian_mu, largest_loss
@@ -25,7 +22,7 @@ from dpml.audit.worst_cases import worst_case
 from dpml.mechanism.carriers import Carrier
 from dpml.packs.frontier import amp, audits  # noqa: F401 - registers neighbours
 from dpml.packs.frontier.amp import ApproximateMinima
-from dpml.privacy import Budget, Problem, gdp, noise
+from dpml.privacy import Budget, Problem, gdp
 
 BUDGET = Budget(1.0, 1e-5)
 PROBLEM = Problem(5, 2500, 2, auxiliary=10, classes=2)
@@ -224,19 +221,6 @@ def test_how_far_a_model_swings_against_another_minimiser(kind) -> None:
             models.append(fitted(parties.X_auxiliary, votes))
     moved = np.linalg.norm(models[1] - models[0]) / algorithm.messages(BUDGET, problem)[0].noise
     assert moved == pytest.approx(exposures(algorithm, pair, BUDGET)[-1].distance(), rel=1e-5)
-
-
-def test_a_crowd_is_two_rows_to_releases_and_scores() -> None:
-    algorithm = GaussianObjectivePerturbation(LOGISTIC, calibration="tight")
-    first, _ = worst(algorithm, PROBLEM)
-    X, _, counts = first.folded
-    assert len(X) <= 4
-    assert counts.sum() == 2500
-    w = release_of(algorithm, first, [BUDGET], 50).weights[0]
-    (made,) = algorithm.messages(BUDGET, PROBLEM)
-    slopes = -first.y[:, None] * expit(-first.y[:, None] * (first.X @ w.T))
-    b = -(slopes.T @ first.X + made.ridge * w)
-    assert np.allclose(b, made.scale * noise.gaussian(np.random.default_rng(1), (50, 2)), atol=1e-3)
 
 
 @pytest.mark.slow

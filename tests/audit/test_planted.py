@@ -9,20 +9,7 @@ import numpy as np
 import planted
 import pytest
 from examples import LOGISTIC, SOFTMAX, SQUARED
-from planted import (
-    BESIDE,
-    BUDGET,
-    PROBLEM,
-    Bug,
-    attacked,
-    bugs,
-    drawn,
-    in_time,
-    narrower,
-    patched,
-    shared_seed,
-    silent,
-)
+from planted import BESIDE, BUDGET, PROBLEM, Bug, attacked, bugs, drawn, in_time, narrower, patched, shared_seed, silent
 
 from dpml.algorithms.descent import network
 from dpml.algorithms.descent.clipped import ClippedDescent
@@ -244,7 +231,7 @@ TOO_LITTLE = {
         case(ONE_SEED, PSGD, SOME, {"colluders"}),
     ],
     "the same numbers for both kinds of noise": [
-        case(patched(noise, "cape_parties", both_kinds_alike), CAPE, 2_000, WHOLE, clear=BESIDE - WHOLE),
+        case(patched(noise, "cape_parties", both_kinds_alike), CAPE, 2_000, WHOLE, clear=BESIDE - WHOLE)
     ],
     "the same noise in all rounds": [
         case(SAME_IN_ALL_ROUNDS, DPGD, FEW, SUMS, FEW_ROWS),
@@ -265,14 +252,10 @@ COUNTED = {
         case(ONE_ROW, NEWTON, 2_000, {"aggregate"}),
     ],
     "codes of classes that are not centred": [
-        case(patched(losses, "codes", lambda codes: lambda y, K: codes(y, K) + 1 / K), SSP_CLASSES, FEW, SUMS),
+        case(patched(losses, "codes", lambda codes: lambda y, K: codes(y, K) + 1 / K), SSP_CLASSES, FEW, SUMS)
     ],
-    "a single round that the accountant forgets": [
-        case(narrower(math.sqrt(1 - 1 / EPOCHS)), NN_CAPE, FEW, THREE),
-    ],
-    "all rounds but one that the accountant forgets": [
-        case(narrower(math.sqrt(1 / PSGD.rounds)), PSGD, FEW, SUMS),
-    ],
+    "a single round that the accountant forgets": [case(narrower(math.sqrt(1 - 1 / EPOCHS)), NN_CAPE, FEW, THREE)],
+    "all rounds but one that the accountant forgets": [case(narrower(math.sqrt(1 / PSGD.rounds)), PSGD, FEW, SUMS)],
     "half of the noise on one block": [
         case(narrower(0.5, blocks=(-1, -2)), CAPE, PLAIN, THREE),
         case(narrower(0.5, blocks=(-1, -2)), LOCAL, PLAIN, {"client"}),
@@ -285,7 +268,7 @@ COUNTED = {
     ],
     "counts without noise": [case(narrower(0.01, blocks=(1,)), DPGD_PARTY, FEW, {"aggregate"}, MANY)],
     "parties protected as if they were rows": [
-        case(narrower(PROBLEM.M / PROBLEM.N), SSP_PARTY, 2_000, {"release", *SUMS}),
+        case(narrower(PROBLEM.M / PROBLEM.N), SSP_PARTY, 2_000, {"release", *SUMS})
     ],
     "a joint sensitivity that is too small in noise and proof": [
         *(case(ROOT_2, a, 1_000, BESIDE) for a in (CAPE, CONV)),
@@ -295,7 +278,7 @@ COUNTED = {
         case(patched(Average, "sensitivity", without_root_2), AVERAGE, 1_000, RELEASE),
     ],
     "an eigenvalue that is not counted": [  # the pair itself shows more than X'X and X'y alone could
-        case(planted.returning(joint=lambda _: Scales(math.inf, 2.0, 1.0)), ADASSP, 2_000, RELEASE),
+        case(planted.returning(joint=lambda _: Scales(math.inf, 2.0, 1.0)), ADASSP, 2_000, RELEASE)
     ],
 }
 
@@ -469,7 +452,7 @@ DESCENTS = {
     ],
     "half of the rounds": [case(mus_times(0.5**0.5), SECURE, 2_000, SUMS)],
     "a choice that is not counted": [
-        case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS),
+        case(oracle_as_if_fixed, replace(JAYARAMAN, step_selection="oracle"), 2_000, SUMS)
     ],
 }
 GROUPS = TOO_LITTLE, COUNTED, SENT, DESCENTS

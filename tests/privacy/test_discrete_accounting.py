@@ -161,11 +161,7 @@ def test_the_sum_is_a_randomly_rounded_gaussian_up_to_the_stated_factor(honest: 
     assert np.abs(ratio).max() > 1e-7  # the comparison sees something
 
 
-@given(
-    st.floats(1e-6, 1 - 1e-6),
-    st.floats(1e-9, 2.0),
-    st.floats(0, 1),
-)
+@given(st.floats(1e-6, 1 - 1e-6), st.floats(1e-9, 2.0), st.floats(0, 1))
 def test_probabilities_within_a_factor_have_near_quantiles(p: float, eta: float, share: float) -> None:
     """The lemma: p'/p and (1 - p')/(1 - p) within e^-eta .. e^eta leave Phi^-1 within 2 sqrt(pi/2) eta."""
     top = min(p * math.exp(eta), 1 - (1 - p) * math.exp(-eta))

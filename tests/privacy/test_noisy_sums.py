@@ -56,10 +56,7 @@ def log_density(r: np.ndarray, parties: int, d: int) -> np.ndarray:
 
 
 def exact_deltas(eps: float, parties: int, d: int, at: list[float]) -> list[float]:
-    """delta at several eps of one sum that moves by 2, by integration over the distance from P's centre and the angle.
-
-    The noise is of `eps`.
-    """
+    """delta of one sum with the noise of `eps` that moves by 2, integrated over distance from P's centre and angle."""
     r = np.concatenate([np.geomspace(1e-9, 1e-2, 200), np.linspace(1e-2, 60, 3000)[1:]])
     angle = np.linspace(0, np.pi, 301)
     cosines = np.cos(angle) if d > 1 else np.array([1.0, -1.0])

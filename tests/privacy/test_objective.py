@@ -20,12 +20,7 @@ SHIFTS = [0.5, 1.0, 2.0, 4.0]
 
 
 def log_density(
-    w: np.ndarray,
-    rows: np.ndarray,
-    sigma: float,
-    ridge: float,
-    counts: np.ndarray | float = 1.0,
-    shift: float = 0.0,
+    w: np.ndarray, rows: np.ndarray, sigma: float, ridge: float, counts: np.ndarray | float = 1.0, shift: float = 0.0
 ) -> np.ndarray:
     """log density of the released minimiser at w (n, d); `rows` (m, d) are labels times features, `counts` of each."""
     s = expit(shift - w @ rows.T)
@@ -302,10 +297,7 @@ def largest_pure_loss(beta: float, ridge: float, rng: np.random.Generator) -> fl
         s, t = (float(expit(-height * math.sin(angle))) for angle in (first, second))  # of the rows at w
         # the noise that makes w the minimiser with the first row, and what it is with the second
         b = push * math.cos(v[4]), push * math.sin(v[4])
-        moved = (
-            b[0] + t * math.cos(second) - s * math.cos(first),
-            b[1] + t * math.sin(second) - s * math.sin(first),
-        )
+        moved = (b[0] + t * math.cos(second) - s * math.cos(first), b[1] + t * math.sin(second) - s * math.sin(first))
         # det(R I + s (1 - s) u u') = R (R + s (1 - s)) for |u| = 1
         jacobians = math.log((ridge + s * (1 - s)) / (ridge + t * (1 - t)))
         return beta * (math.hypot(*moved) - push) + jacobians

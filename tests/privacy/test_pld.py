@@ -6,8 +6,6 @@ from functools import reduce
 import mpmath
 import numpy as np
 import pytest
-from dp_accounting import dp_event
-from dp_accounting.pld import PLDAccountant
 
 from dpml.privacy import gdp, pld
 
@@ -90,18 +88,6 @@ def losses_of(p: np.ndarray, q: np.ndarray) -> pld.Losses:
     loss = np.log(p[finite] / q[finite])
     order = np.argsort(loss)
     return pld.Losses(loss[order], p[finite][order], float(p[q == 0].sum()))
-
-
-def test_laplace_noise_against_dp_accounting() -> None:
-    """Noise of scale 2 and sensitivity 1, 30 times: a constant loss with a smooth part between."""
-    eps = np.linspace(-0.5, 0.5, 1001)
-    # delta(eps) of Laplace noise, for e in [-1/b, 1/b]: 1 - exp((e - 1/b)/2)
-    part = pld.from_curve(eps, 1 - np.exp((eps - 0.5) / 2))
-    accountant = PLDAccountant(value_discretization_interval=1e-4)
-    accountant.compose(dp_event.LaplaceDpEvent(2.0), 30)
-    for delta in (1e-2, 1e-6):
-        theirs = accountant.get_epsilon(delta)
-        assert pld.compose([(part, 30)], delta=delta).eps(delta) == pytest.approx(theirs, rel=2e-3)
 
 
 def test_a_curve_at_some_points_is_met_there_and_bounded_between() -> None:

@@ -11,17 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from meddling import D, Run, numbers
 
 from dpml.privacy import Adversary
-from dpml.protocols import (
-    ProtocolError,
-    RefusedError,
-    Session,
-    Stage,
-    Topology,
-    complete,
-    identities,
-    masks,
-    messages,
-)
+from dpml.protocols import ProtocolError, RefusedError, Session, Stage, Topology, complete, identities, masks, messages
 from dpml.protocols.masks import End
 from dpml.protocols.messages import FROM_PARTIES, Kind
 from dpml.protocols.session import choose, seat

@@ -33,20 +33,14 @@ def test_a_sum_is_off_by_less_than_the_bound(parties: int, bound: float, seed: i
 
 
 def test_rounding_is_unbiased() -> None:
-    """The mean of n roundings: |z| > 5 has probability 6e-7 for each of eight values."""
+    """The mean of n roundings: |z| > 5 has probability 6e-7 for each of nine values, of which two are on the grid."""
     codec, n = FixedPoint(1, 4.0, 3), 200_000
-    values = np.array([0.0, 0.01, 0.06, 0.124, -0.01, -0.1, 3.99, -3.3])
+    values = np.array([0.0, 0.01, 0.06, 0.124, -0.01, -0.1, 3.99, -3.3, -3.25])
     found = codec.decode(codec.encode(np.tile(values, (n, 1)), np.random.default_rng(3)))
     assert set(np.unique(np.abs(found - values) < 2.0**-3)) == {True}
     fraction = values * 8 - np.floor(values * 8)
     error = np.sqrt(fraction * (1 - fraction) / n) / 8
     assert np.all(np.abs(found.mean(axis=0) - values) <= 5 * error)
-
-
-def test_numbers_on_the_grid_come_back_exactly() -> None:
-    codec = FixedPoint(3, 8.0, 10)
-    values = np.random.default_rng(0).integers(-8 * 1024, 8 * 1024, 500) / 1024
-    assert np.array_equal(codec.decode(codec.encode(values, np.random.default_rng(1))), values)
 
 
 @pytest.mark.parametrize("bad", [1.0000001, -1.5, np.nan, -np.inf])

@@ -6,17 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from meddling import (
-    TO_PARTY,
-    TO_SERVER,
-    D,
-    M,
-    Run,
-    a_run,
-    flipped,
-    numbers,
-    repacked,
-)
+from meddling import TO_PARTY, TO_SERVER, D, M, Run, a_run, flipped, numbers, repacked
 from scipy import stats
 
 from dpml.protocols import ProtocolError, RefusedError, Session, Stage, complete, messages

@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 
 from dpml.reporting.claim_exact import at_most, private, rows_of
-from dpml.reporting.claim_tests import all_of
 from dpml.reporting.claims import Evidence, NotComputedError, Reading, holds
 
 PLAIN = Reading("as stated", "paper", "")
@@ -44,12 +43,7 @@ def test_a_bound_is_a_number_or_another_metric_of_the_same_rows():
 
 @pytest.mark.parametrize(
     ("metric", "most", "where"),
-    [
-        ("other", 1, None),
-        ("exact", 1, {"eps": [0.5, 3.0]}),
-        ("exact", 1, {"reading": "x"}),
-        ("exact", "other", None),
-    ],
+    [("other", 1, None), ("exact", 1, {"eps": [0.5, 3.0]}), ("exact", 1, {"reading": "x"}), ("exact", "other", None)],
 )
 def test_what_is_missing_is_not_judged(metric, most, where):
     with pytest.raises(NotComputedError):
@@ -69,16 +63,6 @@ def test_a_value_that_is_no_number_is_above_no_bound_and_below_none():
         with pytest.raises(NotComputedError, match="exact: 2 of 4 values are NaN"):
             check(made(at_most, "exact", most), broken)
     assert holds(check(made(at_most, "exact", 8, {"eps": 4.0}), broken))
-
-
-def test_of_a_list_of_exact_tests_all_must_hold():
-    kept, missed, missing = (made(at_most, "exact", 8), made(at_most, "exact", 7.9), made(at_most, "other", 1))
-    both = check(made(all_of, [kept, kept]))
-    assert (holds(both), len(both)) == (True, 2)
-    assert holds(check(made(all_of, [kept, missed]))) is False
-    for nothing in ([], [kept, missing]):
-        with pytest.raises(NotComputedError):
-            holds(check(made(all_of, nothing)))
 
 
 @pytest.mark.parametrize(

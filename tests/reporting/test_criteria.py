@@ -1,7 +1,4 @@
-"""What "better" and "similar" mean: against scipy's tests, closed forms and simulation.
-
-The simulations are seeded; their limits are such that a correct method would break them once in a million seeds.
-"""
+"""What "better" and "similar" mean: against scipy's tests, closed forms and a seeded simulation."""
 
 import math
 from functools import cache
@@ -40,7 +37,7 @@ def p_better(a, b, same_noise=False):
 
 
 def rejections(trials, rate):
-    """How often a test that is wrong at this rate may be."""
+    """How often a test that is wrong at this rate may be, but for one in a million seeds."""
     return stats.binom.interval(1 - 1e-6, trials, rate)
 
 
@@ -88,18 +85,11 @@ def test_with_one_seed_it_is_over_draws():
     noise = rng.normal(0, 10, (1, 12))  # two settings of an algorithm have the noise's directions in common
     a, b = noise + rng.normal(0, 1, (1, 12)), noise + rng.normal(2, 1, (1, 12))
     assert p_better(runs(a), runs(b), True) == pytest.approx(stats.ttest_rel(a[0], b[0], alternative="less").pvalue)
+    b = 3 * b[:, :6]  # another variance and number of draws
     apart = stats.ttest_ind(a[0], b[0], equal_var=False, alternative="less")
     assert p_better(runs(a), runs(b)) == pytest.approx(apart.pvalue)
     low, high = stats.ttest_ind(b[0], a[0], equal_var=False).confidence_interval()
     assert effect(runs(a), runs(b), LINEAR).interval(0.95) == pytest.approx((low, high))
-
-
-def test_variances_and_numbers_of_draws_may_differ():
-    rng = np.random.default_rng(3)
-    a, b = rng.normal(0, 1, 30), rng.normal(2, 8, 6)
-    theirs = stats.ttest_ind(a, b, equal_var=False, alternative="less").pvalue
-    assert p_better(runs([a]), runs([b])) == pytest.approx(theirs)
-    assert abs(theirs - stats.ttest_ind(a, b, alternative="less").pvalue) > 0.05
 
 
 @pytest.mark.parametrize("same_noise", [False, True])
@@ -111,19 +101,6 @@ def test_where_nothing_varies_the_sign_decides_and_one_run_says_nothing(same_noi
     assert p_better(runs([[0.0]]), runs([[1.0]]), same_noise) == 1
     (one,) = better([pair(runs([[0.0]]), runs([[1.0]]), LINEAR, same_noise)])
     assert one.holds is None
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("same_noise", [False, True])
-def test_it_is_wrong_as_often_as_it_says(same_noise):
-    """1,000 pairs that do not differ: 5 seeds that differ by setting, 20 draws. Pairs of draws would often be wrong."""
-    rng, trials = np.random.default_rng(1), 1000
-    values = rng.normal(0, 1, (trials, 2, 5, 1)) + rng.normal(0, 0.5, (trials, 2, 5, 20))
-    wrong = sum(p_better(runs(a), runs(b), same_noise) <= 0.05 for a, b in values)
-    low, high = rejections(trials, 0.05)
-    assert low <= wrong <= high
-    draws = (values[:, 0] - values[:, 1]).reshape(trials, 100)
-    assert np.mean(stats.ttest_1samp(draws, 0, axis=1, alternative="less").pvalue <= 0.05) > 0.2
 
 
 def test_holm_stops_at_the_first_that_is_not_significant():

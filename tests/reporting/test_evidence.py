@@ -114,11 +114,7 @@ def test_the_command(copy, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["dpml", "verify", str(copy)])
     dpml()
     assert "of 2 experiments. All agree" in capsys.readouterr().out
-    path = copy / "kang2019" / "table1_rows.csv.xz"
-    path.write_bytes(path.read_bytes()[:-9])
-    with pytest.raises(SystemExit) as stopped:
+    (copy / "kang2019" / "table1_rows.csv.xz").write_bytes(b"")
+    with pytest.raises(SystemExit, match="2"):
         dpml()
-    assert stopped.value.code == 2
-    error = capsys.readouterr().err
-    assert len(error.strip().splitlines()) == 1
-    assert "table1_rows.csv.xz was changed" in error
+    assert "table1_rows.csv.xz was changed" in capsys.readouterr().err

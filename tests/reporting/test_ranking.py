@@ -6,17 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from harness import MADE, made_rows, run, without_pictures
-from scipy.stats import binom
 
 from dpml.errors import UserError
-from dpml.reporting import ranking as module
 from dpml.reporting.artifacts import write_claims
-from dpml.reporting.ranking import (
-    beside,
-    best_at,
-    oracle_table,
-    rankings,
-)
+from dpml.reporting.ranking import beside, best_at, oracle_table, rankings
 from dpml.reporting.statistics import summarise
 from dpml.running.plan import Results
 from dpml.running.spec import Experiment, Oracle, Panel
@@ -92,24 +85,6 @@ def test_the_answer_at_one_eps_is_who_is_among_the_best_most_often():
     rankings = [panel("a x=1", ["b", "a x=2"]), panel("b", []), panel("a", []), panel("a", [], above=False)]
     assert best_at(rankings, 1.0) == "**a** or **b** (on 2 of 4 panels)"
     assert best_at(rankings, 3.0) == ""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("equal", [2, 12])
-def test_how_often_an_equal_algorithm_is_told_apart_is_as_the_page_says(equal, monkeypatch):
-    """False alarms of this test: 1e-6 for either bound."""
-    rng, repeats = np.random.default_rng(7), 300
-    monkeypatch.setattr(module, "summarise", lambda _: pd.DataFrame({"interval": [0.0]}))  # slow, and not in question
-    about = {"eps": 1.0, "proven_eps": 1.0, "draw": 0, "seed": range(5)}
-    one = some = 0
-    for _ in range(repeats):
-        values = rng.normal(0.8, 0.01, (5, 1)) + rng.normal(0, 0.01, (5, equal))
-        competing = {str(k): (pd.DataFrame(about | {"value": column}), None) for k, column in enumerate(values.T)}
-        choice = module._choice(1.0, "accuracy", competing, {})
-        apart = set(choice["means"]) - {choice["best"]} - {name for name, _ in choice["alike"]}
-        one, some = one + ("0" in apart), some + bool(apart)
-    assert one <= binom.isf(1e-6, repeats, 0.05)
-    assert some > (binom.isf(1e-6, repeats, 0.05) if equal == 12 else one)
 
 
 def test_settings_of_one_algorithm_compete_apart():
