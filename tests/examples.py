@@ -166,11 +166,3 @@ class Observed:
 def model_of(prepared: Prepared) -> np.ndarray:
     (message,) = prepared.algorithm.messages(Budget(1.0, 1e-5), prepared.problem)
     return prepared.terms(message.of).total()
-
-
-def descended(rows, w, step, noise, lam=0.0) -> np.ndarray:
-    """The last models of runs from w (B, d), with steps (B, 1) or one, and the noise (T, B, d) of their rounds."""
-    for z in noise:
-        gradient = rows.gradient(w)
-        w = w - step * (gradient + z + lam * w)
-    return w
