@@ -26,7 +26,7 @@ from scipy import stats
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
-from dpml.algorithms.quadratic.coefficients import Scales, joint_sensitivity, tight_scales
+from dpml.algorithms.quadratic.coefficients import Scales, joint_sensitivity
 from dpml.algorithms.quadratic.laplace_functional_mechanism import LaplaceFunctionalMechanism
 from dpml.data import Files
 from dpml.data.partition import Equal, partition
@@ -196,16 +196,6 @@ def test_joint_sensitivity_is_the_supremum_over_neighbours(
     assert claimed <= joint_sensitivity(loss.quadratic, scales, d=2)  # where rows have an angle
     if known is not None:
         assert claimed == pytest.approx(known, rel=1e-12)
-
-
-@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC])
-def test_without_noise_the_joint_sensitivity_is_infinite(loss: Loss) -> None:
-    q = loss.quadratic
-    assert joint_sensitivity(q, Scales(1.0, 0.0, 1.0), 2) == math.inf
-    assert joint_sensitivity(q, Scales(1.0, 1.0, 0.0), 2) == math.inf
-    assert math.isinf(joint_sensitivity(q, Scales(0.0, 1.0, 1.0), 2)) == (loss is SQUARED)
-    none = tight_scales(q, 5, 1.0, math.inf)
-    assert (none.constant, none.linear, none.square) == (0, 0, 0)
 
 
 def gradient_energy(kind, scales: Scales, d: int, radius: float) -> float:
