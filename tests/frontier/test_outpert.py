@@ -31,17 +31,17 @@ from dpml.privacy import Budget, Problem
 BUDGET = Budget(1.0, 1e-5)
 
 
-def logistic_minimiser(rows: np.ndarray, R: float, start: np.ndarray, counts: np.ndarray | float = 1.0) -> np.ndarray:
-    """Of sum log(1 + exp(-u'w)) + R/2 ||w||^2 for rows u (n, d), each `counts` times: damped Newton."""
+def logistic_minimiser(rows: np.ndarray, R: float, start: np.ndarray) -> np.ndarray:
+    """Of sum log(1 + exp(-u'w)) + R/2 ||w||^2 for rows u (n, d): damped Newton."""
     w = start
-    value = lambda w: (counts * np.logaddexp(0, -rows @ w)).sum() + R / 2 * w @ w  # noqa: E731
+    value = lambda w: np.logaddexp(0, -rows @ w).sum() + R / 2 * w @ w  # noqa: E731
     here = value(w)
     for _ in range(100):
         s = expit(-rows @ w)
-        gradient = R * w - (counts * s) @ rows
+        gradient = R * w - s @ rows
         if np.linalg.norm(gradient) < 1e-12 * max(R, 1.0):
             break
-        step = np.linalg.solve((rows.T * (counts * s * (1 - s))) @ rows + R * np.eye(len(w)), gradient)
+        step = np.linalg.solve((rows.T * (s * (1 - s))) @ rows + R * np.eye(len(w)), gradient)
         size = 1.0
         while (there := value(w - size * step)) > here - 1e-4 * size * (gradient @ step) + 1e-14 and size > 1e-6:
             size /= 2

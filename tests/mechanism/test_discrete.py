@@ -30,12 +30,10 @@ each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss
 
 
 def slope_steps(unit: str, N: int, width: float = 0.0) -> int:
-    """How many steps a slope as long as the clip has."""
     return ClippedGradients(LOGISTIC, unit, 0.1).resolution([width], Problem(1, N, 3))
 
 
 def only(parties: Parties, rows: slice) -> Parties:
-    """One party that has some of the rows."""
     offsets = np.array([0, rows.stop - rows.start])
     return replace(parties, adversary=Adversary(0), offsets=offsets, X=parties.X[rows], y=parties.y[rows])
 

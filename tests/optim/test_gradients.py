@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, SIGMOID, SOFTMAX, SQUARED, clipped_slope
+from examples import LOGISTIC, SIGMOID, SOFTMAX, SQUARED, clipped_slope, some_parties
 
 from dpml import sums
 from dpml.data.partition import Parties
@@ -26,12 +26,9 @@ def named(slopes: Slopes) -> str:
     return f"{slopes.loss.name}-{slopes.clip}"
 
 
-def rows_and_labels(loss, n: int, d: int, seed: int = 0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n, d))
-    X *= (rng.uniform(0.2, 1, n) / np.linalg.norm(X, axis=1))[:, None]
-    scores = X @ rng.standard_normal(d) + 0.3 * rng.standard_normal(n)
-    return X, np.clip(scores, -1, 1) if loss is SQUARED else np.where(scores > 0, 1.0, -1.0)
+def rows_and_labels(loss, n: int, d: int):
+    parties = some_parties(loss, 1, n, d)
+    return parties.X, parties.y
 
 
 def rows_of(slopes: Slopes, X, y, v, dtype=np.float32) -> Rows:
@@ -42,7 +39,7 @@ def rows_of(slopes: Slopes, X, y, v, dtype=np.float32) -> Rows:
 @pytest.mark.parametrize("weights", ["equal", "unequal"])
 def test_gradients_are_those_of_a_plain_loop(slopes, weights):
     rng = np.random.default_rng(1)
-    X, y = rows_and_labels(slopes.loss, 200, 5, 2)
+    X, y = rows_and_labels(slopes.loss, 200, 5)
     # duplicates, some with another label
     X, y = np.concatenate([X, X[:40], X[:40]]), np.concatenate([y, y[:40], -y[:40]])
     v = np.full(len(y), 1 / len(y)) if weights == "equal" else rng.random(len(y)) / len(y)

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of, unit_rows
-from made_up import NO_POINTS, decide, delta_of
+from made_up import decide, delta_of
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import comb
 
@@ -15,10 +15,8 @@ from dpml.optim.losses import LOSSES
 from dpml.packs.wei2020 import theorems
 from dpml.packs.wei2020.nbafl import NbAFL, clipped
 from dpml.privacy import Budget, Problem
-from dpml.reporting.cards import claims_of
-from dpml.reporting.claims import Evidence
 
-LOGISTIC, CLAIMS = LOSSES["logistic"], claims_of("wei2020")
+LOGISTIC = LOSSES["logistic"]
 DELTA, C = 0.01, math.sqrt(2 * math.log(125))
 
 
@@ -163,7 +161,7 @@ def test_proven_is_what_rows_can_move():
 
 
 def verdict(name, rows):
-    return decide(CLAIMS[name], Evidence(rows.assign(block="all", algo="all"), NO_POINTS))
+    return decide(name, rows.assign(block="all", algo="all"))
 
 
 def test_verdicts_on_exact_numbers():
