@@ -14,18 +14,12 @@ from dpml.optim.convex import fit, fit_parties
 from dpml.optim.losses import LOSSES, Logistic, Loss, hard_targets, longest_minimiser, mean_gradient, mean_loss
 
 
-def binary_problem(n: int = 200, d: int = 6) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(6)
-    X = rng.standard_normal((n, d)) / np.sqrt(d)
-    return X, np.where(X @ np.ones(d) + rng.logistic(size=n) > 0, 1.0, -1.0)
-
-
 @pytest.mark.parametrize(("d", "strengths"), [(6, (1e-3, 1.0)), (60, (1e-6, 10.0))])
 @pytest.mark.parametrize("block", [convex._BLOCK, 700])
 def test_newton_solves_every_tilted_problem_in_the_stack(monkeypatch, d, strengths, block) -> None:
     """However different they are, in one block or in several, and one of them without a tilt."""
     monkeypatch.setattr(convex, "_BLOCK", block)
-    X, y = binary_problem(d=d)
+    X, y = labelled(LOGISTIC, 200, d)
     tilt = np.random.default_rng(7).standard_normal((30, d)) * np.geomspace(1e-3, 1, 30)[:, None]
     tilt[11] = 0
     lam = np.geomspace(*strengths, 30)
@@ -64,7 +58,7 @@ def test_the_optimum_is_scikit_learns(name: str, lam: float) -> None:
 
 
 def test_what_cannot_be_solved_is_refused() -> None:
-    X, y = binary_problem()
+    X, y = labelled(LOGISTIC, 200, 6)
     with pytest.raises(optim.NotConvergedError):
         convex.minimise_convex(LOGISTIC, X, y, 0.0, np.full((1, 6), 5.0))
     X, targets, _ = problems(np.random.default_rng(3), 2, 5, 3, 1)

@@ -106,10 +106,6 @@ def test_a_floor_raises_low_eigenvalues_and_leaves_the_others() -> None:
 PUBLISHED = Path(__file__).parents[2] / "experiments/imtiaz2019/published.csv"
 
 
-def values(A: np.ndarray, b: np.ndarray, w: np.ndarray) -> np.ndarray:
-    return np.einsum("bi,bij,bj->b", w, A, w) + np.sum(b * w, axis=1)
-
-
 def test_with_evaluations_enough_it_is_the_minimum() -> None:
     A, b = stack(np.random.default_rng(3), 20, 7, shift=6)
     b *= np.where(np.arange(20) % 2, 8, 0.5)[:, None]  # so that some coordinates end at the boundary
@@ -196,7 +192,8 @@ def test_it_stops_where_the_authors_solver_stopped(raw) -> None:
     A, b = np.array([X.T @ X / len(y) for X, y in rows]), np.array([-2 * X.T @ y / len(y) for X, y in rows])
     scale = points.loc[list(sizes), "mean"].to_numpy()
     stored = scale - [np.mean(y * y) for _, y in rows]
-    ended, solved = (values(A, b, stop_in_box(A, b, usual_start(101), most)) for most in (EVALUATIONS, 10**6))
+    models = (stop_in_box(A, b, usual_start(101), most) for most in (EVALUATIONS, 10**6))
+    ended, solved = (np.einsum("bi,bij,bj->b", w, A, w) + np.sum(b * w, axis=1) for w in models)
     assert np.all(np.abs(stored - ended) < 0.1 * scale)
     assert np.all(stored - solved > 0.1 * scale)
     assert np.all(np.abs(stored - ended) < 0.25 * (stored - solved))
