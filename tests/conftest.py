@@ -5,8 +5,8 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import absl.logging
 import pytest
@@ -64,8 +64,7 @@ def raw() -> Path:
     pytest.skip("no real data at hand: set DPML_TEST_DATA")
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     code: int
     out: str
     err: str

@@ -21,7 +21,7 @@ from dpml.privacy import Guarantee
 from dpml.release.ledger import Ledger
 from dpml.running.store import Store
 
-MANY = ("algo=nonpriv", "dataset=synthetic", "N=200", "M=2", "draws=1", "seed=0..199")
+MANY = ("algo=capefm", "dataset=synthetic", "N=200", "M=2", "draws=1", "seed=0..199")
 
 
 def flip(path: Path, place: int, bit: int = 2) -> None:

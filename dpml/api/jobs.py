@@ -196,8 +196,7 @@ def _experiment(name: str, known: experiments.Files, settings: Settings) -> Expe
 def _published(
     found: Sequence[Experiment], settings: Settings, expansion: Expansion, overrides: Mapping[str, Any]
 ) -> list[Plan]:
-    from dpml.reporting.charts import check, read_published  # only experiments need it
-    from dpml.reporting.modified import as_published, only_block, refuse_ambiguous
+    from dpml.reporting.charts import as_published, check, only_block, read_published, refuse_ambiguous  # loads pandas
 
     # what changes numbers: these words reproduce them on any machine
     words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE and not is_private(word)]

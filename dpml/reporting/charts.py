@@ -1,4 +1,4 @@
-"""Select the rows and the published points that panels show, and refuse panels with unknown metrics or settings."""
+"""Select the rows and the published points that panels show, and check the experiments to which the panels belong."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -14,12 +14,12 @@ from dpml.reporting.cards import claims_about
 from dpml.reporting.curves import settings
 from dpml.reporting.numerals import plain
 from dpml.reporting.panels import Chart, with_axis
-from dpml.reporting.statistics import STATISTICS
-from dpml.reporting.words import METRICS, REFERENCES, SYMBOLS, dataset
+from dpml.reporting.words import METRICS, SYMBOLS, dataset
 from dpml.running.expansion import Point
-from dpml.running.rows import COLUMNS, EPS, SETTING, own_columns
-from dpml.running.spec import Experiment, Panel
+from dpml.running.rows import COLUMNS, EPS
+from dpml.running.spec import Experiment, Panel, is_computed, parts
 
+_FREE = ("seed", "draws", "metrics", "calibration")  # these keys repeat or extend a run, but do not change its settings
 _AXES = ("eps", "inverse_eps", "delta", "M", "N")
 _PUBLISHED = ["series", "x", "algo", "metric", "mean", "std", "n"]
 
@@ -72,9 +72,6 @@ def titled(experiment: Experiment, rows: pd.DataFrame) -> Experiment:
 
 
 def _filled(title: str, rows: pd.DataFrame) -> str:
-    private = rows[~rows["algo"].isin(REFERENCES)]
-    rows = private if len(private) else rows
-
     def setting(found: re.Match[str]) -> str:
         key = found[1]
         values = rows[key].dropna().unique() if key in rows else np.zeros(0)
@@ -100,8 +97,7 @@ def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    keys = [*SETTING, *(key for key in own_columns(rows) if key not in STATISTICS)]
-    rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(keys)
+    rows = rows[np.isfinite(rows["claimed_eps"])].drop_duplicates(["algo", *settings(rows)])
     rows = rows.assign(metric=panel.y, mean=rows[panel.y], std=0.0, interval=0.0)
     claims = {"mean": rows["claimed_eps"], "proven_eps": rows["claimed_eps"], "not_proven": None}
     claimed = rows.assign(algo="claimed", **claims).drop_duplicates(["delta", panel.x, "claimed_eps"])
@@ -165,3 +161,47 @@ def check(experiment: Experiment, points: Sequence[Point], published: pd.DataFra
         columns = {*COLUMNS, *(key for point in own for key in point.settings if "." in key), "inverse_eps"}
         refuse_unknown("key", (panel.x, *panel.curve, *panel.where), columns, where)
     claims_about(experiment.name)  # refuses a card that is wrong
+
+
+def only_block(experiment: Experiment, block: str | None) -> Experiment:
+    """Reduce an experiment to one block and the panels of this block; return it unchanged if `block` is None."""
+    if block is None:
+        return experiment
+    refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")
+    panels = [panel for panel in experiment.panels if panel.block == block]
+    return replace(experiment, grid={block: experiment.grid[block]}, panels=panels, rank_by=(), oracle=None)
+
+
+def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
+    """Raise UserError if the user overrides a setting that differs between the blocks of an experiment."""
+    blocks = {name: block for name, block in experiment.grid.items() if not is_computed(block)}
+    for key in keys if len(experiment.grid) > 1 else ():
+        owners = [name for name, block in blocks.items() if any(key in part for part in parts(block))]
+        if owners and key not in _FREE:
+            raise UserError(
+                f"{key} differs between the blocks of experiment={experiment.name}: choose one block, such as "
+                f"block={owners[0]} ({', '.join(experiment.grid)})."
+            )
+
+
+def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
+    """Keep published points and claims only where a modified experiment has the settings of the unmodified experiment.
+
+    A panel keeps its points if its settings, except for x, are those of the `usual` points; claims need all settings.
+    """
+
+    def settings(part: Sequence[Point], block: str, x: str) -> set[str]:
+        without = {*_FREE, {"inverse_eps": "eps"}.get(x, x)}
+        found = set()
+        for given, cell in ((point.settings, point.cell) for point in part if point.block == block):
+            if cell:
+                budgets = {key: sorted({getattr(one, key) for one in cell.budgets}) for key in ("eps", "delta")}
+                every = {**given, "N": cell.N, "M": cell.M, **budgets}
+                found.add(repr(sorted((key, repr(value)) for key, value in every.items() if key not in without)))
+        return found
+
+    def same(block: str, x: str = "") -> bool:
+        return settings(points, block, x) <= settings(usual, block, x)
+
+    panels = [one if same(one.block, one.x) else replace(one, published=None) for one in experiment.panels]
+    return replace(experiment, panels=panels, judged=experiment.judged and all(map(same, experiment.grid)))

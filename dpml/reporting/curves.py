@@ -47,14 +47,11 @@ def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Cu
         groups = summary.groupby(keys, sort=False, dropna=False)
         if not all(_follows(rows, key, x) for _, rows in groups):
             keys.append(key)
-    return [
-        Curve(
-            str(rows["algo"].iloc[0]),
-            {key: rows[key].iloc[0] for key in candidates if rows[key].nunique(dropna=False) == 1},
-            rows,
-        )
-        for _, rows in summary.groupby(keys, sort=False, dropna=False)
-    ]
+    found = []
+    for _, rows in summary.groupby(keys, sort=False, dropna=False):
+        same = {key: rows[key].iloc[0] for key in candidates if rows[key].nunique(dropna=False) == 1}
+        found.append(Curve(str(rows["algo"].iloc[0]), same, rows))
+    return found
 
 
 def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:

@@ -9,16 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox
 
-from dpml.arrays import Array
 from dpml.files import write_atomically
 from dpml.reporting.charts import run_charts
 from dpml.reporting.curves import moving, named, same_axis, shared
-from dpml.reporting.panels import PEER, Chart, y_axis, y_ends
+from dpml.reporting.panels import PEER, Chart
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import THIN, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
@@ -32,8 +30,7 @@ _BANDS = {"interval": "95 % intervals", "sd": "one s.d. either way"}
 
 def plot(rows: pd.DataFrame, folder: Path) -> list[Path]:
     """Draw the main metrics of a run or a sweep against the setting that varies, as figure.png and figure.svg."""
-    charts = run_charts(summarise(rows), None, None)
-    return save(figure_of(charts, 3)[0], folder / "figure")
+    return plot_experiment(run_charts(summarise(rows), None, None), 3, folder / "figure")[0]
 
 
 def plot_experiment(charts: Sequence[Chart], columns: int, base: Path) -> tuple[list[Path], str]:
@@ -54,42 +51,32 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
     rows = -(-len(charts) // columns)
     width = min(width, 4.6) if columns == 1 else width
     points, logs = _points(charts)
-    ends = _ends(charts, points, logs, columns)
     with in_style():
         figure = Figure(figsize=(width, 1.0), layout="constrained")
-        panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
+        panels = [figure.add_subplot(rows, columns, number + 1) for number in range(len(charts))]
         labels = points.dropna(subset="label").groupby("algo", sort=False)["label"].unique()
         # the paper's own variant is the first
         styles = looks({str(algo): sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
         titles = [_title(number, charts, width / columns) for number in range(len(charts))]
-        for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=False)):
-            y_axis(axes, ends[number], logs[number], chart.panel.y)
-            chart.draw(axes, points[points["panel"] == number], styles)
+        for number, (chart, axes, title) in enumerate(zip(charts, panels, titles, strict=True)):
+            x, y = chart.panel.x, chart.panel.y
+            chart.draw(axes, points[points["panel"] == number], styles, logs[number])
             axes.set_title(title)
-        _label_axes(panels, charts, columns)
-        for axes in panels[len(charts) :]:
-            axes.set_axis_off()
+            if not number % columns or charts[number - 1].panel.y != y:
+                axes.set_ylabel(textwrap.fill(metric(y), 24))
+            if number + columns >= len(charts) or charts[number + columns].panel.x != x:
+                axes.set_xlabel(AXES.get(x, SYMBOLS.get(x, x)))
         lines = max(title.count("\n") + bool(title) for title in titles)
         height = rows * (0.62 * min(width / columns, 3.2) + 0.25 + 0.13 * lines)
         figure.set_figheight(height + _place_legend(figure, _legend(points, styles)))
-    lows, highs = (np.where(logs, np.exp(end), end) for end in ends.T)
-    inside = points["mean"].between(lows[points["panel"]], highs[points["panel"]])
-    return figure, " ".join(_caption(charts, points.assign(inside=inside)))
+    lows, highs = np.array([axes.get_ylim() for axes in panels])[points["panel"]].T
+    return figure, " ".join(_caption(charts, points.assign(inside=points["mean"].between(lows, highs))))
 
 
 def _title(number: int, charts: Sequence[Chart], width: float) -> str:
     letter = f"({string.ascii_lowercase[number]})  " if len(charts) > 1 else ""
     title = f"{letter}{charts[number].panel.title}".replace(" = ", "\u00a0=\u00a0")  # which no line ends with
     return textwrap.fill(title, max(12, int((width - 0.6) / 0.056)), break_long_words=False)
-
-
-def _label_axes(panels: Sequence[Axes], charts: Sequence[Chart], columns: int) -> None:
-    for number, (axes, chart) in enumerate(zip(panels, charts, strict=False)):
-        x, y = chart.panel.x, chart.panel.y
-        if not number % columns or charts[number - 1].panel.y != y:
-            axes.set_ylabel(textwrap.fill(metric(y), 24))
-        if number + columns >= len(charts) or charts[number + columns].panel.x != x:
-            axes.set_xlabel(AXES.get(x, SYMBOLS.get(x, x)))
 
 
 def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
@@ -102,23 +89,6 @@ def _points(charts: Sequence[Chart]) -> tuple[pd.DataFrame, list[bool]]:
     logs = [chart.wants_log or (chart.panel.yscale == "auto" and chart.panel.y in either) for chart in charts]
     points = [chart.lines(keys, log) for chart, log in zip(charts, logs, strict=True)]
     return pd.concat([own.assign(panel=number) for number, own in enumerate(points)], ignore_index=True), logs
-
-
-def _ends(charts: Sequence[Chart], points: pd.DataFrame, logs: Sequence[bool], columns: int) -> Array:
-    """Return the lower and upper ends of the y axes of all panels, (panels, 2).
-
-    Panels of a row with the same metric, data and x axis share the ends, unless this leaves a panel mostly empty.
-    """
-    ends, kinds = [], []
-    for number, (chart, log) in enumerate(zip(charts, logs, strict=True)):
-        panel, data = chart.panel, sorted(map(str, chart.summary["dataset"].unique()))
-        ends.append(y_ends(points[points["panel"] == number], panel, log))
-        kinds.append(repr([panel.ylim and number, number // columns, panel.x, panel.y, data, log]))
-    table = pd.DataFrame(ends, columns=["low", "high"])
-    table = table.assign(height=table["high"] - table["low"])
-    group = table.groupby(pd.Series(kinds))
-    low, high, least = group["low"].transform("min"), group["high"].transform("max"), group["height"].transform("min")
-    return np.where((least >= (high - low) / 3).to_numpy()[:, None], np.stack([low, high], axis=1), ends)
 
 
 def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2D]:

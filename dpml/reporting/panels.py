@@ -5,21 +5,20 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter, NullLocator
-from numpy.typing import NDArray
 from pandas.api.types import is_numeric_dtype
 
-from dpml.arrays import Array
 from dpml.reporting.criteria import is_share
 from dpml.reporting.criteria import scale as criterion
 from dpml.reporting.curves import Curve, curves, label, text
 from dpml.reporting.numerals import SIGNED, ZERO, plain, scientific
-from dpml.reporting.style import DIGITS, FLOORS, MOST_DIGITS, THIN, Look, base_look
+from dpml.reporting.style import FLOORS, THIN, Look, base_look
 from dpml.reporting.words import REFERENCES
 from dpml.running.rows import EPS
 from dpml.running.spec import Panel
@@ -51,17 +50,12 @@ class Chart:
     @cached_property
     def wants_log(self) -> bool:
         """Whether the y axis is logarithmic: the experiment's file says so, or the means span a factor of five."""
-        panel, values = self.panel, []
-        for table in (self.summary, self.published):
-            if table is not None:
-                own = table[~table["algo"].isin(REFERENCES)]  # references may be far from all others
-                values.append(_as_drawn((own if len(own) else table)["mean"], panel.y))
-        means = pd.concat(values)
+        panel, tables = self.panel, [table for table in (self.summary, self.published) if table is not None]
+        own = [table.loc[~table["algo"].isin(REFERENCES), "mean"] for table in tables]  # references may be far away
+        means = _as_drawn(pd.concat(own), panel.y)
         positive = means[means > ZERO]
-        if not len(positive) or panel.y == DIGITS:
-            return False
         if panel.yscale != "auto" or is_share(panel.y):
-            return panel.yscale == "log"
+            return panel.yscale == "log" and len(positive) > 0
         return not (means < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
     def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
@@ -100,32 +94,29 @@ class Chart:
         best = peers.idxmax() if criterion(panel.y).up else peers.idxmin()
         return pd.concat([table, points[~points["peer"]], points.loc[best].assign(algo=PEER)])
 
-    def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look]) -> None:
-        """Draw the curves, the bands and the published points in `lines`. The y axis must have its scale already."""
+    def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look], log: bool) -> None:
+        """Draw the curves, the bands and the published points in `lines`, and set the scales, ends and ticks."""
         shown = lines[lines["kind"].isin(("curve", "thin", "floor"))]
         curves = [line for _, line in shown.groupby("curve", sort=False)]
-        same = _coinciding(axes, shown)
         for number, line in enumerate(curves):
-            name, kind = line["label"].iloc[0], line["kind"].iloc[0]
-            look = THIN if kind == "thin" else looks[name]
-            turn, turns = same[number, :number].sum(), max(1, same[number].sum())
-            # of curves that coincide, each is visible in the gaps of the others
-            own = turns == 1 or kind == "thin"
-            dashes = look.dashes if own else (5 * ((turns - turn) % turns), (5, 5 * (turns - 1)))
+            name, x, mean = line["label"].iloc[0], line["x"], line["mean"]
+            look = THIN if line["kind"].iloc[0] == "thin" else looks[name]
             every = max(1, len(line) // 8) if len(line) > 12 else 1  # the dashes of a fine curve stay visible
-            axes.plot(
-                line["x"], line["mean"], linestyle=dashes, color=look.colour, marker=look.marker, label=name,
-                linewidth=look.width, markevery=(every * turn, every * turns), zorder=2 if kind == "curve" else 1.9,
-            )  # fmt: skip
+            style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linewidth": look.width}
+            axes.plot(x, mean, ls=look.dashes, label=name, markevery=every, zorder=1 + look.width, **style)
+            if look.dashes == "-":  # where curves coincide, each is visible in dashes above the others
+                dashes = (-3 * number, (3, 3 * len(curves) - 3))
+                axes.plot(x, mean, ls=dashes, markevery=(every * number, every * len(curves)), zorder=2.5, **style)
             if (line["high"] > line["low"]).any():
                 # many bands on top of each other still leave the curves visible
                 alpha = min(0.18, 0.8 / len(curves))
-                axes.fill_between(line["x"], line["low"], line["high"], color=look.colour, alpha=alpha, linewidth=0)
+                axes.fill_between(x, line["low"], line["high"], color=look.colour, alpha=alpha, linewidth=0)
         for algo, points in lines[lines["kind"] == "published"].groupby("algo"):
             colour, marker = base_look(str(algo))
             x, y = points["x"].astype(float), points["mean"]  # no line through them: only points were published
             axes.plot(x, y, ls="", marker=marker or "d", color=colour, mfc="none", markersize=4.8, zorder=3)
-        x_axis(axes, self.summary[self.panel.x], self.panel, self.names)
+        _x_axis(axes, lines["x"], self.panel.xscale, self.names)
+        _y_axis(axes, lines, self.panel, log)
 
 
 def _as_drawn(mean: pd.Series, metric: str) -> pd.Series:
@@ -148,73 +139,40 @@ def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd
     return mean * np.exp(-width), mean * np.exp(width)
 
 
-def _coinciding(axes: Axes, lines: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which pairs of curves are less than a hundredth of the panel's height apart at all x, (curves, curves)."""
-    heights = (axes.transScale + axes.transLimits).transform(lines[["x", "mean"]])[:, 1]
-    table = lines.assign(height=heights).groupby(["curve", "x"])["height"].mean().unstack()
-    places = table.loc[lines["curve"].unique()].to_numpy()
-    gaps = np.abs(places[:, None] - places)
-    return (np.isfinite(gaps).sum(axis=-1) > 1) & ~(gaps > 0.01).any(axis=-1)
-
-
-def y_ends(points: pd.DataFrame, panel: Panel, log: bool) -> tuple[float, float]:
-    """Return the ends of a panel's y axis for the shown points; for a logarithmic axis, return the ends' logarithms.
+def _y_axis(axes: Axes, points: pd.DataFrame, panel: Panel, log: bool) -> None:
+    """Set the scale, the ends and the ticks of a panel's y axis.
 
     The axis covers all means; it covers thin curves only if there are no other curves. It covers the ends of bands and
     the constant baseline if they are at most the height of the means, a factor of three, or a usual band away.
     """
-    if panel.ylim:
-        low, high = map(float, np.log(panel.ylim) if log else panel.ylim)
-        return low, high
-    main = "curve" if (points["kind"] == "curve").any() else "thin"
-    own, floors = points[points["kind"].isin((main, "published"))], points[points["kind"] == "floor"]
-    # curves of rounding errors alone would stretch a log axis until all others were flat
-    means = _places(own["mean"][own["mean"] > ZERO] if log else own["mean"], log)
-    others = _places(pd.concat([own["low"], own["high"], floors["mean"]]), log)
-    means = means if len(means) else others if len(others) else np.zeros(1)
+    kind, places = points["kind"], points[["mean", "low", "high"]].astype(float)
+    # rounding errors alone would stretch a log axis until all curves were flat
+    places = places.where(np.isfinite(places) & ((places > ZERO) | (not log)))
+    places = places.apply(np.log) if log else places
+    own = places[kind.isin(("curve" if (kind == "curve").any() else "thin", "published"))]
+    means, others = own["mean"].dropna(), pd.concat([own["low"], own["high"], places["mean"][kind == "floor"]]).dropna()
+    means = means if len(means) else others if len(others) else pd.Series([0.0])
     low, high = means.min(), means.max()
-    usual = np.log(3) if log else np.median(np.abs(others - np.median(means))) if len(others) else 0.0
-    reach = max(high - low, usual)
-    covered = [low, high, *others[(others >= low - reach) & (others <= high + reach)]]
-    low, high = min(covered), max(covered)
+    reach = np.fmax(high - low, np.log(3) if log else (others - means.median()).abs().median())
+    covered = pd.concat([means, others[others.between(low - reach, high + reach)]])
+    low, high = covered.min(), covered.max()
     margin = 0.05 * (high - low) or (np.log(1.5) if log else 0.05 * abs(high) or 0.05)
-    low, high = low - margin, high + margin
-    # a delta above 1 guarantees nothing, however large it is
-    return (max(low, -0.5), min(high, MOST_DIGITS)) if panel.y == DIGITS else (low, high)
-
-
-def _places(values: pd.Series, log: bool) -> Array:
-    known = values.to_numpy(float)
-    known = known[np.isfinite(known) & ((known > 0) | (not log))]
-    return np.log(known) if log else known
-
-
-def y_axis(axes: Axes, ends: Array, log: bool, metric: str) -> None:
-    """Set the scale, the ends and the ticks of a panel's y axis."""
-    axes.set_ylim(*(np.exp(ends) if log else ends))
+    ends = np.array([low - margin, high + margin])
+    axes.set_yscale("log" if log else "linear")
+    axes.set_ylim(*(panel.ylim or (np.exp(ends) if log else ends)))
     if log:
-        axes.set_yscale("log")
         _log_ticks(axes.yaxis, (1, 2, 5), 100)
-    elif metric == DIGITS:  # digits of 1/delta are labelled with the delta that they mean, the smallest at the bottom
-        axes.invert_yaxis()
-        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda digits, _: scientific(10.0**-digits)))
 
 
-def x_axis(axes: Axes, values: pd.Series, panel: Panel, names: Sequence[str]) -> None:
+def _x_axis(axes: Axes, values: pd.Series, scale: str, names: Sequence[str]) -> None:
     """Set the scale and the ticks of a panel's x axis. On an axis with words, the ticks are `names`."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(_range(name), 10) for name in names], fontsize=6.5)
         axes.margins(x=0.2)
         return
-    # eps of 0 and of infinity have no position on a log axis
-    values = values[np.isfinite(values) & ((values > 0) | (panel.x != "proven_eps"))]
     low, high, least = values.min(), values.max(), values[values > 0].min()
-    scale = panel.xscale
     if scale == "auto":
-        several = high >= 5 * least
-        scale = "log" if low > 0 and several else "linear"
-        scale = "symlog" if low == 0 < high and (several or panel.x == "inverse_eps") else scale
+        scale = "linear" if low < 0 or not high >= 5 * least else "log" if low > 0 else "symlog"
     if scale == "symlog":  # 0 is half a decade to the left of the smallest positive value
         axes.set_xscale("symlog", linthresh=least, linscale=0.45)
         powers = 10.0 ** np.arange(np.floor(np.log10(high) + 1e-9), np.log10(least) - 1e-9, -1)

@@ -87,7 +87,6 @@ def _choice(
     order = sorted(means, key=lambda name: means[name], reverse=on.up)
     best = order[0]
     worse = holm({name: _p_better(at[best], at[name], on) for name in order[1:]})
-    single = next((name for name in order if competing[name][1] == 1), None)
     ends = {name: _indexed(rows[rows["eps"] == eps]) for name, rows in references.items()}
     floor, ceiling = (float(ends[name].mean()) if name in ends else np.nan for name in ("constant", "ceiling"))
     above = "constant" not in ends or _p_better(at[best], ends["constant"], on) <= LEVEL
@@ -99,7 +98,6 @@ def _choice(
         "interval": _plain(float(summarise(here[best])["interval"].iloc[0])),
         "sums": competing[best][1],
         "alike": [[name, means[name]] for name in order[1:] if not worse[name]],
-        "single": [single, means[single]] if single else None,
         "floor": _plain(floor),
         "ceiling": _plain(ceiling),
         "above_floor": above,
@@ -209,7 +207,6 @@ def details(ranking: Mapping[str, Any]) -> Texts:
             metric(ranking["metric"]): value(choice | {"mean": choice["value"]}),
             "secure sums": _range([choice["sums"]]),
             "not significantly worse": ", ".join([*alike[:_SHOWN], *more]),
-            "best of one secure sum": f"{choice['single'][0]} {short(choice['single'][1])}" if choice["single"] else "",
             "constant": "" if choice["floor"] is None else short(choice["floor"]),
             "no privacy": short(choice["ceiling"]) if choice.get("ceiling") else "",
         }

@@ -31,60 +31,46 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
     `claimed_eps` and `proven_eps` hold for every seed. Different settings are never averaged; equal runs count once.
     If an algorithm `reference` has rows, lines have the differences from its means, except in `computed` blocks.
     """
-    rows = rows.reset_index(drop=True)
-    line = _numbered(rows, [*settings(rows), "metric"]).rename("line")
-    summary = _summary(rows, line)
-    rows = rows[~rows["block"].isin(computed)] if reference else rows.iloc[:0]
-    if reference in set(rows["algo"].unique()):
-        summary = summary.join(_differences(rows, line[rows.index], reference))
-    return summary.reset_index(drop=True)
-
-
-def _summary(rows: pd.DataFrame, line: pd.Series) -> pd.DataFrame:
-    keys = [*settings(rows), "metric"]
-    number = _by_guarantee(rows, _numbered(rows.assign(line=line), ["line", "unit", "tuned"]))
-    rows = _runs(rows, number, keys)
-    number = number[rows.index]
+    rows, keys = rows.reset_index(drop=True), [*settings(rows), "metric"]
+    line = _by_guarantee(rows, _numbered(rows, [*keys, "unit", "tuned"]))
+    rows = _runs(rows, line, keys)
+    line = line[rows.index]
     missing = rows["value"].isna()
     # one NaN makes all statistics of its line NaN, because the other values would be a biased sample
-    numbers = rows["value"].mask(missing.groupby(number).transform("any"))
-    groups = numbers.groupby(number)
-    values = groups.agg(["std", "min", "max", "size"])
-    per_seed = numbers.groupby([number, rows["seed"]]).mean()
-    seeds = per_seed.groupby(level=0).agg(["mean", "std", "size"])
+    numbers = rows["value"].mask(missing.groupby(line).transform("any"))
+    values = numbers.groupby(line).agg(["std", "min", "max", "size"])
+    seeds = numbers.groupby([line, rows["seed"]]).mean().groupby(level=0).agg(["mean", "std", "size"])
     several = seeds["size"] > 1
     # without noise all draws are equal, and have no interval
     over_draws = _half_width(values["std"], values["size"]).where(values["max"] > values["min"])
-    lines = rows[~number.duplicated()].reset_index(drop=True)
-    weakest = rows.loc[rows["proven_eps"].astype(float).fillna(-np.inf).groupby(number).idxmax()]
+    lines = rows[~line.duplicated()].reset_index(drop=True)
+    weakest = rows.loc[rows["proven_eps"].astype(float).fillna(-np.inf).groupby(line).idxmax()]
     lines[PRIVACY] = weakest[PRIVACY].set_axis(lines.index)
     summary = lines[[*keys, *PRIVACY, "tuned"]].assign(
         mean=seeds["mean"],
         std=values["std"],
         count=values["size"],
-        missing=missing.groupby(number).sum(),
+        missing=missing.groupby(line).sum(),
         seeds=seeds["size"],
         interval=_half_width(seeds["std"], seeds["size"]).where(several, over_draws),
         replicates=varied(lines).where(several, "draws"),
-        n_min=rows["n_min"].groupby(number).min(),
-        n_max=rows["n_max"].groupby(number).max(),
+        n_min=rows["n_min"].groupby(line).min(),
+        n_max=rows["n_max"].groupby(line).max(),
     )
-    return summary.set_axis(line[rows.index[~number.duplicated()]])
+    compared = summary[~summary["block"].isin(computed)] if reference else summary.iloc[:0]
+    if not (compared["algo"] == reference).any():
+        return summary
+    per_seed = numbers.groupby([line.rename("line"), rows["seed"]], sort=False).agg(["mean", "var", "count"])
+    return summary.join(_differences(per_seed.reset_index(), compared[keys], reference))
 
 
-def _differences(rows: pd.DataFrame, line: pd.Series, reference: str) -> pd.DataFrame:
+def _differences(per_seed: pd.DataFrame, lines: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Return, with intervals, how much each algorithm's mean exceeds algorithm `reference`'s mean at equal settings.
 
     Algorithms are compared in pairs over seeds (`paired` = seeds); with one seed, by Welch's interval over draws.
     """
-    keys = [*settings(rows), "metric"]
-    rows = _runs(rows, line, keys)
-    line = line[rows.index]
-    values = rows["value"].mask(rows["value"].isna().groupby(line).transform("any"))  # as in `summarise`
-    per_seed = values.groupby([line, rows["seed"]], sort=False).agg(["mean", "var", "count"]).reset_index()
-    about = rows.loc[~line.duplicated(), keys].set_axis(line.unique())
-    same = _numbered(about, [key for key in keys if key != "algo"])
-    per_seed = per_seed.join(about[["algo"]].assign(same=same), on="line")
+    same = _numbered(lines, [key for key in map(str, lines) if key != "algo"])
+    per_seed = per_seed.join(lines[["algo"]].assign(same=same), on="line", how="inner")
     is_reference = per_seed["algo"] == reference
     theirs = per_seed[is_reference].drop(columns=["algo", "line"])
     both = per_seed[~is_reference].merge(theirs, on=["same", "seed"], suffixes=("", "_reference"))
@@ -149,10 +135,7 @@ def welch(variances: Array, counts: Index) -> tuple[Array, Array]:
 
 def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
     """Number the combinations of values in the columns `keys` by first appearance, and return each row's number."""
-    varying = [key for key in keys if rows[key].nunique(dropna=False) > 1]  # most keys do not vary: skip them for speed
-    if not varying:
-        return pd.Series(0, index=rows.index)
-    return rows.groupby(varying, sort=False, dropna=False).ngroup()
+    return rows.groupby([*keys], sort=False, dropna=False).ngroup()
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
@@ -186,13 +169,7 @@ def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.Data
 
 def per_seed(runs: pd.Series) -> pd.Series:
     """Return, for every seed that has a value, the mean over the seed's noise draws. NaN is not a value."""
-    seeds, places = np.unique(runs.index.get_level_values("seed").to_numpy(), return_inverse=True)
-    values = runs.to_numpy(dtype=float)
-    known = ~np.isnan(values)
-    counts = np.bincount(places[known], minlength=len(seeds))
-    some = counts > 0
-    means = np.bincount(places[known], values[known], len(seeds))[some] / counts[some]
-    return pd.Series(means, pd.Index(seeds[some], name="seed"))
+    return runs.groupby(level="seed").mean().dropna()
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:

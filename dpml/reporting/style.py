@@ -13,9 +13,6 @@ from matplotlib.colors import to_hex, to_rgb
 
 from dpml.reporting.words import ALGORITHMS, REFERENCES
 
-DIGITS = "digits"
-"""The metric log10(1/delta). Its axis is linear, because it is a logarithm already, and has labels for delta."""
-MOST_DIGITS = 20.0  # a delta below 1e-20 counts as zero
 FLOORS = ("constant",)  # the constant baseline: drawn thin, and below all other curves
 DISTINCT = ("#0072B2", "#882255", "#56B4E9", "#E69F00", "#009E73", "#CC79A7", "#332288")
 """Colours of curves without an order, which colour-blind readers can distinguish."""

@@ -35,11 +35,6 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     cells = entries.groupby([x, "curve"])["entry"].agg(lambda own: " or ".join(dict.fromkeys(own)))
     places = sorted(summary[x].unique()) if is_numeric_dtype(summary[x]) else summary[x].unique()
     table = cells.unstack().reindex(index=places, columns=entries["curve"].unique())
-    if x == "partition.u" and "n_min" in summary:  # whole rows need not divide as requested
-        several = summary[summary["M"] > 1].groupby(x)
-        least, most = several["n_min"].min(), several["n_max"].max()
-        table.insert(0, "u as dealt", (most / least).map("{:.3g}".format))
-        table.insert(1, "rows of the smallest", least.map("{:.0f}".format))
     table.insert(0, SYMBOLS.get(x, x), [text(place) for place in places])
     return table.reset_index(drop=True)
 

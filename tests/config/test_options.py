@@ -51,32 +51,17 @@ def test_an_algorithm_of_a_configuration_is_that_of_its_class(every: dict, name:
     assert built == type(built)(LOSSES[loss], **own)  # calibration, from config.yaml, included
 
 
-OWN = {
-    "plain": "_target_: own_options.Mine\n",
-    "based": "defaults: [fm, _self_]\nlam: 0.5\n",
-}
-CLASS = """
-class Mine:
-    def __init__(self, loss, calibration="tight", steps=(1, 2), place=object(), length=0.5):
-        pass
-"""
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    (tmp_path / "algo").mkdir()
-    for name, content in OWN.items():
-        (tmp_path / "algo" / f"{name}.yaml").write_text(content)
-    (tmp_path / "own_options.py").write_text(CLASS)
-    monkeypatch.syspath_prepend(tmp_path)
-    return tmp_path
-
-
 @pytest.mark.slow
-def test_options_of_ones_own_have_their_keys_from_their_class_too(own: Path) -> None:
-    mine = compose(["algo=plain", "algo.length=2"], own).values["algo"]
+def test_options_of_ones_own_have_their_keys_from_their_class_too(tmp_path: Path, monkeypatch) -> None:
+    parameters = "loss, calibration='tight', steps=(1, 2), place=object(), length=0.5"
+    (tmp_path / "own_options.py").write_text(f"class Mine:\n    def __init__(self, {parameters}): pass\n")
+    (tmp_path / "algo").mkdir()
+    (tmp_path / "algo/plain.yaml").write_text("_target_: own_options.Mine\n")
+    (tmp_path / "algo/based.yaml").write_text("defaults: [fm, _self_]\nlam: 0.5\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    mine = compose(["algo=plain", "algo.length=2"], tmp_path).values["algo"]
     assert mine == {"_target_": "own_options.Mine", "steps": [1, 2], "length": 2}
-    based = compose(["algo=based", "algo.ridge=2"], own).values["algo"]
+    based = compose(["algo=based", "algo.ridge=2"], tmp_path).values["algo"]
     assert based == {**compose(["algo=fm"]).values["algo"], "lam": 0.5, "ridge": 2}
 
 

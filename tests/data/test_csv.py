@@ -28,12 +28,8 @@ from dpml.running.cell import _plain
 RAW = ()  # no steps: the numbers as they are in the file
 
 
-def rng(seed=0):
-    return np.random.default_rng(seed)
-
-
 def load(source, N=None, seed=0):
-    return source.load(Files(), N, rng(seed))
+    return source.load(Files(), N, np.random.default_rng(seed))
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """dataset.bounds=FILE.yaml: what is stated takes the place of what would be read from the rows."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -151,13 +152,19 @@ def test_the_ranges_of_all_rows_make_the_arrays_that_are_fitted_to_all_rows(writ
     np.testing.assert_allclose(from_file.X, load(CSV(path=path, **options)).X, atol=1e-15)
 
 
-@pytest.mark.parametrize("word", ["yes", "~", "1", "a: b", "#c", "'", '"', "é", "-", "a\\b", " x"])
-def test_any_text_survives_in_a_written_file(write, word):
-    quoted = word.replace('"', '""')
-    path = write(f'x,c,y\n1,"{quoted}",u\n2,other,v\n3,more,u\n')
+def test_any_text_survives_in_a_written_file(write):
+    words = ("yes", "~", "1", "a: b", "#c", "'", '"', "é", "-", "a\\b", " x")
+    path = write(pd.DataFrame({"x": range(11), "c": words, "y": [*"uvuvuvuvuvu"]}).to_csv(index=False, quoting=1))
     text = bounds_text(describe(CSV(path, "y"))).replace("from_rows: true\n", "")
     columns = column_bounds.load(Path(write(text, "b.yaml"))).columns
-    assert columns["c"] == tuple(sorted([word, "other", "more"]))
+    assert columns["c"] == tuple(sorted(words))
+
+
+def test_many_values_are_not_each_compared_with_all_others() -> None:
+    """A plan of others may have a million, which took hours."""
+    values, started = [f"v{k}" for k in range(200_000)], time.monotonic()
+    column_bounds.bounds_from(Path("b"), {"columns": {"job": values}, "classes": ["low", "high"]})
+    assert time.monotonic() - started < 30
 
 
 CUT = STATED.replace("high: 100}", "high: 100, edges: [30, 50]}").replace("log: true}", "log: true, edges: 3}")
@@ -218,15 +225,7 @@ STATED_OF = {
 CELLS = {"date": DATES, "boolean": BOOLEANS, "label": LABELS, "other label": LABELS}
 
 
-@pytest.mark.slow_cases(
-    "boolean-point",
-    "category-point",
-    "label-point",
-    "number-comma",
-    "number-point",
-    "other label-point",
-    "target-point",
-)
+@pytest.mark.slow_cases("number-comma", *(f"{kind}-point" for kind in STATED_OF if kind != "date"))
 @pytest.mark.parametrize(("kind", "decimal"), [*((kind, "point") for kind in STATED_OF), ("number", "comma")])
 def test_a_row_is_read_as_it_is_alone_whatever_the_others_are(files, kind, decimal):
     """Otherwise one row decides what all others are, and no budget covers that.
@@ -272,31 +271,12 @@ def test_a_missing_value_leaves_the_categories_of_other_rows(tmp_path):
     np.testing.assert_array_equal(found[1].y, [-1, 1, 1, -1])
 
 
-def test_many_values_are_not_each_compared_with_all_others() -> None:
-    """A plan of others may have a million, which took hours."""
-    compared = 0
-
-    class Value(str):
-        __hash__ = str.__hash__
-
-        def __eq__(self, other: object) -> bool:
-            nonlocal compared
-            compared += 1
-            return str(self) == other
-
-    values = [Value(f"v{k}") for k in range(500)]
-    column_bounds.bounds_from(Path("b"), {"columns": {"job": values}, "classes": ["low", "high"]})
-    assert compared < 20 * len(values)
-
-
-GAPS = (
-    "id;crp;care;seen;died\n1;<0,5;home;2020-01-02;no\n2;100,5;;2020-01-03;yes\n3;;ward;;no\n4;7;ward;2020-01-04;yes\n"
-)
+GAPS = "id;crp;care;seen;died\n1;<0,5;home;2.1.2020;no\n2;100,5;;3.1.2020;yes\n3;;ward;;no\n4;7;ward;1.1.2100;yes\n"
 FILLED = """
 columns:
   crp: {low: 0, high: 500, fill: 0.4, missing: indicator}
   care: {values: [home, ward], fill: ward}
-  seen: {unit: days, low: 2020-01-01, high: 2020-12-31, fill: 2020-01-11}
+  seen: {unit: days, low: 2020-01-01, high: 2020-12-31, fill: 2020-01-11, format: "%d.%m.%Y"}
 classes: ["no", "yes"]
 label: died
 drop: [id]
@@ -319,11 +299,11 @@ def test_a_stated_value_stands_for_a_missing_one_and_a_feature_marks_it(gaps):
     expected = [  # crp, whether it is missing, seen, home, ward
         [0.4 / 500, 1, 1 / days, 1, 0],
         [100.5 / 500, 0, 2 / days, 0, 1],
-        [7 / 500, 0, 3 / days, 0, 1],
         [0.4 / 500, 1, 10 / days, 0, 1],
+        [7 / 500, 0, 1, 0, 1],
     ]
     np.testing.assert_allclose(data.X[order], expected, rtol=1e-12)
-    assert list(data.y[order]) == [-1, 1, 1, -1]
+    assert list(data.y[order]) == [-1, 1, -1, 1]
 
 
 def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(gaps):
@@ -344,7 +324,7 @@ def test_the_file_says_how_rows_are_read_and_what_is_typed_comes_first(gaps):
 
 
 def test_a_release_takes_one_file_and_says_what_stands_for_missing_values(gaps, run_command, tmp_path):
-    Path(gaps["path"]).write_text(GAPS + "".join(f"{i};{i};home;2020-05-01;no\n" for i in range(5, 60)))
+    Path(gaps["path"]).write_text(GAPS + "".join(f"{i};{i};home;1.5.2020;no\n" for i in range(5, 60)))
     Path(gaps["bounds"]).write_text(FILLED.replace("min_max", "symmetric, sample_norm"))
     Path(gaps["bounds"]).write_text(Path(gaps["bounds"]).read_text().replace("label: died", "label: id"))
     words = [gaps["path"], "--bounds", gaps["bounds"], "eps=1", "delta=1e-5", "-o", "model.json"]

@@ -1,8 +1,5 @@
 """Parsed arrays are kept whole, reused, made anew when they are damaged or their code changes, and never in the way."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -82,23 +79,6 @@ def test_no_half_entry_when_the_disk_is_full(build, tmp_path, monkeypatch):
     arrays, _ = cache.load_or_build("mini", {}, build)
     assert arrays["X"].shape == (4, 3)
     assert not [path for path in (tmp_path / "cache" / "processed").iterdir() if path.suffix != ".lock"]
-
-
-@pytest.mark.slow
-def test_two_processes_that_build_the_same_entry(tmp_path):
-    program = (
-        "import time, numpy as np\n"
-        "from dpml.data.sources import cache\n"
-        "def build():\n"
-        "    print('built')\n"
-        "    time.sleep(1)\n"
-        "    return {'X': np.ones(3)}, {}\n"
-        "print(cache.load_or_build('mini', {}, build)[0]['X'].sum())\n"
-    )
-    both = [subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    assert sorted(process.communicate(timeout=60)[0] for process in both) == ["3.0\n", "built\n3.0\n"]
-    (entry,) = (path for path in (tmp_path / "cache" / "processed").iterdir() if path.is_dir())
-    assert sorted(path.name for path in entry.iterdir()) == ["X.npy", "facts.json"]
 
 
 def test_arrays_are_made_again_when_the_code_that_made_them_has_changed(own):

@@ -1,6 +1,7 @@
 """`dpml data` and `dpml-run` as a user meets them."""
 
 import re
+from functools import partial
 
 import pandas as pd
 import pytest
@@ -12,15 +13,10 @@ from dpml.data.sets.packaged import PACKED
 
 @pytest.fixture
 def dpml(monkeypatch, run_command):
-    """Run `dpml` at 80 columns, with a network: (exit code, stdout, stderr)."""
+    """Run `dpml` at 80 columns, with a network."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("DPML_OFFLINE")
-
-    def run(*words: str) -> tuple[int, str, str]:
-        done = run_command("dpml", *words)
-        return done.code, done.out, done.err
-
-    return run
+    return partial(run_command, "dpml")
 
 
 def test_states_follow_the_files(dpml, raw, tmp_path):

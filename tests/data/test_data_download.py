@@ -35,8 +35,8 @@ def info(server) -> Info:
 
 
 def left(root: Path) -> list[str]:
-    """Every file under a folder, apart from the records of checksums and the lock."""
-    files = [path for path in root.rglob("*") if path.is_file() and path.name != ".lock"]
+    """Every file under a folder, apart from the records of checksums and the locks."""
+    files = [path for path in root.rglob("*") if path.is_file() and not path.name.endswith(".lock")]
     return sorted(path.relative_to(root).as_posix() for path in files if "checksums" not in path.parts)
 
 
@@ -89,15 +89,11 @@ def test_an_archive_is_transferred_once_for_all_its_files(server):
     assert server.hits == ["/b.tar.gz"]
 
 
-FAULTS = [
-    ("something else", "its sha256 is"), ("truncated", "127.0.0.1"),
-    ("404", "404 Client Error"), ("500", "500 Server Error"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("sent", "told"), FAULTS)
+@pytest.mark.parametrize(
+    ("sent", "told"), [("truncated", "127.0.0.1"), ("404", "404 Client Error"), ("500", "500 Server Error")]
+)
 def test_a_fault_gives_one_sentence_and_leaves_nothing(server, info, tmp_path, sent, told):
-    server.fails("/squares.csv", sent)
+    server.faults["/squares.csv"] = sent
     with pytest.raises(UserError) as error:
         Files().find(info, "squares.csv")
     message = str(error.value)
@@ -107,7 +103,7 @@ def test_a_fault_gives_one_sentence_and_leaves_nothing(server, info, tmp_path, s
     assert "\n" not in message
     assert left(tmp_path / "cache") == []
     # the next address is tried
-    server.fails("/squares.csv", sent)
+    server.faults["/squares.csv"] = sent
     (server.folder / "second.csv").write_bytes(CONTENT)
     path = Files().find(mini(f"{server.url}/squares.csv", f"{server.url}/second.csv"), "squares.csv")
     assert path.read_bytes() == CONTENT
@@ -140,13 +136,14 @@ OF_TAR = r"archive cannot be read|its sha256 is"
 @pytest.mark.parametrize(
     ("address", "served", "said"),
     [
+        ("squares.csv", b"something else", "its sha256 is"),
         ("a.zip!squares.csv", zipped("squares.csv", CONTENT)[:2000], "archive"),
         ("a.zip!squares.csv", b"neither zip nor tar", "archive"),
         ("a.zip!squares.csv", zipped("circles.csv", CONTENT), r"archive does not contain squares\.csv"),
         *(("a.tar!squares.csv", damaged(pack), OF_TAR) for pack in (bz2.compress, lzma.compress, gzip.compress)),
         ("squares.csv.gz", gzip.compress(CONTENT)[:-2000], r"squares\.csv is damaged"),
     ],
-    ids=["cut", "neither zip nor tar", "without the file", "bz2", "lzma", "gzip", "compressed file"],
+    ids=["another content", "cut", "neither zip nor tar", "without the file", "bz2", "lzma", "gzip", "compressed file"],
 )
 def test_damaged_content(server, tmp_path, address, served, said):
     (server.folder / address.partition("!")[0]).write_bytes(served)
@@ -183,7 +180,10 @@ def test_an_archive_that_was_saved_damaged_is_named(tmp_path):
         Files(offline=True).find(mini("http://127.0.0.1:9/a.zip!squares.csv"), "squares.csv")
 
 
-def test_a_file_without_a_published_checksum_is_compared_with_what_was_seen_first(server, info, capsys):
+def test_a_file_without_a_published_checksum_is_compared_with_what_was_seen_first(server, info, tmp_path, capsys):
+    with pytest.raises(UserError, match="it has 5,000 lines instead of 4,999"):
+        Files().find(mini(f"{server.url}/squares.csv", sha256=(), lines=4999), "squares.csv")
+    assert left(tmp_path / "cache") == []
     info = mini(f"{server.url}/squares.csv", sha256=(), lines=5000)
     path = Files().find(info, "squares.csv")
     assert f"its sha256 {SHA256} is recorded" in capsys.readouterr().err
@@ -210,23 +210,31 @@ def test_a_cache_that_cannot_be_written(info, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_two_processes_fetch_a_file_once(server, tmp_path):
+def test_two_processes_fetch_a_file_once_and_parse_it_once(server, tmp_path):
     (server.folder / "squares.csv").write_bytes(CONTENT)
     server.delay = 0.5
-    program = (
-        "from dpml.data import Files, Info, Raw\n"
-        f"raw = Raw('squares.csv', ('{server.url}/squares.csv',), ('{SHA256}',))\n"
-        "print(Files().find(Info('mini', 'Mini', 'binary', 'none', files=(raw,)), 'squares.csv'))\n"
-    )
+    program = f"""
+import time, numpy as np
+from dpml.data import Files, Info, Raw
+from dpml.data.sources import cache
+raw = Raw("squares.csv", ("{server.url}/squares.csv",), ("{SHA256}",))
+print(Files().find(Info("mini", "Mini", "binary", "none", files=(raw,)), "squares.csv"))
+def build():
+    print("built")
+    time.sleep(0.5)
+    return {{"X": np.ones(3)}}, {{}}
+print(cache.load_or_build("mini", {{}}, build)[0]["X"].sum())
+"""
     both = [
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
     told = [process.communicate(timeout=60) for process in both]
     assert [process.returncode for process in both] == [0, 0], told
-    assert {out.strip() for out, _ in told} == {str(tmp_path / "cache" / "mini" / "squares.csv")}
+    path = tmp_path / "cache" / "mini" / "squares.csv"
+    assert sorted(out for out, _ in told) == [f"{path}\n3.0\n", f"{path}\nbuilt\n3.0\n"]
     assert server.hits == ["/squares.csv"]
-    assert left(tmp_path / "cache") == ["mini/squares.csv"]
+    assert [Path(name).name for name in left(tmp_path / "cache")] == ["squares.csv", "X.npy", "facts.json"]
 
 
 @pytest.mark.parametrize("served", ["mini/squares.csv", "other_name/squares.csv.gz", "squares.csv.xz"])
@@ -248,9 +256,3 @@ def test_offline_fetches_nothing(server, info, monkeypatch):
     with pytest.raises(UserError, match="Offline mode forbids"):
         Files().find(info, "squares.csv")
     assert server.hits == []
-
-
-def test_a_file_of_the_wrong_size_is_refused(server, info, tmp_path):
-    with pytest.raises(UserError, match="it has 5,000 lines instead of 4,999"):
-        Files().find(mini(f"{server.url}/squares.csv", sha256=(), lines=4999), "squares.csv")
-    assert left(tmp_path / "cache") == []

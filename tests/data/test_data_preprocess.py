@@ -6,6 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import sparse
+from sklearn.compose import make_column_transformer
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, OneHotEncoder, StandardScaler
 
 from dpml.data.info import Range
 from dpml.data.preprocess import STEPS, apply_steps, distinct, norms, private_note, width
@@ -39,6 +44,36 @@ def test_training_rows_end_in_the_unit_ball_whatever_test_rows_are_and_inputs_ar
     np.testing.assert_allclose(X_test, X[::-1], atol=1e-14)  # the same map for both parts
 
 
+CODED = OneHotEncoder(categories=[range(3)], handle_unknown="ignore", sparse_output=False), [3]
+ONE_HOT = make_column_transformer(("passthrough", [0, 1, 2]), CODED)
+ORACLES = {
+    "min_max": MinMaxScaler(),
+    "symmetric": MinMaxScaler((-1, 1)),
+    "max_abs": MaxAbsScaler(),
+    "centre": StandardScaler(with_std=False),
+    "sample_norm": Normalizer(),
+    "impute": SimpleImputer(strategy="median"),
+    "pca:3": PCA(3),
+    "one_hot": ONE_HOT,
+    "one_hot symmetric": make_column_transformer((MinMaxScaler((-1, 1)), [0, 1, 2]), CODED),
+    "one_hot pca:4 symmetric": make_pipeline(ONE_HOT, PCA(4), MinMaxScaler((-1, 1))),
+}
+
+
+@pytest.mark.parametrize("words", ORACLES)
+def test_steps_are_those_of_scikit_learn(words):
+    steps, numbers = words.split(), np.random.default_rng(2)
+    train, test = (np.column_stack([rows(n, 3, n), numbers.integers(-1, 3, n)]) for n in (40, 20))
+    if words == "impute":
+        train[train > 2] = test[test > 2] = np.nan
+    X, X_test, record = apply_steps(steps, train, test, (0, 0, 0, 3) if "one_hot" in steps else ())
+    value = np.abs if "pca" in words else np.asarray  # the sign of a direction is arbitrary
+    np.testing.assert_allclose(value(X), value(ORACLES[words].fit_transform(train)), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(value(X_test), value(ORACLES[words].transform(test)), rtol=1e-9, atol=1e-11)
+    fitted = [step.partition(":")[0] for step in steps if step not in ("one_hot", "sample_norm")]
+    assert private_note(record) == (f"{','.join(fitted)} fitted on training rows" if fitted else "")
+
+
 def test_large_arrays_are_transformed_in_blocks_to_the_same_result():
     X = rows(40_000, 3)
     whole, _, _ = apply_steps(["min_max", "centre", "max_norm", "bias"], X, X[:0])
@@ -55,38 +90,21 @@ def test_constant_features_and_zero_rows_do_no_harm():
         assert np.all(np.isfinite(apply_steps([step], X, X)[0]))
 
 
-def test_one_hot_knows_the_training_values_only():
-    train = np.array([[1.5, 0], [2.5, 2], [0.5, 1]])
-    test = np.array([[9.0, -1], [8.0, 2]])
-    X, X_test, _ = apply_steps(["one_hot"], train, test, columns=(0, 3))
-    np.testing.assert_array_equal(X, [[1.5, 1, 0, 0], [2.5, 0, 0, 1], [0.5, 0, 1, 0]])
-    np.testing.assert_array_equal(X_test, [[9, 0, 0, 0], [8, 0, 0, 1]])
-
-
-def test_impute_fills_in_the_training_median():
-    train = np.array([[1.0, np.nan], [2.0, 4.0], [9.0, 6.0]])
-    X, X_test, _ = apply_steps(["impute"], train, np.array([[np.nan, np.nan]]))
-    np.testing.assert_array_equal(X, [[1, 5], [2, 4], [9, 6]])
-    np.testing.assert_array_equal(X_test, [[2, 5]])
-
-
-def test_sparse_pca_is_dense_pca():
+@pytest.mark.parametrize("n", [300, 40])
+def test_sparse_and_dense_principal_components_are_those_of_scikit_learn(n):
+    """Of more rows than features, and of fewer."""
     rng = np.random.default_rng(3)
     # correlated columns, so that the leading directions are well apart
-    X = (rng.normal(size=(300, 4)) * [8, 4, 2, 1]) @ rng.normal(size=(4, 60)) + 0.1 * rng.normal(size=(300, 60))
+    X = (rng.normal(size=(n, 4)) * [8, 4, 2, 1]) @ rng.normal(size=(4, 60)) + 0.1 * rng.normal(size=(n, 60))
     X[np.abs(X) < 2] = 0
     X[:, 7] = 0  # a feature that only the test part has
-    test = X[:50].copy()
+    test = X[:20].copy()
     test[:, 7] = 5
-    dense, dense_test, _ = apply_steps(["pca:4", "max_norm"], X, test)
-    thin, thin_test, _ = apply_steps(["pca:4", "max_norm"], sparse.csr_matrix(X), sparse.csr_matrix(test))
-    np.testing.assert_allclose(np.abs(thin), np.abs(dense), atol=1e-8)
-    np.testing.assert_allclose(np.abs(thin_test), np.abs(dense_test), atol=1e-8)
-    # and both are the projections on the leading eigenvectors of the covariance
-    values, vectors = np.linalg.eigh(np.cov(X.T))
-    expected = (X - X.mean(axis=0)) @ vectors[:, np.argsort(values)[::-1][:4]]
-    expected /= np.linalg.norm(expected, axis=1).max()
-    np.testing.assert_allclose(np.abs(dense), np.abs(expected), atol=1e-8)
+    oracle = PCA(4).fit(X)
+    for kind in (np.asarray, sparse.csr_matrix):
+        found, found_test, _ = apply_steps(["pca:4"], kind(X), kind(test))
+        np.testing.assert_allclose(np.abs(found), np.abs(oracle.transform(X)), atol=1e-8)
+        np.testing.assert_allclose(np.abs(found_test), np.abs(oracle.transform(test)), atol=1e-8)
 
 
 HOLES = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0], [5.0, 1.0]])
@@ -103,6 +121,11 @@ RANGES = {"a": Range(0, 6, edges=(2, 4)), "b": Range(0, 6)}
         (["max_norm"], rows(9), (0, 0, 3, 0, 0), "must have one_hot"),
         (["bin", "spline"], rows(9, 2), RANGES, "before it"),
         (["spline", "bin"], rows(9, 2), RANGES, "before it"),
+        (["symmetric", "bin"], rows(9, 2), RANGES, "have bin"),
+        (["min_max", "one_hot"], rows(9, 2), RANGES | {"b": ("x", "y")}, "have one_hot"),
+        (["spline"], rows(9, 2), RANGES | {"a": Range(0, 6)}, "no column has edges"),
+        (["max_norm"], rows(9, 3), RANGES, "3 columns have 2 bounds"),
+        (["bin"], rows(9), (), "must not have bin with dataset.bounds=fitted"),
         (["max_norm"], sparse.csr_matrix(rows(9)), (), "must begin with pca:D"),
     ],
 )
@@ -133,13 +156,6 @@ def test_one_hot_leaves_numbers_as_they_are(step):
     np.testing.assert_array_equal(apply_steps([step, "one_hot"], X, X)[0], apply_steps([step], X, X)[0])
 
 
-def test_principal_components_of_symbols_are_numbers():
-    X = np.column_stack([rows(40, 1), np.arange(40) % 5])
-    done, _, _ = apply_steps(["one_hot", "pca:4", "symmetric"], X, X[:1], columns=(0, 5))
-    np.testing.assert_allclose(done.min(axis=0), -1)
-    np.testing.assert_allclose(done.max(axis=0), 1)
-
-
 @given(arrays(np.float64, st.tuples(st.integers(1, 40), st.just(3)), elements=st.sampled_from([0.0, -0.0, 1.0, 2.5])))
 def test_every_row_is_a_copy_of_its_first_appearance(X):
     first, where, counts = distinct(X)
@@ -148,19 +164,3 @@ def test_every_row_is_a_copy_of_its_first_appearance(X):
     np.testing.assert_array_equal(first, sorted(first))
     np.testing.assert_array_equal(counts, np.bincount(where))
     assert all(np.flatnonzero(where == place)[0] == row for place, row in enumerate(first))
-
-
-def test_max_abs_divides_by_the_largest_absolute_value_of_training_rows() -> None:
-    X = np.array([[1.0, -1.0, 0.0, -2.0], [-4.0, 5.0, 0.0, -8.0]])
-    done, test, record = apply_steps(["max_abs"], X, np.array([[8.0, -5.0, 3.0, 2.0]]))
-    np.testing.assert_allclose(done, [[0.25, -0.2, 0, -0.25], [-1, 1, 0, -1]])
-    np.testing.assert_allclose(test, [[2, -1, 3, 0.25]])
-    assert private_note(record) == "max_abs fitted on training rows"
-
-
-def test_symmetric_leaves_symbolic_columns_alone() -> None:
-    X = np.array([[2.0, 5.0, 0.0], [4.0, 5.0, 2.0], [3.0, 5.0, -1.0]])
-    done, test, record = apply_steps(["one_hot", "symmetric"], X, np.array([[5.0, 5.0, 1.0]]), columns=(0, 0, 3))
-    np.testing.assert_allclose(done, [[-1, 0, 1, 0, 0], [1, 0, 0, 0, 1], [0, 0, 0, 0, 0]])
-    np.testing.assert_allclose(test, [[2, 0, 0, 1, 0]])
-    assert private_note(record) == "symmetric fitted on training rows"

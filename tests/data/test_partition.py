@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.optimize import brentq
 
 from dpml.data import Dataset
 from dpml.data.partition import (
@@ -45,6 +46,13 @@ def classed(*counts: int, task: str = "multiclass") -> Dataset:
 
 def line(y: np.ndarray) -> Dataset:
     return Dataset("line", "regression", y[:, None], y, y[:0, None], y[:0])
+
+
+def owned(party: np.ndarray) -> Dataset:
+    return replace(line(np.arange(len(party)) / len(party)), party=party)
+
+
+TEN = classed(3, 7)
 
 
 def dealt(data: Dataset, rule, M: int, seed: int = 0) -> Parties:
@@ -144,19 +152,6 @@ def test_shares_have_beta_marginals(alpha) -> None:
     assert stats.kstest(pair, stats.beta(2 * alpha, (M - 2) * alpha).cdf).pvalue > 1e-4
 
 
-@pytest.mark.slow
-def test_rows_as_dealt_follow_the_law() -> None:
-    """A party's share of a class of many rows is Beta; the shares of two classes are independent. False alarms 1e-4."""
-    M, alpha, rows = 5, 0.7, 2000
-    data = classed(rows, rows)
-    shares = np.array([table(dealt(data, Dirichlet(alpha=alpha), M, seed))[2] / rows for seed in range(400)])
-    law = stats.beta(alpha, (M - 1) * alpha)
-    for share in shares.T:  # rounded to 1/2000: spread evenly over the rows' width, as systematic sampling does
-        spread = np.clip(share + np.random.default_rng(0).uniform(-0.5, 0.5, 400) / rows, 0, 1)
-        assert stats.kstest(spread, law.cdf).pvalue > 1e-4
-    assert stats.spearmanr(*shares.T).pvalue > 1e-4
-
-
 def test_systematic_sampling_rounds_to_one_row_and_is_unbiased() -> None:
     rng = np.random.default_rng(4)
     shares = rng.dirichlet(np.full(7, 0.4))
@@ -224,21 +219,6 @@ def test_very_many_parties() -> None:
         assert parties.sizes.sum() == 240_000
 
 
-def test_a_deal_depends_on_its_seed_only() -> None:
-    for rule in (Dirichlet(), Classes(), Shards()):
-        one, again, other = (dealt(classed(40, 60), rule, 5, seed) for seed in (3, 3, 4))
-        assert np.array_equal(one.order, again.order)
-        assert np.array_equal(one.offsets, again.offsets)
-        assert not np.array_equal(one.order, other.order)
-
-
-def test_a_power_law_has_its_exponent() -> None:
-    sizes = PowerLaw(a=1.5).sizes(10_000_000, 50, np.random.default_rng(0))
-    slope = np.polyfit(np.log(np.arange(1, 51)), np.log(sizes), 1)[0]
-    assert slope == pytest.approx(-1.5, rel=1e-4)
-    assert np.array_equal(PowerLaw(a=0.0).sizes(103, 10, np.random.default_rng(0)), Equal().sizes(103, 10, None))
-
-
 @given(st.integers(1, 200), st.integers(0, 5000), st.integers(1, 5), st.floats(0, 50))
 @settings(max_examples=200, deadline=None)
 def test_a_power_law_with_a_smallest_size(M, more, smallest, a) -> None:
@@ -249,56 +229,38 @@ def test_a_power_law_with_a_smallest_size(M, more, smallest, a) -> None:
     assert sizes.min() >= smallest
     assert np.all(np.diff(sizes) <= 0)
     shares = np.arange(1, M + 1, dtype=float) ** -a
-    # the scale c with sum(max(smallest, c shares)) = N, by bisection of its logarithm
-    low, high = 0.0, 800.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        total = np.maximum(smallest, np.exp(np.minimum(middle + np.log(np.maximum(shares, 1e-300)), 40))).sum()
-        low, high = (middle, high) if total < N else (low, middle)
-    exact = np.maximum(smallest, np.exp(np.minimum(low + np.log(np.maximum(shares, 1e-300)), 40)))
-    assert np.abs(sizes - exact).max() < 1 + 1e-6
-
-
-REGRESSION = "classes, but dataset=line has real"
+    scale = brentq(lambda c: np.maximum(smallest, c * shares).sum() - N, 0, 2 * N)
+    assert np.abs(sizes - np.maximum(smallest, scale * shares)).max() < 1 + 1e-6
 
 
 @pytest.mark.parametrize(
-    ("rule", "M", "message"),
+    ("data", "rule", "M", "message"),
     [
-        (lambda: Dirichlet(alpha=0.0), 2, "partition.alpha must be from 1e-06 to 1e"),
-        (lambda: Dirichlet(smallest=6), 2, "partition.smallest=6 rows for each of M=2 parties"),
-        (lambda: Classes(k=3), 2, "partition.k must be a whole number from 1 to the 2 classes, got 3"),
-        (lambda: Classes(k=1), 10, "partition=classes leaves a party without"),
-        (lambda: Shards(per_party=6), 2, "partition.per_party=6 shards for each of M=2 parties"),
-        (lambda: PowerLaw(smallest=6), 2, "partition.smallest=6 rows for each of M=2"),
-        (lambda: Dirichlet(), 11, "M=11 parties cannot share N=10"),
-        (Equal, 11, "M=11 parties cannot share N=10"),
-        (Equal, 0, "M=0 parties"),
-        (lambda: Equal(auxiliary=1.0), 2, "partition.auxiliary must be a share"),
-        (lambda: Simplex(floor=6), 2, "partition.floor=6 rows for each of M=2"),
-        (lambda: Fractions(fractions=(0.5, 0.5)), 3, "must be M=3 positive numbers that sum to 1"),
-        (lambda: Fractions(fractions=(0.5, 0.4)), 2, "sum to 1"),
-        (lambda: Fractions(fractions=(0.999, 0.001)), 2, "leaves a party without"),
-        (lambda: Fractions(fractions=(1e308, 1e308)), 2, "must be M=2 positive numbers that sum to 1"),
-        (lambda: TwoGroup(u=1000.0), 4, "leaves a party without"),
-        (lambda: PerParty(n=6), 2, "partition.n=6 rows for each of M=2"),
+        (TEN, lambda: Dirichlet(alpha=0.0), 2, "partition.alpha must be from 1e-06 to 1e"),
+        (TEN, lambda: Dirichlet(smallest=6), 2, "partition.smallest=6 rows for each of M=2 parties"),
+        (TEN, lambda: Classes(k=3), 2, "partition.k must be a whole number from 1 to the 2 classes, got 3"),
+        (TEN, lambda: Classes(k=1), 10, "partition=classes leaves a party without"),
+        (TEN, lambda: Shards(per_party=6), 2, "partition.per_party=6 shards for each of M=2 parties"),
+        (TEN, lambda: PowerLaw(smallest=6), 2, "partition.smallest=6 rows for each of M=2"),
+        (TEN, Dirichlet, 11, "M=11 parties cannot share N=10"),
+        (TEN, Equal, 0, "M=0 parties"),
+        (TEN, lambda: Equal(auxiliary=1.0), 2, "partition.auxiliary must be a share"),
+        (TEN, lambda: Simplex(floor=6), 2, "partition.floor=6 rows for each of M=2"),
+        (TEN, lambda: Fractions(fractions=(0.5, 0.5)), 3, "must be M=3 positive numbers that sum to 1"),
+        (TEN, lambda: Fractions(fractions=(0.5, 0.4)), 2, "sum to 1"),
+        (TEN, lambda: Fractions(fractions=(0.999, 0.001)), 2, "leaves a party without"),
+        (TEN, lambda: Fractions(fractions=(1e308, 1e308)), 2, "must be M=2 positive numbers that sum to 1"),
+        (TEN, lambda: TwoGroup(u=1000.0), 4, "leaves a party without"),
+        (TEN, lambda: PerParty(n=6), 2, "partition.n=6 rows for each of M=2"),
+        (line(np.arange(9.0)), Dirichlet, 2, "classes, but dataset=line has real"),
+        (line(np.arange(9.0)), Natural, 2, "partition=natural needs a data set"),
+        (owned(np.arange(9) % 3), Natural, 4, "N=9 private training rows of dataset=line"),
+        (owned(np.array([0, 5, 5])), Natural, 3, "to M=3: set M=2."),  # others have no row in use
     ],
 )
-def test_refusals(rule, M, message) -> None:
+def test_refusals(data, rule, M, message) -> None:
     with pytest.raises(UserError, match=message):
-        dealt(classed(3, 7), rule(), M)
-
-
-def test_real_targets_have_no_classes() -> None:
-    data = line(np.linspace(-1, 1, 20))
-    for rule in (Dirichlet(), Classes()):
-        with pytest.raises(UserError, match=REGRESSION):
-            dealt(data, rule, 2)
-    assert dealt(data, Shards(), 2).sizes.sum() == 20
-
-
-def toy(rows: int) -> Dataset:
-    return line(np.arange(rows) / rows)
+        dealt(data, rule(), M)
 
 
 @pytest.mark.slow
@@ -318,7 +280,7 @@ def test_whole_rows_sum_and_follow_the_shares(shares: list[float], N: int) -> No
     ],
 )
 def test_sizes_are_those_of_the_rule(rule, sizes) -> None:
-    assert list(dealt(toy(1000), rule, len(sizes)).sizes) == sizes
+    assert list(dealt(line(np.arange(1000.0)), rule, len(sizes)).sizes) == sizes
 
 
 def test_simplex_shares_are_uniform_on_the_simplex() -> None:
@@ -334,20 +296,7 @@ OF_SIZES = [Equal(), Simplex(), Fractions(fractions=(0.6, 0.4)), TwoGroup(u=1.5)
 def test_sizes_depend_on_random_numbers_where_a_rule_says_so(rule) -> None:
     dealt = {tuple(rule.sizes(101, 2, np.random.default_rng(seed))) for seed in range(20)}
     assert rule.drawn == (len(dealt) > 1)
-
-
-def test_a_rule_of_a_user_may_draw_unless_it_denies_it() -> None:
-    class Own(BySize):
-        name = "own"
-
-        def sizes(self, N, M, rng):
-            return rng.multinomial(N - M, np.full(M, 1 / M)) + 1
-
-    assert Own().drawn
-
-
-def owned(party: np.ndarray) -> Dataset:
-    return replace(toy(len(party)), party=party)
+    assert BySize.drawn  # a rule of a user, too, unless it denies it
 
 
 @pytest.mark.slow
@@ -370,20 +319,6 @@ def test_a_million_natural_parties() -> None:
     party = np.random.default_rng(0).permutation(np.arange(1_200_000) % 1_000_000)
     parties = dealt(owned(party), Natural(), 1_000_000)
     assert np.array_equal(parties.sizes, np.bincount(party))
-
-
-@pytest.mark.parametrize(
-    ("data", "M", "message"),
-    [
-        (toy(10), 2, "partition=natural needs a data set"),
-        (owned(np.arange(9) % 3), 4, "N=9 private training rows of dataset=line"),
-        (owned(np.arange(9) % 3), 2, "M=2: set M=3."),
-        (owned(np.array([0, 5, 5])), 3, "to M=3: set M=2."),  # others have no row in use
-    ],
-)
-def test_refusals_of_natural_parties(data, M, message) -> None:
-    with pytest.raises(UserError, match=message):
-        dealt(data, Natural(), M)
 
 
 def copied(K: int) -> Parties:

@@ -42,7 +42,7 @@ def summary(*lines, metric="loss"):
 
 
 def lines_of(axes):
-    return {line.get_label(): line for line in axes.lines}
+    return {label: line for line in axes.lines if not (label := str(line.get_label())).startswith("_")}
 
 
 def test_no_noise_has_a_place_on_the_axis_of_1_over_eps():
@@ -143,16 +143,6 @@ def test_a_size_whose_sign_is_not_known_has_no_band():
     figure = drawn(Chart(Panel("", "eps", "noisy_objective"), table))
     (band,) = figure.axes[0].collections
     assert {x for path in band.get_paths() for x in path.vertices[:, 0]} == {1, 10}
-
-
-def test_digits_of_delta_are_drawn_as_delta():
-    lines = ((1, -3.0), (10, 0.5), (100, 12.0), (1000, 5e4))
-    table = summary(*({"algo": "cape", "tau": t, "mean": m, "interval": np.nan} for t, m in lines), metric="digits")
-    (axes,) = drawn(Chart(Panel("", "tau", "digits", yscale="log"), table)).axes
-    assert axes.get_yscale() == "linear"  # a logarithm already
-    assert axes.get_ylim() == (20, -0.5)  # the smallest delta at the bottom, and none so small that it means nothing
-    axes.figure.draw_without_rendering()
-    assert "10⁻¹⁰" in [label.get_text() for label in axes.get_yticklabels()]
 
 
 def test_a_proven_eps_of_zero_has_no_place_on_a_log_axis():

@@ -7,8 +7,7 @@ import pytest
 from harness import TINY, plan, run
 
 from dpml.errors import UserError
-from dpml.reporting.charts import titled
-from dpml.reporting.modified import only_block, refuse_ambiguous
+from dpml.reporting.charts import only_block, refuse_ambiguous, titled
 from dpml.running.spec import Experiment
 
 EXPERIMENT = Experiment.from_content("mine/tiny", TINY)

@@ -16,7 +16,6 @@ from dpml.errors import UserError
 from dpml.reporting.statistics import (
     caution,
     official,
-    per_seed,
     replication,
     same_rows,
     settings,
@@ -179,17 +178,6 @@ def test_a_value_that_is_no_number_makes_the_mean_none_and_is_counted():
     assert np.isnan(compare(rows, "good")[["difference", "difference_interval"]].astype(float)).all(axis=None)
     shown = wide(summary.reset_index(), "eps")
     assert shown["broken"].tolist() == ["NaN (4 of 8)"]
-
-
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 0, 1]])
-def test_means_per_seed_are_those_of_pandas_whatever_the_order_of_seeds_and_without_nan(order) -> None:
-    """Seed 1 has one value, seed 9 none; the levels of an index need not ascend."""
-    seeds = np.repeat([7, 1, 9], [4, 3, 2])
-    values = np.array([1.0, 2.5, np.nan, 4.0, np.nan, -1.0, np.nan, np.nan, np.nan])
-    index = pd.MultiIndex.from_arrays([seeds, np.arange(9)], names=["seed", "draw"])
-    runs = pd.Series(values, index.set_levels([[1, 7, 9][k] for k in order], level=0, verify_integrity=False))
-    groups = runs.dropna().groupby(level="seed")
-    pd.testing.assert_series_equal(per_seed(runs), groups.mean(), check_names=False, rtol=1e-14)
 
 
 LINES = pd.DataFrame(

@@ -166,18 +166,6 @@ def test_rows_that_were_cut_off_are_refused(tmp_path):
             read_rows(folder / "rows.csv")
 
 
-def test_a_table_over_u_has_the_sizes_as_they_were_dealt():
-    """Whole rows need not divide as asked, and where all rows are at one place there is no u."""
-    lines = [("wddp", 32, 5, 5, 29), ("wddp", 32, 1, 1200, 1200), ("wang", 1, 5, 559, 559)]
-    table = pd.DataFrame(lines, columns=["algo", "M", "partition.u", "n_min", "n_max"])
-    table = table.assign(eps=1.0, mean=0.5, interval=0.1)
-    shown = wide(table, "partition.u")
-    assert shown[["partition.u", "u as dealt", "rows of the smallest"]].to_numpy().tolist() == [
-        ["1", "1", "1200"], ["5", "5.8", "5"]
-    ]  # fmt: skip
-    assert "u as dealt" not in wide(table, "eps")
-
-
 def test_numbers_below_a_million_have_no_power_of_ten():
     assert [short(value) for value in (1000.0, 12345.0, 1.5, 0.00012, 2e7, np.inf)] == [
         "1000", "12300", "1.5", "0.00012", "2e+07", "∞"

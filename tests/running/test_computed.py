@@ -74,14 +74,11 @@ def test_an_experiment_of_computed_blocks_only(tmp_path):
     ours = table[(table["block"] == "small_tau") & (table["metric"] == "delta") & (table["reading"] == "ours")]
     np.testing.assert_allclose(ours["mean"], 2 * ours["tau"] ** 2)
     assert set(table["algo"]) == {"small_tau", "table"}
-    page = (tmp_path / "mine" / "tiny.md").read_text()
-    assert "| tau | small_tau, theirs | small_tau, ours |" in page
-    assert "| tau | reading | delta | bytes |" in page  # the block that no panel draws
-    assert "Guarantees" not in page
     # the second time nothing is called and nothing changes
     done = list(calls())
     assert done == [2, 3]
     (tmp_path / "mine" / "tiny.png").unlink()
+    (tmp_path / "mine" / "tiny.csv").write_text("scribble")
     assert run(tmp_path, ALONE) == 0
     assert calls() == done
     assert digests(tmp_path) == made
@@ -150,9 +147,7 @@ def test_a_mistake_in_a_computed_block_is_one_sentence(block, sentence):
         Experiment.from_content("mine/tiny", ALONE | {"grid": {"a": block}, "panels": []})
 
 
-def test_the_plan_lists_it(tmp_path, capsys):
+def test_the_plan_lists_it(tmp_path):
     assert run(tmp_path, ALONE, dry=True) == 0
-    out = capsys.readouterr().out
-    assert "2 computed blocks" in out
     assert "small_tau,computed,,curves.analytic.curve," in (tmp_path / "plan.csv").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["modules", "plan.csv"]

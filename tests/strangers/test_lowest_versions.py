@@ -1,4 +1,4 @@
-"""The lowest versions that pyproject.toml allows are enough: a run, a figure, the report, a file, a release."""
+"""The lowest versions that pyproject.toml allows are enough: a run, a figure, the report, a file, releases."""
 
 import os
 import re
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-BOUNDS = "columns: {x: {low: 0, high: 60}, c: [a, b, c]}\nclasses: ['no', 'yes']\n"
+BOUNDS = "columns: {x: {low: 0, high: 60}, c: [a, b, c]}\nclasses: ['no', 'yes']\nlabel: y\n"
 
 
 def lowest() -> list[str]:
@@ -31,9 +31,9 @@ def test_the_lowest_versions_are_enough(tmp_path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "venv"], cwd=tmp_path, check=True)
     commands = tmp_path / "venv" / "bin"
     subprocess.run([commands / "pip", "install", "--quiet", *lowest(), str(ROOT)], cwd=tmp_path, check=True)
-    (tmp_path / "f.csv").write_text(
-        "x;c;y\n" + "".join(f"{i}.5;{'abc'[i % 3]};{['no', 'yes'][i // 30]}\n" for i in range(60))
-    )
+    for name in ("f", "g", "h"):
+        rows = "".join(f"{i}.5;{'abc'[i % 3]};{['no', 'yes'][i // 30]}\n" for i in range(60))
+        (tmp_path / f"{name}.csv").write_text(f"x;c;y\n{rows}")
     (tmp_path / "b.yaml").write_text(BOUNDS)
     file = "dataset=csv dataset.path=f.csv dataset.label=y dataset.bounds=b.yaml"
     for command in (
@@ -44,6 +44,7 @@ def test_the_lowest_versions_are_enough(tmp_path) -> None:
         f"dpml release {file} eps=1 delta=1e-4 -o m.json",
         "dpml predict m.json f.csv",
         "dpml verify m.json",
+        "dpml federate try f.csv g.csv h.csv --bounds b.yaml --release -o n.json --set algo=ssp eps=1 delta=1e-4",
         "dpml audit algo=dpgd eps=1 delta=1e-5 draws=1000",
     ):
         name, *words = command.split()
