@@ -35,9 +35,10 @@ _MOST_MU = 2.0**40  # with less noise, floating-point rounding, 2^-53 of the val
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of an audit for one view of a release. All eps except the claimed eps are for the same `delta`.
+    """The result of an audit for one observer (view) of a release.
 
     Attributes:
+        delta: The delta of all eps except the claimed eps.
         claimed: The published eps; NaN if there is no claim about this view.
         proven: The eps that dpml proves; NaN if the algorithm is a plug-in.
         declared: The eps that a plug-in declares; else NaN.
@@ -80,7 +81,7 @@ class Finding:
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:
-    """Attack each view that has a guarantee, with `draws` releases of each of two neighbouring data sets."""
+    """Attack every guarantee of an algorithm, with `draws` releases of each of two neighbouring data sets."""
     if draws < 100:
         raise UserError(f"draws of an audit must be at least 100, got draws={draws}.")
     _load_neighbours(algorithm)
@@ -117,7 +118,6 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
 
 
 def _load_neighbours(algorithm: Any) -> None:
-    """Import an algorithm's module in `dpml.packs` that registers worst-case data sets, if the module exists."""
     pack = type(algorithm).__module__.rpartition(".")[0]
     if pack.startswith("dpml.packs.") and find_spec(f"{pack}.audits"):
         import_module(f"{pack}.audits")

@@ -66,11 +66,11 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the distance `mu` of the two data sets if known, or else `loss`, the largest log likelihood ratio."""
+        """Return the distance mu of the two data sets, or their largest log likelihood ratio if mu is NaN."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return attacks trained on observations (n, k) of each data set, and the data sets' distance mu or NaN."""
+        """Return attacks trained on observations (n, k) of both data sets, and the data sets' distance mu (or NaN)."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 

@@ -39,9 +39,10 @@ def one_replaced(
     labels: tuple[float, float] = (1.0, -1.0),
     rest: ArrayLike = (),
 ) -> Pair:
-    """Return two data sets that differ only in the last row; `rest` has all other rows, or one row to repeat.
+    """Return two data sets whose last rows are `row` and `other`; both data sets share all other rows.
 
-    Rows are given by their first entries. For a multiclass task, labels above 0 become class 1, and others class 0.
+    Rows are given by their first entries; a single row `rest` is repeated. For a multiclass task, labels above 0
+    become class 1, and others class 0.
     """
     X = np.zeros((2, problem.N, problem.d))
     for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
@@ -61,7 +62,7 @@ def one_replaced(
 
 
 def turned_label(problem: Problem, task: Task = "binary") -> Pair:
-    """Return two data sets that differ in the label of one row, whose length is 1."""
+    """Return two data sets that differ in the label of one row; this row has length 1."""
     return one_replaced(task, problem, [1.0], [1.0])
 
 
@@ -123,7 +124,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return two data sets that differ in one row's label, with squared losses of opposite clipped slopes."""
+    """Return two data sets that differ in one target; at the model `start`, the row's clipped slopes are opposite."""
     length = float(np.linalg.norm(start))
     row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
     return one_replaced("regression", problem, row, row)
@@ -137,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets of equal rows with balanced labels; they differ in the label(s) of the last row or party."""
+    """Return two data sets of equal rows with balanced labels; they differ in one label, or in one party's labels."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

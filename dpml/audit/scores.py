@@ -44,7 +44,7 @@ class Scores:
 
     @classmethod
     def of(cls, exposures: Sequence[Exposure], draws: int, rng: Generator) -> "dict[View, Scores]":
-        """Run all attacks on what each view sees of two data sets, and return the scores by view."""
+        """Run all attacks on what each observer sees of two data sets, and return the scores by observer (view)."""
         found: dict[View, Scores] = {}
         scored = _scored(exposures, draws, rng) if exposures else []
         for exposure, (attacks, mu) in zip(exposures, scored, strict=True):
@@ -109,7 +109,7 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """Return the scores of all attacks on each view, and the mu with which an attacker distinguishes the data sets."""
+    """Return, for every observer, the scores of all attacks and the mu of the two data sets."""
     sides = rng.spawn(2)
     own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker's generator, not the release's
     width = sum(exposure.sample(0, np.random.default_rng(0), 1).shape[1] for exposure in exposures)
@@ -148,7 +148,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield blocks of observations for all views; views that share a sampling function observe the same releases."""
+    """Yield blocks of what all observers see; observers with the same sampling function see the same releases."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:

@@ -1,4 +1,4 @@
-"""Record what a view sees of the messages of a release, while the release sends them (docs/audit.md)."""
+"""Record what one observer (view) sees of the messages of a release, while the release runs (docs/audit.md)."""
 
 import math
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class NoNumberError(ArithmeticError):
 
 
 class Recorder:
-    """Record what one view sees of the messages while one of two neighbouring data sets is released.
+    """Record what one observer sees of the messages while one of two neighbouring data sets is released.
 
     Args:
         channel: What the view sees of a message.
@@ -57,10 +57,7 @@ class Recorder:
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        """Return the change of the noise between two messages in the direction in which the shift changes, (1, B).
-
-        Noise that both messages share cancels in the difference, even if both shifts have the same length.
-        """
+        # noise that both messages share cancels in the difference, even if both shifts have the same length
         before, self.before = self.before, (number, shift)
         if before is None or before[1].shape != shift.shape:
             return np.zeros((1, len(number)))
@@ -68,7 +65,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return what the view sees of a message, minus the noiseless sum of the first data set: (m, B, k)."""
+        """Return what the observer sees of a message, minus the noiseless sum of the first data set: (m, B, k)."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
@@ -101,7 +98,7 @@ def _units(vectors: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class Transcript(Exposure):
-    """What a view sees of T messages, as a `Recorder` recorded them during the release.
+    """What one observer (view) sees of the T messages of a release, as recorded by a `Recorder`.
 
     `gaussian` says whether all noise is Gaussian, so that the whitened residuals are exactly normal.
     """
@@ -110,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return each message's noise along the shift between the data sets, and the shift's length (draws, T)."""
+        """Return each message's noise along the data sets' difference, and the length of the difference (draws, T)."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 

@@ -37,7 +37,7 @@ _SIDE_BY_SIDE = 1 << 9  # networks that are trained together, so that gradients 
 
 @singledispatch
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what every view with a guarantee sees of two neighbouring data sets.
+    """Return what every observer (view) with a guarantee sees of two neighbouring data sets.
 
     An algorithm that is not registered may define a method `exposures`; otherwise only its released models are seen.
     """
@@ -47,7 +47,7 @@ def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
 
 @exposures.register
 def of_program(algorithm: Program, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the released model, and what each view sees of the messages."""
+    """Return what an attacker sees of the released model, and what each observer sees of the messages."""
     both, problem = prepared(algorithm, pair), pair[0].problem
     if algorithm.pure(budget, problem):
         return [model_exposure(both, budget), _of_laplace(both, budget, *algorithm.messages(budget, problem))]
@@ -69,7 +69,6 @@ def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
         return {"release": Carrier(both[which], [budget], rng, draws, None).ask(0, *asked)[:, kept]}
 
     def log_density(x: Array) -> Array:
-        """Return the log density of Laplace noise, of the mean of two Laplace numbers, or of L2-Laplace noise."""
         if message.law != "laplace":
             return -np.linalg.norm(x, axis=1)
         total: Array = np.sum(np.where(averaged, np.log1p(np.abs(x)), 0.0) - np.abs(x), axis=1)
@@ -89,7 +88,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what several observers see of the messages in the same releases; `known` computes sums without noise."""
+    """Return what each observer sees of the same releases' messages; the mechanisms `known` compute exact sums."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
@@ -141,7 +140,7 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 
 @exposures.register
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the last model, and what each view sees of all rounds."""
+    """Return what an attacker sees of the last model, and what each observer sees of all rounds."""
     both = prepared(algorithm, pair)
     return [model_exposure(both, budget), *recorded(_of_rounds(both[0]), both, budget, algorithm.tight)]
 
@@ -169,7 +168,7 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
 
 @exposures.register
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an adversary sees of the released network, and what adversaries in other views see of rounds."""
+    """Return what an attacker sees of the released network, and what each observer sees of the rounds."""
     d = pair[0].problem.d
     seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
     both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]
@@ -198,7 +197,7 @@ def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each view sees of a noisy gradient descent: either the last models or all rounds."""
+    """Return what each observer sees of a noisy gradient descent: either the last models or all rounds."""
     if algorithm.step_selection == "validated":
         raise UserError("algo.step_selection=validated has no guarantee to audit: set it to rule or fixed.")
     problem = pair[0].problem
@@ -245,7 +244,7 @@ class Distinct(GradientMeans):
 
 
 def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
-    """Return the last models that a view sees: the released model, or the models of one client or all clients."""
+    """Return the last models that an observer sees: the released model, or the models of one or all clients."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:

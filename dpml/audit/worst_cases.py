@@ -232,7 +232,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return auxiliary rows (n, 2) for which one party's votes change the model of `soft` the most."""
+    """Return auxiliary rows (n, 2) for which one party's votes change the model of algo=soft the most."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
@@ -279,7 +279,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest distance between two data sets over all views; NaN if no distance is known."""
+    """Return the largest distance between two data sets over all observers; NaN if no distance is known."""
     known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 

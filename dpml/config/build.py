@@ -74,7 +74,7 @@ def budget(eps: Any, delta: Any) -> Budget:
 
 
 def files(config: Mapping[str, Any]) -> Files:
-    """Return the places where data files are stored and from which they are downloaded."""
+    """Return the folder of data files, the mirror for downloads, and whether downloads are forbidden."""
     return Files(*(value_of(config, key) for key in ("data_dir", "mirror", "offline")))
 
 

@@ -59,7 +59,7 @@ class Kept:
         return sum("total" in (content or {}) for content in contents)
 
     def read(self, number: int, payload: bytes) -> dict[str, Any]:
-        """Return the stored state of a secure sum, given its number and its arguments `payload`; {} without a state."""
+        """Return the stored state of secure sum `number` with the arguments `payload`, or {} if no state is stored."""
         path = self.folder / f"{number}.json"
         if not path.exists():
             self.folder.mkdir(mode=0o700, exist_ok=True)
@@ -154,7 +154,7 @@ class _Run:
         return summed
 
     def _sum(self, opening: Opening, answers: list[Mapping[int, bytes]]) -> Outcome:
-        """Run a secure sum; reuse the parties' `answers` to an earlier process of the aggregator."""
+        """Run a secure sum, starting from the `answers` that parties gave before the aggregator was restarted."""
         server = Server(self.plan.session(opening))
         mail = dict.fromkeys(range(len(self.plan.seats)), OPEN + opening.content)
         while server.stage is not Stage.DONE:

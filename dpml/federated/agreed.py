@@ -163,7 +163,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Return the terms of a federation that words KEY=VALUE and the reading options of a bounds file state."""
+    """Build the terms of a federation from words KEY=VALUE and from the file-format options of a bounds file."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

@@ -92,7 +92,6 @@ class Member:
         return answer
 
     def _new_answer(self, said: bytes) -> bytes:
-        """Send an error's text to the aggregator only if the text cannot contain private data."""
         try:
             return MESSAGE + (self._open(said[1:]) if said[:1] == OPEN else self._receive(said[1:]))
         except ProtocolError as error:
@@ -133,7 +132,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's noisy errors; raise ValueError if the noise's `deviation` fits no number of parties."""
+        """Return a model's noisy errors; raise ValueError if no number of parties explains the noise's `deviation`."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -141,7 +140,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if their amount of noise fits no number of parties."""
+        """Return a regression's noisy sums; raise ValueError if no number of parties explains the amount of noise."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
@@ -202,7 +201,7 @@ class Member:
 
 
 def own_rows(dataset: CSV, stated: ColumnBounds, path: Path) -> tuple[Array, Array]:
-    """Return the preprocessed rows X (n, d) and labels y (n,) of a file; the features are in the order of `stated`."""
+    """Return the preprocessed rows X (n, d) and labels y (n,) of a file; features are ordered as in a bounds file."""
     with tempfile.TemporaryDirectory() as folder:
         bounds = Path(folder) / "stated.json"
         bounds.write_text(json.dumps(stated.content()), encoding="utf-8")

@@ -98,7 +98,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Prepare a party's answers, and return a function that adds the noise and cannot fail."""
+        """Prepare all parts of a party's answers that can fail, and return a function that only adds the noise."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
@@ -120,7 +120,7 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Convert the bytes that the aggregator sent into arrays, the arguments of a secure sum.
+        """Convert the bytes of the aggregator's message into arrays, the arguments of a secure sum.
 
         Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
         """
@@ -169,7 +169,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """All parties of a federation as one machine knows them: at most its own rows, and in `stated` the public sizes."""
+    """All parties as one machine knows them: the rows of at most one party, and the public sizes of all parties."""
 
     stated: Problem = field(kw_only=True)
 

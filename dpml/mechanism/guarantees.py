@@ -75,8 +75,8 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
     held = {each.view for each in given if each.basis in HELD}
     if not held or any(each.view not in held for each in given):
         raise UserError(
-            f"{who} must return a proven guarantee for every view: use a Guarantee with basis='proven', and eps=inf if "
-            "nothing is proven."
+            f"{who} must return a Guarantee with basis='proven' for every view; if nothing is proven for a view, write "
+            "eps=inf."
         )
     for each in given:
         sigma, ridge, beside = each.curve or (1.0, 1.0, 0.0)

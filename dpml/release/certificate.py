@@ -76,7 +76,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a certificate's entry for a guarantee with a mu or a privacy curve, in a list; [] for other guarantees."""
+    """Return a list with a certificate's entry for a guarantee's mu or privacy curve; [] for other guarantees."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

@@ -102,8 +102,8 @@ class Facts:
             found = "nothing" if math.isinf(least) else f"eps={written(least)}"
             remedy = "" if self.tight else "set calibration=tight, or "
             raise UserError(
-                f"you asked for eps={eps:g}, but in the worst view of algo={self.algorithm} {found} is proven: "
-                f"{remedy}choose another algorithm."
+                f"you asked for eps={eps:g}, but {found} is proven for algo={self.algorithm} against the strongest "
+                f"observer: {remedy}choose another algorithm."
             )
 
     def require_messages(self) -> None:

@@ -129,7 +129,7 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield a column, a unit, and the difference (d,) of two preprocessed rows that defines the coefficient."""
+    """Yield, for each coefficient, the column, the unit, and the difference (d,) of two preprocessed rows."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}

@@ -116,7 +116,7 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in another block of this process: to use {self.path} too, set an "
+                f"the ledger {_OPEN[0].path} is open in a `with` block of this process: to use {self.path} too, set an "
                 "estimator's ledger=dpml.Ledger(path) instead of opening a second block."
             )
         _OPEN.append(self)
@@ -154,7 +154,7 @@ class Ledger:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or math.isinf(worst(proven).eps):
             raise UserError(
-                "nothing is proven for the worst view, so the ledger cannot record a release: choose another algo."
+                "nothing is proven against the strongest observer, so no ledger takes this release: set another algo."
             )
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)
@@ -179,15 +179,15 @@ class Ledger:
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the joint guarantee of all releases in the ledger against an audience, or None if it is unknown."""
+        """Return the joint guarantee of all releases in the ledger against an audience; None if none is known."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             raise UserError(
-                f"{self.path} has a cap for a party, but a release protects only single samples or has other parties, "
-                "so a party's total eps is unknown: use another ledger if this release is about different people."
+                f"the ledger {self.path} limits the total eps of every party, so all releases in it must protect the "
+                "same parties, not single samples: use another ledger for a release about other people."
             )
         reached = then.eps(cap.delta)
         if math.isinf(reached):
@@ -266,7 +266,7 @@ def _damaged(path: Path, what: str) -> UserError:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the joint guarantee of releases for a protected unit against an audience, or None if it is unknown.
+    """Return the joint guarantee of releases for a protected unit against an audience; None if none is known.
 
     A guarantee for a party also holds for each of its samples. Guarantees for different parties do not add up, because
     both parties may have rows of the same people.

@@ -94,7 +94,7 @@ def release(
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
             raise UserError(
-                f"{said} Entry {entry.number} of {ledger.path} stays, because the release's noise may have been drawn."
+                f"{said} {ledger.path} keeps entry {entry.number}, because the release's noise may have been drawn."
             ) from error
     return model, entry
 

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): the noise of h of n parties is secret from the observer, and has f h/n of the variance."""
+    """Return (h, n, f): the observer does not know the noise of h of n parties, a share f h/n of the variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -200,7 +200,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The joint guarantee of several messages: mu of Gaussian noise, eps of Laplace noise, or a perturbed objective."""
+    """The joint guarantee of messages: a mu (Gaussian noise), an eps (Laplace noise), or objective perturbation."""
 
     mu: Q
     pure: Q

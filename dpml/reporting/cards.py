@@ -117,7 +117,7 @@ class _Reader:
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield an interpretation of a claim for every combination of choices, one from each set of choices."""
+        """Yield an interpretation of a claim for every combination of choices."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):

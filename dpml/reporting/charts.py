@@ -164,7 +164,7 @@ def check(experiment: Experiment, points: Sequence[Point], published: pd.DataFra
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
-    """Reduce an experiment to one block and the panels of this block; return it unchanged if `block` is None."""
+    """Reduce an experiment to one block and the panels of this block, unless `block` is None."""
     if block is None:
         return experiment
     refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")

@@ -39,7 +39,7 @@ class Chosen:
                 raise UserError(f"--where: no row has {key}={value}: {nearest(value, set(own) - {''})}")
             summary = summary[own.isin(wanted)]
         if not len(summary):
-            raise UserError(f"--where {' '.join(conditions)}: no row meets all conditions: remove a condition.")
+            raise UserError(f"no row meets all conditions of --where {' '.join(conditions)}: remove a condition.")
         return replace(self, summary=summary)
 
     def charts(self, x: str | None, metrics: Sequence[str] | None) -> list[Chart]:

@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare two sets of runs in each pair, and group the comparisons by block and by the two compared algorithms.
+    """Compare the first algorithm of each pair with the second algorithm, and collect the comparisons in groups.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -36,10 +36,10 @@ def compared(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the x values of a table of runs in ascending order; parties' shares (1/1/8) go from equal to unequal."""
+    """Return the x values of runs in ascending order; raise NotComputedError if there is only one x."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
-    if all("/" in str(x) for x in runs.columns):
+    if all("/" in str(x) for x in runs.columns):  # parties' shares such as 1/1/8: from equal to unequal
         return sorted(runs.columns, key=lambda shares: -min(map(float, str(shares).split("/"))))
     return list(runs.columns)
 
@@ -119,7 +119,6 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
 def _at(
     evidence: Evidence, tables: Mapping[Any, pd.DataFrame], block: str, place: Any, here: Any, same: str = ""
 ) -> tuple[str, Any, Any]:
-    """Return the name of a place, its x, and its runs or its number."""
     name, x = place if isinstance(place, list | tuple) else (place, here)
     if not isinstance(name, str):
         return f"{name:g}", None, float(name)
@@ -202,7 +201,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 def by_data_set(
     evidence: Evidence, block: str, where: Mapping[str, object], algorithms: Names, tests: Test
 ) -> list[Group]:
-    """Apply the test `on_sets` to the data sets of one block, with rows of all variants and with the settings `where`.
+    """Apply the test `on_sets` to the data sets in one block of an experiment, for rows with the settings `where`.
 
     Args:
         where: the settings of the rows. A text must be contained in the value.

@@ -40,7 +40,7 @@ class NotComputedError(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """An interpretation of a claim: a metric, a variant of the algorithms, and `more` arguments for tests."""
+    """An interpretation of a claim, which fixes the metric, the variant of the algorithms, and options of the test."""
 
     name: str
     variant: str
@@ -90,7 +90,7 @@ def holds(groups: Sequence[Group]) -> bool | None:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The decision on a claim, with the comparisons behind the decision. Manifests store verdicts for the pages."""
+    """The decision on a claim, with the comparisons behind the decision."""
 
     id: str
     text: str
@@ -204,7 +204,7 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return two sets of runs as a pair to compare. `block` is a block's name; a comma and settings may follow."""
+        """Return two sets of runs as a pair to compare; settings may follow the block's name in `block`."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:

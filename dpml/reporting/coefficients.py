@@ -28,7 +28,7 @@ def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -
 
 
 def _shown(line: Coefficient, odds: bool) -> dict[str, str]:
-    """Return the cells of a coefficient's table line, with as many decimals as two digits of half the interval need."""
+    """Return a coefficient as texts for a table, rounded to two significant digits of half its interval."""
     names, what = {"column": line.column, "unit": line.unit}, "odds ratio" if odds else "estimate"
     if line.note:
         return {**names, what: "", "interval": line.note, "p": ""}

@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs or, on a logarithmic scale, the absolute values, raised to at least `zero`."""
+        """Return the values of runs or, on a logarithmic scale, the absolute values (at least `zero`)."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -131,7 +131,7 @@ class Comparison:
 
 
 def better(pairs: Sequence[Pair]) -> list[Comparison]:
-    """Return for every pair whether the first set of runs is significantly better, by a relevant difference."""
+    """Decide for every pair whether the first algorithm is significantly better, by a relevant difference."""
     effects = [effect(pair) for pair in pairs]
     above, below = (holm({n: one.p_above(sign) for n, one in enumerate(effects)}) for sign in (1, -1))
     found = []
@@ -147,9 +147,10 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 
 
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
-    """Return whether the means of two sets of runs differ by at most `limit`; "matters" is a relevant difference.
+    """Decide whether the means of two sets of runs differ by at most `limit`.
 
-    With `better_too`, return whether the mean of the first set is worse by at most `limit`.
+    The limit "matters" is the smallest relevant difference. With `better_too`, decide whether the mean of the first
+    set is worse by at most `limit`.
     """
     one, scale = effect(pair), pair.scale
     limit = scale.near if limit is None else scale.matters if limit == "matters" else float(limit)

@@ -56,7 +56,7 @@ class Manifest:
         return files == checksums(self.path.parent / name for name in files)
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with the checksums of `files` and of the manifest. A list of scalars takes one line."""
+        """Write `content` with the checksums of `files` and of the manifest."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)

@@ -33,7 +33,7 @@ Judged = tuple[Mapping[str, Any], Verdict]
 
 @cache
 def environment() -> Environment:
-    """Return the settings of the templates."""
+    """Return the Jinja environment in which the templates of pages are rendered."""
     environment = Environment(
         loader=PackageLoader("dpml.reporting"), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
@@ -279,7 +279,7 @@ def _which(known: Iterable[Mapping[str, Any]]) -> str:
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
-    """Return the page of a figure from the manifest of its experiment. The picture of the figure is ``NAME.svg``."""
+    """Return the page of a figure from the manifest of its experiment."""
     audited = about.get("experiment") == AUDIT
     verdicts = [] if figure["twin"] else [Verdict(**claim) for claim in about["claims"]]
     claims = [

@@ -37,7 +37,7 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """The curves that have a position on the x axis. On an axis of proven eps, infinity has no position."""
+        """The curves of the panel, except for curves whose x is infinite everywhere, such as an infinite proven eps."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
@@ -59,7 +59,7 @@ class Chart:
         return not (means < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
     def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
-        """Return all points of the panel, with their kind, curve, label, algorithm, x, mean, and the ends of the band.
+        """Return a table of the panel's points: kind, curve, label, algorithm, x, mean, and the ends of the band.
 
         The kind is curve, thin, floor (the constant baseline), zero (a curve of rounding errors, which has no position
         on a log axis), or published (by the paper, or the best program of others at each x).
@@ -165,7 +165,7 @@ def _y_axis(axes: Axes, points: pd.DataFrame, panel: Panel, log: bool) -> None:
 
 
 def _x_axis(axes: Axes, values: pd.Series, scale: str, names: Sequence[str]) -> None:
-    """Set the scale and the ticks of a panel's x axis. On an axis with words, the ticks are `names`."""
+    """Set the scale of a panel's x axis, and the ticks: numbers, or the words in `names`."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(_range(name), 10) for name in names], fontsize=6.5)
         axes.margins(x=0.2)

@@ -61,7 +61,7 @@ class RunTable:
         return texts(pd.DataFrame(columns))
 
     def written(self, kind: str) -> str | bytes:
-        """Return the content of a file with the table in one of the `FORMATS`. CSV and Parquet have all digits."""
+        """Return the table as the content of a file in one of the `FORMATS`, with all digits in CSV and Parquet."""
         if kind in ("csv", "parquet"):
             return file_of(self.lines, kind)
         if kind == "tex":
@@ -82,7 +82,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return column names for a metric's mean and other statistics that differ from the names of settings in `keys`."""
+    """Return column names for a metric's statistics, chosen to differ from the names of settings in `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 

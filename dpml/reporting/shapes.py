@@ -80,7 +80,7 @@ def write(model: Model, folder: Path) -> list[Path]:
 
 
 def _lines(model: Model) -> tuple[str, ...]:
-    """Return what the features contribute to: the names of classes or, for a regression, the name of the label."""
+    """Return the names of a model's scores: the names of classes or, for a regression, the name of the label."""
     if model.task == "regression":
         label = printable(model.label)
         return (f"log(1 + {label})" if model.stated.target and model.stated.target.log else label,)

@@ -65,7 +65,7 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
 
 
 def _differences(per_seed: pd.DataFrame, lines: pd.DataFrame, reference: str) -> pd.DataFrame:
-    """Return, with intervals, how much each algorithm's mean exceeds algorithm `reference`'s mean at equal settings.
+    """Return how much each algorithm's mean exceeds the `reference` algorithm's mean at equal settings, with intervals.
 
     Algorithms are compared in pairs over seeds (`paired` = seeds); with one seed, by Welch's interval over draws.
     """
@@ -139,7 +139,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split rows of equal `number` by guarantee if some of these rows with the same seed have different guarantees."""
+    """Split every group of rows (`number`) in which one seed has several guarantees into a group per guarantee."""
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())
     if not split.any():
@@ -149,7 +149,7 @@ def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Return rows without duplicate runs. Duplicates have the same seed, draw and settings (`number`)."""
+    """Drop duplicate runs, which have the same seed, draw and settings (`number`)."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():
@@ -173,7 +173,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
-    """Return the rows of one calibration of the noise, and the rows of runs without noise in the same blocks."""
+    """Return the rows with one noise `calibration`, and the rows of noiseless algorithms in the same blocks."""
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
@@ -190,7 +190,7 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return for each row whether N is the official number of training rows, so that all seeds use equal rows."""
+    """Return for each result whether it used all official training rows, which are then equal for all seeds."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 

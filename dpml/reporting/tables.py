@@ -40,7 +40,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
 
 def value(line: Mapping[Any, Any], metric: str = "") -> str:
-    """Return a mean from a summary with half its interval or, if some values are NaN, the number of NaN values."""
+    """Return a mean ± half its interval as text or, if some runs have NaN, the number of runs with NaN."""
     mean = float(line["mean"])
     if metric in EPS:
         return short(mean, up=True)
@@ -114,7 +114,7 @@ def markdown(table: Mapping[str, Any], align: str = "---") -> str:
 
 
 def cell(text: str) -> str:
-    """Return a text in the form of a cell of a Markdown table."""
+    """Put a text on one line and escape bars, as a cell of a Markdown table needs."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 

@@ -49,7 +49,7 @@ class Cell:
         check_options(self)
 
     def check(self) -> None:
-        """Raise UserError if there is no budget at which the noise can be calibrated; read no data."""
+        """Raise UserError if the noise can be calibrated for none of the budgets; data are not needed."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
@@ -95,7 +95,7 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of a fit (cell), or for some budgets the reason why there is no result."""
+    """The metrics and guarantees of a fit (cell) at every budget, or the reason why a budget has no result."""
 
     problem: Problem
     metrics: Mapping[str, Array]  # arrays (budgets, draws)
@@ -119,7 +119,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Load data, deal the rows to parties, release the models unless `release` contains them, and score the models."""
+    """Compute a fit (cell): load and deal data, release models (or take those in `release`), and score the models."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
@@ -185,7 +185,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Release models of fits (cells) with equal `step_key` together; results differ by rounding from single fits."""
+    """Release the models of fits (cells) with one `step_key` together; weights differ from single fits by rounding."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

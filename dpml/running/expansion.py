@@ -129,7 +129,7 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _check(self, cell: Cell) -> None:
-        """Fits that differ only in the seed are checked once, unless the seed determines the parties' sizes."""
+        """Check a fit once for all seeds, unless the seed determines the parties' sizes."""
         seed = cell.seed if cell.partition.drawn else None
         kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
         self._once("check", kind, cell.check)

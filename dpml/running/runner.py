@@ -229,7 +229,7 @@ def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
 
 
 def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Screen, alone: bool) -> None:
-    """Store the outcome of a fit (cell); if the fit is skipped and `alone` is true, fail with the reason."""
+    """Store the outcome of a fit (cell), and print failures; do not store a skipped fit if it is `alone` in a run."""
     first = points[0]
     settings = " ".join(f"{key}={value}" for key, value in first.settings.items() if value is not None)
     if isinstance(outcome, Record) and _of_other_data(first, outcome):

@@ -120,7 +120,7 @@ def test_a_process_has_the_ledger_of_one_block_in_all_threads(tmp_path) -> None:
         with dpml.Ledger(tmp_path / "a"):
             assert (fit(), fit_in("a"), pool.submit(fit).result(), pool.submit(fit_in, "a").result()) == ("a",) * 4
             for refused in (lambda: fit_in("b"), pool.submit(fit_in, "b").result):
-                with pytest.raises(UserError, match="open in another block"):
+                with pytest.raises(UserError, match="open in a `with` block"):
                     refused()
             assert fit() == "a"
         assert pool.submit(fit).result() == "none"
@@ -169,7 +169,7 @@ def test_what_is_spent_on_one_party_has_no_total_over_other_parties(tmp_path) ->
 def test_a_cap_holds_in_its_own_unit_whatever_is_released(tmp_path, second) -> None:
     ledger = Ledger(tmp_path / "ledger")
     ledger.enter("", [gaussian(0.3, unit="party")], Cap(5.0, 1e-5, "party"), parties="these")
-    with pytest.raises(UserError, match="has a cap for a party"):
+    with pytest.raises(UserError, match="limits the total eps of every party"):
         ledger.enter("", [gaussian(0.1, unit=second)], parties=None if second == "sample" else "those")
     ledger.enter("", [gaussian(0.1, unit="party")], parties="these")
     assert len(ledger.entries()) == 2
@@ -280,7 +280,7 @@ def test_an_error_after_the_entry_names_it(run_command, words, monkeypatch) -> N
     monkeypatch.setattr(Ledger, "publish", Mock(side_effect=OSError(28, "No space left on device")))
     done = run_command(*words, "delta=1e-5")
     assert done.code == 2
-    assert "Entry 1 of t.csv.ledger stays" in " ".join(done.err.split())
+    assert "t.csv.ledger keeps entry 1" in " ".join(done.err.split())
     assert not [path for path in Path().iterdir() if "model.json" in path.name]
 
 
