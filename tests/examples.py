@@ -40,14 +40,6 @@ def ball(rng, *shape: int):
     return X * (length / np.linalg.norm(X, axis=-1))[..., None]
 
 
-def labels_dataset(rng, K: int, n: int = 400, d: int = 4) -> Dataset:
-    X = ball(rng, n, d)
-    best = X @ rng.standard_normal((d, max(K, 2))) + 0.3 * rng.standard_normal((n, max(K, 2)))
-    y = np.argmax(best, axis=1).astype(float)
-    y = 2 * y - 1 if K == 1 else y
-    return Dataset("made", "binary" if K == 1 else "multiclass", X[100:], y[100:], X[:100], y[:100])
-
-
 def dealt(task, X, y, M: int = 1, rng=None, rule=None, colluders: int | None = None) -> Parties:
     """Rows of which none is for tests, as parties."""
     rng = np.random.default_rng(1) if rng is None else rng
@@ -66,9 +58,13 @@ def some_parties(loss=LOGISTIC, M: int = 4, N: int = 200, d: int = 3, colluders=
     return dealt(task, X, y, M, rng, rule or unequal, colluders)
 
 
-def labelled_parties(K: int, M: int, seed: int = 0, rule=None, **options) -> Parties:
-    rng = np.random.default_rng(seed)
-    return partition(labels_dataset(rng, K, **options), rule or Equal(auxiliary=0.2), M, rng)
+def labelled_parties(K: int, M: int, rule=None) -> Parties:
+    rng = np.random.default_rng(0)
+    X = ball(rng, 400, 4)
+    best = X @ rng.standard_normal((4, max(K, 2))) + 0.3 * rng.standard_normal((400, max(K, 2)))
+    y = np.argmax(best, axis=1) * (2.0 if K == 1 else 1.0) - (K == 1)
+    data = Dataset("made", "binary" if K == 1 else "multiclass", X[100:], y[100:], X[:100], y[:100])
+    return partition(data, rule or Equal(auxiliary=0.2), M, rng)
 
 
 def binary_parties(rule: Partition | None = None, N: int = 300, d: int = 4, M: int = 5, seed: int = 0) -> Parties:
@@ -166,11 +162,3 @@ class Observed:
 def model_of(prepared: Prepared) -> np.ndarray:
     (message,) = prepared.algorithm.messages(Budget(1.0, 1e-5), prepared.problem)
     return prepared.terms(message.of).total()
-
-
-def descended(rows, w, step, noise, lam=0.0) -> np.ndarray:
-    """The last models of runs from w (B, d), with steps (B, 1) or one, and the noise (T, B, d) of their rounds."""
-    for z in noise:
-        gradient = rows.gradient(w)
-        w = w - step * (gradient + z + lam * w)
-    return w

@@ -92,8 +92,6 @@ class Spied:
 
 
 class Game:
-    """Releases of either of two neighbouring files by one algorithm."""
-
     def __init__(self, patch: Any, algo: str, names: str, *words: str, **chosen: Any) -> None:
         self.requests = [requested(algo, name, *words, **chosen) for name in names]
         self.patch, self.rng = patch, np.random.default_rng(0)
@@ -140,7 +138,6 @@ class Game:
         return [(which, self.released(which)) for which in self.rng.integers(2, size=times).tolist()]
 
     def released(self, which: int) -> Seen:
-        """What is seen of one release."""
         place, ledger = Path("model.json"), Path("model.ledger")
         for file in (place, ledger):
             file.unlink(missing_ok=True)

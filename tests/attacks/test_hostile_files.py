@@ -191,7 +191,6 @@ def sealed(content: Any) -> str:
 
 
 def shown(*texts: str) -> None:
-    """As the commands show it, on a terminal."""
     file = io.StringIO()
     screen = Screen(file=file, force_terminal=True, color_system=None)
     for text in texts:
@@ -277,7 +276,6 @@ CONTENTS = [  # format, content, what its values and keys are replaced by
 
 
 def corpus() -> Iterator[tuple[str, str, bytes]]:
-    """Format, name, content."""
     for form, content, payloads in CONTENTS:
         write = sealed if form in ("model", "certificate", "manifest") else json.dumps
         for what, changed in variants(content, payloads):

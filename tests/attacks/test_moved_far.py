@@ -77,7 +77,6 @@ def test_rows_that_round_otherwise_are_in_another_order_or_cancel(algo) -> None:
 
 
 def shuffled(parties: Parties) -> Parties:
-    """The same rows, in another order."""
     order = np.random.default_rng(0).permutation(len(parties.y))
     return with_rows(parties, parties.X[order], parties.y[order])
 

@@ -11,7 +11,6 @@ from scipy.special import expit
 
 from dpml.optim import NotConvergedError
 from dpml.packs.frontier import amp
-from dpml.packs.frontier import amp as proof
 from dpml.packs.frontier.amp import ApproximateMinima
 from dpml.privacy import Budget, Problem, gdp, noise
 from dpml.privacy.proofs import objective_perturbation as objective
@@ -74,7 +73,7 @@ def test_both_noises_are_drawn_as_they_are_counted(monkeypatch, algorithm) -> No
 
 @pytest.mark.parametrize("eps", [1e-30, 1e-3, 1.0, 1e6])
 @pytest.mark.parametrize("algorithm", [TIGHT, ApproximateMinima(LOGISTIC), replace(TIGHT, shift=4.0)])
-def test_no_gradient_is_longer_than_gamma(monkeypatch, algorithm, eps) -> None:
+def test_no_gradient_is_longer_than_gamma(algorithm, eps) -> None:
     parties, budget = binary_parties(), Budget(eps, 1e-5)
     made = sent(algorithm, budget, parties.problem)
     released = release_of(algorithm, parties, [budget], 5, seed=3).weights[0]
@@ -117,7 +116,7 @@ def densities(sigma: float, ridge: float, force: float, shift: float) -> tuple[n
 @pytest.mark.parametrize(("sigma", "ridge", "mu", "delta"), SETTINGS)
 def test_a_model_and_what_the_solver_made_of_it(sigma: float, ridge: float, mu: float, delta: float) -> None:
     """The definition of delta, summed: the solver errs by g/R upwards with one row, else downwards."""
-    eps, closest = proof.eps_of(sigma, ridge, mu, delta), 0.0
+    eps, closest = amp.eps_of(sigma, ridge, mu, delta), 0.0
     y = np.linspace(-8, 8 + mu, 161)
     up, down = (np.exp(-((y - at) ** 2) / 2) for at in (mu, 0.0))
     up, down = up / up.sum(), down / down.sum()
@@ -129,7 +128,7 @@ def test_a_model_and_what_the_solver_made_of_it(sigma: float, ridge: float, mu: 
             joint = np.outer(first, up) - math.exp(eps) * np.outer(second, down)
             closest = max(closest, float(np.maximum(joint, 0).sum()) * cell / delta)
     assert closest <= 1 + 1e-3  # the accuracy of the sums
-    free = proof._log_excess(eps, sigma, ridge, mu) <= math.log(proof.REST * delta)
+    free = amp._log_excess(eps, sigma, ridge, mu) <= math.log(amp.REST * delta)
     assert closest >= (0.9 if free else 0.03)
 
 
@@ -138,7 +137,7 @@ def test_half_of_the_sensitivity_is_not_enough(sigma: float, ridge: float, mu: f
     """What is counted where the solver's errors are taken for a shift by g/R."""
     delta, y = 1e-5, np.linspace(-8, 9, 341)
     up, down = (np.exp(-((y - at) ** 2) / 2) for at in (2 * mu, 0.0))
-    eps = proof.eps_of(sigma, ridge, mu, delta)
+    eps = amp.eps_of(sigma, ridge, mu, delta)
     w, p, q = densities(sigma, ridge, -6 * sigma, shift=2.0)
     joint = np.outer(p, up / up.sum()) - math.exp(eps) * np.outer(q, down / down.sum())
     assert np.maximum(joint, 0).sum() * (w[1] - w[0]) > 1.02 * delta
@@ -146,22 +145,22 @@ def test_half_of_the_sensitivity_is_not_enough(sigma: float, ridge: float, mu: f
 
 @pytest.mark.parametrize(("sigma", "ridge", "mu", "delta"), SETTINGS)
 def test_more_than_either_and_no_more_than_both(sigma: float, ridge: float, mu: float, delta: float) -> None:
-    eps = proof.eps_of(sigma, ridge, mu, delta)
+    eps = amp.eps_of(sigma, ridge, mu, delta)
     assert eps >= gdp.eps_of(math.hypot(2 / sigma, mu), delta)
     assert eps >= objective.eps_of(sigma, ridge, delta)
     # (eps, delta) beside (eps, delta), where hardly any delta is left for the output
     apart = objective.eps_of(sigma, ridge, 0.999 * delta) + gdp.eps_of(mu, 0.001 * delta)
     assert eps <= apart * (1 + 1e-12)
-    assert proof.eps_of(sigma, ridge, 1e-12, delta) == pytest.approx(objective.eps_of(sigma, ridge, delta), rel=2e-3)
+    assert amp.eps_of(sigma, ridge, 1e-12, delta) == pytest.approx(objective.eps_of(sigma, ridge, delta), rel=2e-3)
 
 
 @pytest.mark.parametrize("share", [0.003, 0.02, 0.2])
 @pytest.mark.parametrize("delta", [1e-9, 1e-5, 0.05])
 @pytest.mark.parametrize("eps", [1e-6, 0.01, 1.0, 30.0, 1e6])
 def test_with_the_free_ridge_it_is_one_gaussian_release(eps: float, delta: float, share: float) -> None:
-    whole = gdp.mu_of(eps, (1 - proof.REST) * delta)
+    whole = gdp.mu_of(eps, (1 - amp.REST) * delta)
     mu, sigma = share * whole, 2 / (whole * math.sqrt(1 - share**2)) * (1 + 1e-9)
-    ridge = proof.free_ridge(eps, sigma, mu, delta)
-    assert proof.eps_of(sigma, ridge, mu, delta) == pytest.approx(eps, rel=1e-3)
-    assert proof.eps_of(sigma, ridge, mu, delta) <= eps * (1 + 1e-12)
+    ridge = amp.free_ridge(eps, sigma, mu, delta)
+    assert amp.eps_of(sigma, ridge, mu, delta) == pytest.approx(eps, rel=1e-3)
+    assert amp.eps_of(sigma, ridge, mu, delta) <= eps * (1 + 1e-12)
     assert ridge >= objective.free_ridge(eps, sigma)

@@ -6,7 +6,7 @@ from functools import cache
 import mpmath
 import numpy as np
 import pytest
-from examples import LOGISTIC, SQUARED, ball, binary_parties, release_of, sent, some_parties
+from examples import LOGISTIC, SQUARED, ball, binary_parties, clipped_slope, release_of, sent, some_parties
 from mpmath import exp, mp, mpf
 from scipy import stats
 from scipy.optimize import lsq_linear, minimize
@@ -31,17 +31,17 @@ from dpml.privacy import Budget, Problem
 BUDGET = Budget(1.0, 1e-5)
 
 
-def logistic_minimiser(rows: np.ndarray, R: float, start: np.ndarray, counts: np.ndarray | float = 1.0) -> np.ndarray:
-    """Of sum log(1 + exp(-u'w)) + R/2 ||w||^2 for rows u (n, d), each `counts` times: damped Newton."""
+def logistic_minimiser(rows: np.ndarray, R: float, start: np.ndarray) -> np.ndarray:
+    """Of sum log(1 + exp(-u'w)) + R/2 ||w||^2 for rows u (n, d): damped Newton."""
     w = start
-    value = lambda w: (counts * np.logaddexp(0, -rows @ w)).sum() + R / 2 * w @ w  # noqa: E731
+    value = lambda w: np.logaddexp(0, -rows @ w).sum() + R / 2 * w @ w  # noqa: E731
     here = value(w)
     for _ in range(100):
         s = expit(-rows @ w)
-        gradient = R * w - (counts * s) @ rows
+        gradient = R * w - s @ rows
         if np.linalg.norm(gradient) < 1e-12 * max(R, 1.0):
             break
-        step = np.linalg.solve((rows.T * (counts * s * (1 - s))) @ rows + R * np.eye(len(w)), gradient)
+        step = np.linalg.solve((rows.T * (s * (1 - s))) @ rows + R * np.eye(len(w)), gradient)
         size = 1.0
         while (there := value(w - size * step)) > here - 1e-4 * size * (gradient @ step) + 1e-14 and size > 1e-6:
             size /= 2
@@ -205,26 +205,19 @@ def test_a_model_that_is_not_solved_so_well_is_not_released(monkeypatch) -> None
 LENGTHS = (0.0, 1e-6, 0.1, 0.5, 1.0, 2.0, 5.28, 16.7, 100.0, 1e4)
 
 
-def logistic(rows: np.ndarray, labels: np.ndarray, w: np.ndarray) -> np.ndarray:
-    return -(labels * expit(-labels * (rows @ w)))[:, None] * rows
-
-
-def squared(rows: np.ndarray, labels: np.ndarray, w: np.ndarray) -> np.ndarray:
-    return (2 * (rows @ w - labels))[:, None] * rows
-
-
-KINDS = [(logistic, logistic_radius, False), (squared, squared_radius, True)]
-each_kind = pytest.mark.parametrize(("gradients", "radius", "any_label"), KINDS, ids=["logistic", "squared"])
+each_kind = pytest.mark.parametrize(
+    ("loss", "radius"), [(LOGISTIC, logistic_radius), (SQUARED, squared_radius)], ids=["logistic", "squared"]
+)
 
 
 @each_kind
-def test_all_gradients_lie_in_the_ball_that_the_proof_names(gradients, radius, any_label) -> None:
+def test_all_gradients_lie_in_the_ball_that_the_proof_names(loss, radius) -> None:
     """Its centre is as far along w as the gradients of the two farthest rows are."""
-    angles = np.linspace(-math.pi, math.pi, 4001)
+    angles, any_label = np.linspace(-math.pi, math.pi, 4001), loss is SQUARED
     for length in LENGTHS:
         rows = np.concatenate([r * np.column_stack([np.cos(angles), np.sin(angles)]) for r in (1.0, 0.7, 0.2)])
         for label in (-1.0, 1.0, *((0.0, 0.4) if any_label else ())):
-            G = gradients(rows, np.full(len(rows), label), np.array([0.0, length]))
+            G = clipped_slope(loss, rows @ [0.0, length], label, math.inf)[:, None] * rows
             half = 2 if any_label else 1  # the squared loss has a factor 2
             h = float(radius(length)) / half
             b = brute_maximiser(length, any_label)
@@ -247,9 +240,9 @@ def brute_maximiser(length: float, any_label: bool) -> float:
         return float((low + high) / 2)
 
 
-@pytest.mark.parametrize("any_label", [False, True], ids=["logistic", "squared"])
-def test_radii_are_the_largest_values_and_never_below(any_label) -> None:
-    radius = squared_radius if any_label else logistic_radius
+@each_kind
+def test_radii_are_the_largest_values_and_never_below(loss, radius) -> None:
+    any_label = loss is SQUARED
     for length in (*LENGTHS, 1e6):
         b = brute_maximiser(length, any_label)
         exact = math.sqrt(1 - b * b) * (2 * (1 + b * length) if any_label else expit(b * length))

@@ -50,18 +50,12 @@ CARRIERS = {
     "discrete": {"noise": "discrete"},
     "discrete secagg": {"noise": "discrete", "protocol": "secagg"},
 }
-IMPOSSIBLE = {
-    *(("psgd", carrier) for carrier in ("discrete", "discrete secagg")),
-    *(("fm", carrier) for carrier in ("secagg", "discrete secagg")),
-    *(("capefm published", carrier) for carrier in ("discrete", "discrete secagg")),
-    *(
-        (name, carrier)
-        for name in ("fm published", "conv", "local", "adassp", "adassp published")
-        for carrier in CARRIERS
-        if carrier != "simulated"
-    ),
+POSSIBLE = {
+    **dict.fromkeys(("fm published", "conv", "local", "adassp", "adassp published"), ("simulated",)),
+    **dict.fromkeys(("psgd", "capefm published"), ("simulated", "secagg")),
+    "fm": ("simulated", "discrete"),
 }
-PAIRS = [(name, carrier) for name in PROGRAMS for carrier in CARRIERS if (name, carrier) not in IMPOSSIBLE]
+PAIRS = [(name, carrier) for name in PROGRAMS for carrier in POSSIBLE.get(name, CARRIERS)]
 each = pytest.mark.parametrize(("name", "carrier"), PAIRS, ids=[f"{name}-{carrier}" for name, carrier in PAIRS])
 
 

@@ -30,12 +30,10 @@ each_loss = pytest.mark.parametrize("loss", [LOGISTIC, SQUARED], ids=lambda loss
 
 
 def slope_steps(unit: str, N: int, width: float = 0.0) -> int:
-    """How many steps a slope as long as the clip has."""
     return ClippedGradients(LOGISTIC, unit, 0.1).resolution([width], Problem(1, N, 3))
 
 
 def only(parties: Parties, rows: slice) -> Parties:
-    """One party that has some of the rows."""
     offsets = np.array([0, rows.stop - rows.start])
     return replace(parties, adversary=Adversary(0), offsets=offsets, X=parties.X[rows], y=parties.y[rows])
 
@@ -214,40 +212,25 @@ def test_the_noise_of_parties_sums_to_the_total(monkeypatch) -> None:
     assert spread == pytest.approx([100, 0, 5000], rel=6 * math.sqrt(2 / 4000))
 
 
-def discrete(kind, loss=LOGISTIC, **options):
-    return kind(loss, calibration="tight", noise="discrete", **options)
-
-
-def models(algorithm, parties: Parties) -> np.ndarray:
-    budgets = [Budget(8.0, 1e-5), BUDGET, NONE]
-    return release_of(algorithm, parties, budgets, 4, seed=3).weights
-
-
-def same_release(one, its_parties: Parties, other, others_parties: Parties) -> None:
-    np.testing.assert_array_equal(models(one, its_parties), models(other, others_parties))
-    mine, its = (
-        [(g.view, g.eps, g.mu) for g in algorithm.guarantees(BUDGET, parties.problem)]
-        for algorithm, parties in ((one, its_parties), (other, others_parties))
-    )
-    assert mine == its
-
-
 @each_loss
-def test_one_curator_releases_what_ssp_of_one_party_does_bit_for_bit(loss) -> None:
-    parties = some_parties(loss, 5, N=90, colluders=2)
-    alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
-    same_release(discrete(fm, loss), parties, SufficientStatistics(loss, noise="discrete"), alone)
-    found = models(discrete(fm, loss), parties)
-    assert len(np.unique(found[:2])) == found[:2].size
-
-
-@each_loss
-@pytest.mark.parametrize("protocol", ["simulate", "secagg"])
-def test_sites_release_what_ssp_does_bit_for_bit(loss, protocol) -> None:
+@pytest.mark.parametrize(("kind", "protocol"), [(fm, "simulate"), (capefm, "simulate"), (capefm, "secagg")])
+def test_a_curator_and_sites_release_what_ssp_does_bit_for_bit(kind, loss, protocol) -> None:
     """With the same guarantees, view by view: given their sum, messages with uniform zero-sum noise show nothing."""
     parties = some_parties(loss, 5, N=90, colluders=2)
-    ssp = SufficientStatistics(loss, noise="discrete", protocol=protocol)
-    same_release(discrete(capefm, loss, protocol=protocol), parties, ssp, parties)
+    alone = replace(parties, offsets=np.array([0, 90]), adversary=Adversary(0))
+    options = {"noise": "discrete", "protocol": protocol}
+    found = [
+        (release_of(algorithm, own, [Budget(8.0, 1e-5), BUDGET, NONE], 4, seed=3).weights,
+         [(g.view, g.eps, g.mu) for g in algorithm.guarantees(BUDGET, own.problem)])
+        for algorithm, own in (
+            (kind(loss, calibration="tight", **options), parties),
+            (SufficientStatistics(loss, **options), alone if kind is fm else parties),
+        )
+    ]  # fmt: skip
+    (weights, guarantees), (others, same) = found
+    np.testing.assert_array_equal(weights, others)
+    assert guarantees == same
+    assert len(np.unique(weights[:2])) == weights[:2].size
 
 
 def test_given_their_sum_messages_with_uniform_zero_sum_noise_are_uniform() -> None:
@@ -326,10 +309,7 @@ def test_integers_of_rows_are_clipped_gradients_and_none_is_longer_than_the_clip
     clip, Q, w = 0.3, slope_steps("sample", 1), 4 * np.random.default_rng(3).standard_normal((5, 3))
     parties = some_parties(loss, M=1)
     for i in range(20):
-        one = Parties(
-            parties.data, parties.order[:1], np.array([0, 1]), parties.X[i : i + 1], parties.y[i : i + 1], parties.X[:0]
-        )
-        sums = clipped_integers(loss, one, "sample", clip, Q, w)[0]
+        sums = clipped_integers(loss, only(parties, slice(i, i + 1)), "sample", clip, Q, w)[0]
         assert sums.dtype == np.int64
         steps = Q << BITS
         assert all(sum(int(number) ** 2 for number in row) <= steps**2 for row in sums)

@@ -89,7 +89,6 @@ def largest_moves(of: Sum, program: Program, problem: Problem, floor: float) -> 
 
 
 def rounding(of: Statistic, problem: Problem) -> float:
-    """What floating point adds to the mu of a sum."""
     numbers = problem.d + sum(of.lengths(problem.d))
     match of:
         case ClippedGradients(unit="sample"):

@@ -6,9 +6,12 @@ import numpy as np
 import pandas as pd
 from scipy.stats import norm
 
+from dpml.reporting.cards import claims_of
 from dpml.reporting.claims import Claim, Evidence, Verdict
 from dpml.reporting.criteria import is_share
 
+PAPERS = ("hamm2016", "heikkila2017", "imtiaz2019", "jayaraman2018", "kang2019", "rajkumar2012", "wei2020")
+CLAIMS = {name: claim for paper in PAPERS for name, claim in claims_of(paper).items()}
 NO_POINTS = pd.DataFrame(columns=["series", "x", "algo", "metric", "mean", "std", "n"])
 
 
@@ -64,8 +67,9 @@ def delta_of(mu: float, eps: float) -> float:
     return float(norm.cdf(mu / 2 - eps / mu) - np.exp(eps) * norm.cdf(-mu / 2 - eps / mu))
 
 
-def decide(claim: Claim, evidence: Evidence) -> str:
-    return claim.judge(evidence).decision
+def decide(name: str, found: Evidence | pd.DataFrame) -> str:
+    evidence = Evidence(found, NO_POINTS) if isinstance(found, pd.DataFrame) else found
+    return CLAIMS[name].judge(evidence).decision
 
 
 def without(evidence: Evidence, **values: object) -> Evidence:

@@ -6,17 +6,15 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of
-from made_up import NO_POINTS, decide, delta_of
+from made_up import decide, delta_of
 
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
 from dpml.optim.losses import LOSSES
 from dpml.packs.heikkila2017 import dca, theorems
 from dpml.privacy import Budget, Problem
-from dpml.reporting.cards import claims_of
-from dpml.reporting.claims import Evidence
 
-SQUARED, CLAIMS = LOSSES["squared"], claims_of("heikkila2017")
+SQUARED = LOSSES["squared"]
 
 
 def textbook(delta):
@@ -192,10 +190,10 @@ def test_verdicts_on_exact_numbers():
     rows = pd.concat([uci, gdsc, others]).assign(algo="all")
 
     def verdicts(rows):
-        return [decide(CLAIMS[f"HK.{number}"], Evidence(rows, NO_POINTS)) for number in range(1, 7)]
+        return [decide(f"HK.{number}", rows) for number in range(1, 7)]
 
     assert verdicts(rows) == [HOLDS, DEPENDS, DEPENDS, FAILS, DEPENDS, FAILS]
     assert verdicts(rows.assign(value=-1.0)) == [HOLDS] * 6
     assert verdicts(rows.assign(value=2.0)) == [FAILS] * 6
     tried = theorems.attacked([1.0], 1e-4, [7.5] * 9, 10_000).assign(block="squares", algo="squares")
-    assert decide(CLAIMS["HK.7"], Evidence(tried, NO_POINTS)) == FAILS
+    assert decide("HK.7", tried) == FAILS

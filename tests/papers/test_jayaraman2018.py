@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from examples import release_of, unit_rows, wddp
-from made_up import NO_POINTS, decide, delta_of
+from made_up import decide, delta_of
 from scipy.optimize import brentq, minimize
 
 from dpml.algorithms.ensemble import LocalAggregation
@@ -18,11 +18,8 @@ from dpml.optim.losses import LOSSES
 from dpml.packs.jayaraman2018 import theorems
 from dpml.packs.jayaraman2018.methods import LocalObjective, LocalOutput, Pathak
 from dpml.privacy import Budget, Problem
-from dpml.reporting.cards import claims_of
-from dpml.reporting.claims import Evidence
 
 LOGISTIC, BUDGET, NONE = LOSSES["logistic"], Budget(0.5, 1e-3), Budget(math.inf)
-CLAIMS = claims_of("jayaraman2018")
 M, ROWS, D, LAM, DRAWS = 6, 10, 5, 0.1, 4000
 
 
@@ -158,25 +155,21 @@ def test_table_1_in_numbers():
         assert delta_of(mu, table["eps_of_noise"][name]) == pytest.approx(1e-3, rel=1e-6)
 
 
-def about(name, rows):
-    return CLAIMS[name], Evidence(rows, NO_POINTS)
-
-
 def test_verdicts_on_theorems_and_table():
     output, gradient = (
         theorems.output_perturbation(9, [5], 0.05, 0.5),
         theorems.gradient_perturbation([0.5, 8], [1e-3], [0.5, 1]),
     )
     rows = pd.concat([output, gradient])
-    assert decide(*about("J3.1", rows)) == "depends on an unstated choice"
-    assert decide(*about("J3.4", rows)) == "not reproduced"
-    assert decide(*about("J3.5", rows)) == "reproduced"  # 8 sqrt(1/2) is below where it fails
-    assert decide(*about("J3.6", rows)) == "reproduced"
-    assert decide(*about("J3.4", rows[rows["eps"] < 1])) == "reproduced"
-    assert decide(*about("J3.5", rows[rows["share"] == 1])) == "cannot be tested here"
-    assert decide(*about("J3.1", rows.assign(value=rows["value"] / 9))) == "reproduced"
+    assert decide("J3.1", rows) == "depends on an unstated choice"
+    assert decide("J3.4", rows) == "not reproduced"
+    assert decide("J3.5", rows) == "reproduced"  # 8 sqrt(1/2) is below where it fails
+    assert decide("J3.6", rows) == "reproduced"
+    assert decide("J3.4", rows[rows["eps"] < 1]) == "reproduced"
+    assert decide("J3.5", rows[rows["share"] == 1]) == "cannot be tested here"
+    assert decide("J3.1", rows.assign(value=rows["value"] / 9)) == "reproduced"
     table = theorems.table1(100, 500, 0.01, 0.5, 100, 1e-3)
-    assert [decide(*about(name, table)) for name in ("JT.1", "JT.2")] == ["reproduced", "not reproduced"]
+    assert [decide(name, table) for name in ("JT.1", "JT.2")] == ["reproduced", "not reproduced"]
     made = table["metric"] == "generated"
     more = table.assign(value=table["value"].where(~made, table["value"] * 6))
-    assert [decide(*about(name, more)) for name in ("JT.1", "JT.2")] == ["not reproduced", "reproduced"]
+    assert [decide(name, more) for name in ("JT.1", "JT.2")] == ["not reproduced", "reproduced"]

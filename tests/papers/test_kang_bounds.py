@@ -4,36 +4,15 @@ import math
 
 import numpy as np
 import pytest
-from examples import LOGISTIC, dealt, descended
+from examples import unit_rows
 
-from dpml.optim.convex import optimum
-from dpml.optim.gradients import Rows
-from dpml.optim.losses import LOSSES, mean_loss
+from dpml.optim.losses import LOSSES
 from dpml.packs.kang2019.bounds import METHODS, excess_risk_bound, published_bounds
 from dpml.packs.kang2019.theorems import EVERY, MeasuredDescent
 from dpml.privacy import Budget
 
 DELTA = 1e-3
 AT = {"p": 10, "G": 1.0, "N": 4000, "T": 50, "lam": 0.1, "eps": 0.5, "delta": 1e-3}
-
-
-def test_theorem_2_holds_for_noisy_descent():
-    """400 runs of T rounds with step 1/L: their mean excess risk is below the bound, and not by orders of magnitude."""
-    rng = np.random.default_rng(0)
-    n, p, lam, T, runs, variance = 800, 6, 0.1, 60, 400, 0.02
-    X = rng.standard_normal((n, p))
-    X /= np.linalg.norm(X, axis=1)[:, None]
-    y = np.where(X[:, 0] + 0.3 * rng.standard_normal(n) > 0, 1.0, -1.0)
-
-    def risk(w):
-        return mean_loss(LOGISTIC, X, y, w) + lam / 2 * np.sum(w * w, axis=1)
-
-    best, start, L = optimum(LOGISTIC, X, y, lam)[None], 3 * np.ones(p), 0.25 + lam
-    rows, noise = Rows.of(LOGISTIC, X, y, np.full(n, 1 / n), np.float64), rng.standard_normal((T, runs, p))
-    last = descended(rows, np.tile(start, (runs, 1)), 1 / L, math.sqrt(variance) * noise, lam)
-    gap = risk(last).mean() - risk(best)[0]
-    bound = excess_risk_bound(p, T, lam, L, variance, risk(start[None])[0] - risk(best)[0])
-    assert bound / 10 < gap < bound
 
 
 def test_the_bound_is_its_recursion():
@@ -60,14 +39,6 @@ def test_rows_of_table_1():
     assert equal["Jayaraman et al. 2018"][0] == pytest.approx(wddp[0])
 
 
-def some_rows(n: int = 300, d: int = 3):
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((n, d))
-    X /= np.linalg.norm(X, axis=1).max()
-    y = np.where(X @ np.arange(1, d + 1) + 0.2 * rng.standard_normal(n) > 0, 1.0, -1.0)
-    return dealt("binary", X, y, 4)
-
-
 def risk(loss: str, X, y, w, lam):
     """Value and gradient of the mean loss + lam/2 ||w||^2, from the losses' formulas."""
     p = 1 / (1 + np.exp(y * (X @ w)))
@@ -77,7 +48,7 @@ def risk(loss: str, X, y, w, lam):
 
 def measured(loss: str, eps, draws=1, seed=1, **options):
     options = {"variant": "once", "step_selection": "fixed", "lam": 0.05, "rounds": 200} | options
-    mechanism = MeasuredDescent(LOSSES[loss], **options).prepare(some_rows(), np.random.default_rng(0))
+    mechanism = MeasuredDescent(LOSSES[loss], **options).prepare(unit_rows(4, 300, 3), np.random.default_rng(0))
     budgets = [Budget(e, DELTA) for e in np.atleast_1d(eps)]
     return mechanism, mechanism.release(budgets, np.random.default_rng(seed), draws)
 
@@ -117,12 +88,12 @@ def test_without_noise_the_constant_and_the_bound_are_those_of_a_plain_loop(loss
 @pytest.mark.parametrize(("variant", "share"), [("once", 1.0), ("synchronous", 0.25)])
 def test_theorem_2_has_the_noise_that_is_there_and_bounds_the_mean(variant, share):
     """Equal clients: sigma^2 once, sigma^2/4 in the average of four clients' noise."""
-    lam, smoothness, T = 0.05, 0.3, 200
-    _, release = measured("logistic", [5.0, 40.0], draws=200, variant=variant)
+    lam, smoothness, T = 0.1, 0.35, 200
+    _, release = measured("logistic", [5.0, 40.0], draws=200, variant=variant, lam=lam)
     for e, eps in enumerate((5.0, 40.0)):
         found = {name: values[e] for name, values in release.metrics.items()}
         variance = share * 16 * T * math.log(1 / DELTA) / (300 * eps) ** 2
         noise = 3 * variance / (2 * lam) * (1 - (1 - lam / smoothness) ** T)
         assert found["theorem2_bound"] == pytest.approx(noise, rel=1e-3)  # the start is forgotten
-        assert found["excess_risk"].mean() < found["theorem2_bound"].mean()
+        assert found["theorem2_bound"].mean() / 10 < found["excess_risk"].mean() < found["theorem2_bound"].mean()
         assert found["pl_constant"].min() >= lam

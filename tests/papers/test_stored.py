@@ -13,13 +13,9 @@ PLOTTED = Reading("plotted", "authors", "noisy_objective")
 BLOCK = {"d20_eps": "s"}
 
 
-def judge(found):
-    test = partial(agrees, series=BLOCK, algorithms=["capefm"])
-    return Claim("X", "x/x", "text", "criterion", test, (PLOTTED,)).judge(found)
-
-
 def decide(found):
-    return judge(found).decision
+    test = partial(agrees, series=BLOCK, algorithms=["capefm"])
+    return Claim("X", "x/x", "text", "criterion", test, (PLOTTED,)).judge(found).decision
 
 
 def published(factors, std=0.0, n=10):

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,27 +160,11 @@ def test_no_replaced_unit_moves_integers_by_more_than_two_clips(name: str, unit:
     assert max(((sent[0][:, None] - sent[1][None]) ** 2).sum(axis=-1).ravel()) <= (2 * Q << BITS) ** 2
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("clip", [0.1, 0.2, 0.7])
-def test_a_row_of_several_classes_has_no_longer_gradient_than_its_clip(clip: float, dtype) -> None:
-    """The clips are no numbers of single precision, two of them are rounded up there."""
-    rows = Rows.of(LOSSES["softmax"], np.ones((1, 1)), np.zeros(1), dtype=dtype, clip=clip, classes=3)
-    scores = RNG(0).standard_normal((1, 3 * 1000)).astype(dtype) * 30
-    scores[0, :60] = RNG(1).choice([np.nan, np.inf, -np.inf, 1e38, 0.0], 60)
-    with np.errstate(all="ignore"):
-        rows.bend(scores, np.eye(1, 3, dtype=dtype))
-    lengths = np.linalg.norm(scores.reshape(-1, 3).astype(float), axis=1) * rows.common / 2
-    assert 0.999 * clip < lengths.max() <= clip
-
-
-@pytest.mark.parametrize("classes", [1, 3])
+@pytest.mark.parametrize("classes", [1, 4])
 def test_labels_are_counted(classes: int) -> None:
-    name = "softmax" if classes > 1 else "logistic"
-    parties = parties_of(name)
-    y = np.minimum(parties.y, classes - 1) if classes > 1 else parties.y
-    of = LabelSums(classes)
-    terms = of.on(replace(parties, y=y))
-    expected = np.bincount(y.astype(int), minlength=classes) if classes > 1 else [y.sum()]
+    parties = parties_of("softmax" if classes > 1 else "logistic")
+    terms = LabelSums(classes).on(parties)
+    expected = np.bincount(parties.y.astype(int)) if classes > 1 else [parties.y.sum()]
     np.testing.assert_array_equal(terms.total(), expected)
     np.testing.assert_array_equal(terms.integers(np.array([8]), True).sum(axis=0)[0], 8 * np.array(expected))
 

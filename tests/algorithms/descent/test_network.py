@@ -1,15 +1,13 @@
 """The neural network: gradients, clipping, the noise of a round, and what all rounds together are proven to cost."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from examples import nn_cape, nn_conv, nn_nonpriv, release_of
+from examples import dealt, nn_cape, nn_conv, nn_nonpriv, release_of
 from scipy import stats
 
-from dpml.data import Dataset
-from dpml.data.partition import Equal, Fractions, Parties, partition
+from dpml.data.partition import Fractions, Parties
 from dpml.mechanism.carriers import Carrier
 from dpml.optim.losses import LOSSES
 from dpml.optim.network import Models, clipped_sum, score
@@ -32,14 +30,9 @@ def models(B: int = 3, scale: float = 1.0, seed: int = 1) -> Models:
     return Models.of(scale * np.random.default_rng(seed).standard_normal((B, SIZE)), H)
 
 
-def parties(N: int = 60, fractions: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4)) -> Parties:
-    X, y = rows(N)
-    return partition(
-        Dataset("toy", "binary", X[:, :-1], y, X[:5, :-1], y[:5]),
-        Fractions(fractions=fractions),
-        len(fractions),
-        np.random.default_rng(0),
-    )
+def parties(N: int = 60, seed: int = 0) -> Parties:
+    X, y = rows(N, seed)
+    return dealt("binary", X[:, :-1], y, 4, rule=Fractions(fractions=(0.1, 0.2, 0.3, 0.4)))
 
 
 def value(flat: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
@@ -51,9 +44,7 @@ def value(flat: np.ndarray, X: np.ndarray, y: np.ndarray) -> float:
 def test_initial_weights_are_he_et_als() -> None:
     """N(0, 2/d) inside and N(0, 2/H) outside, biases zero. Kolmogorov-Smirnov, false alarm 1e-6 each, seeded."""
     hidden, d = 3000, 7
-    rng = np.random.default_rng(0)
-    data = Dataset("toy", "binary", rng.uniform(-0.3, 0.3, (20, d)), np.ones(20), np.zeros((0, d)), np.zeros(0))
-    given = partition(data, Equal(), 2, rng)
+    given = dealt("binary", np.random.default_rng(0).uniform(-0.3, 0.3, (20, d)), np.ones(20))
     drawn = nn_nonpriv(LOSS, hidden=hidden).prepare(given, np.random.default_rng(1)).start.weights
     start = Models.of(drawn, hidden)
     assert start.inner.shape == (hidden, 1, d + 1)
@@ -64,14 +55,17 @@ def test_initial_weights_are_he_et_als() -> None:
     assert not start.outer[-1].any()
 
 
-def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
+def test_every_row_is_clipped_on_its_own_and_blocks_change_nothing(monkeypatch) -> None:
     """Clipped sums in blocks of 64 rows, scores in blocks of one; losses and labels from the definition."""
     monkeypatch.setattr("dpml.optim.network._CACHE", 1)
     monkeypatch.setattr("dpml.optim.network._BLOCK", 1)
     X, y = rows(150)
     given = models(scale=1.5)
-    single = singly(given, X, y, 0.7).sum(axis=0)
-    np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, 0.7), single, rtol=1e-11, atol=1e-12)
+    single = singly(given, X, y, math.inf)
+    norms = np.linalg.norm(single, axis=-1, keepdims=True)
+    clip = float(np.median(norms))  # some are longer, some are not
+    wanted = (single * np.minimum(1, clip / norms)).sum(axis=0)
+    np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, clip), wanted, rtol=1e-11, atol=1e-12)
     loss, right = score(given, X, y, LOSS)
     for i, flat in enumerate(given.flat()):
         assert loss[i] == pytest.approx(value(flat, X, y) / 150)
@@ -84,16 +78,6 @@ def test_many_rows_in_blocks_are_as_one_by_one(monkeypatch) -> None:
 
 def singly(given: Models, X: np.ndarray, y: np.ndarray, clip: float | None) -> np.ndarray:
     return np.stack([clipped_sum(given, X[i : i + 1], y[i : i + 1], LOSS, clip) for i in range(len(y))])
-
-
-def test_every_row_is_clipped_on_its_own() -> None:
-    X, y = rows()
-    given = models(scale=1.5)
-    single = singly(given, X, y, math.inf)
-    norms = np.linalg.norm(single, axis=-1, keepdims=True)
-    clip = float(np.median(norms))  # some are longer, some are not
-    wanted = (single * np.minimum(1, clip / norms)).sum(axis=0)
-    np.testing.assert_allclose(clipped_sum(given, X, y, LOSS, clip), wanted, rtol=1e-12, atol=1e-12)
 
 
 def test_replacing_a_row_moves_the_sum_by_no_more_than_is_counted() -> None:
@@ -177,11 +161,8 @@ def test_noise_of_the_authors_is_one_over_the_rows_of_each_minibatch(monkeypatch
 def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
     orders = []
     for seed in (0, 1):
-        X, y = rows(50, seed=seed)
-        data = Dataset("toy", "binary", X[:, :-1], y, X[:0, :-1], y[:0])
-        given = partition(data, Equal(), 2, np.random.default_rng(0))
         algorithm = nn_cape(LOSS, epochs=3, batch=20)
-        prepared = algorithm.prepare(given, np.random.default_rng(4))
+        prepared = algorithm.prepare(parties(50, seed), np.random.default_rng(4))
         orders.append([rows.tolist() for rows in algorithm.minibatches(50, prepared.start.order)])
     assert orders[0] == orders[1]
     assert [len(batch) for batch in orders[0]] == [20, 20, 10] * 3
@@ -198,7 +179,7 @@ def test_minibatches_deal_every_row_once_an_epoch_whatever_the_data() -> None:
 def test_training_without_noise_is_descent_on_numeric_gradients(variant, batch, rounds, rate) -> None:
     """Round by round; the authors have Adam without a correction of the second moment, and divide by n twice."""
     few, copied = parties(12), np.random.default_rng(3).integers(12, size=60)
-    given = partition(replace(few.data, X=few.X[copied], y=few.y[copied]), Equal(), 4, np.random.default_rng(0))
+    given = dealt("binary", few.X[copied], few.y[copied], 4)
     algorithm = nn_nonpriv(LOSS, variant=variant, hidden=H, epochs=3, batch=batch, rate=rate)
     prepared = algorithm.prepare(given, np.random.default_rng(2))
     trained, path = algorithm.train(Carrier(prepared, [NONE], np.random.default_rng(0), 1, None))

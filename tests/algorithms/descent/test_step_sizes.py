@@ -20,10 +20,6 @@ BUDGET = Budget(0.25, 1e-3)
 SMALL = Problem(5, 25, 2)
 
 
-def released(algorithm, parties, budgets=(BUDGET,), draws=4, seed=1):
-    return release_of(algorithm, parties, budgets, draws, seed=seed)
-
-
 @pytest.mark.parametrize("kind", [wang, jayaraman, wddp])
 @pytest.mark.parametrize("calibration", ["published", "tight"])
 def test_the_rule_lets_noise_add_up_to_a_length_of_eight(kind, calibration):
@@ -42,7 +38,7 @@ def test_the_rule_reads_no_row():
     parties, other = dealt(), dealt()
     other.X[:] = -np.flip(other.X)
     algorithm = wddp(LOGISTIC, rounds=5, lam=0.1)
-    first, second = (released(algorithm, p, budgets).metrics["step"] for p in (parties, other))
+    first, second = (release_of(algorithm, p, budgets, 4).metrics["step"] for p in (parties, other))
     np.testing.assert_array_equal(first, second)
     assert first.shape == (4, 4)
     assert np.all(np.diff(first[:, 0]) >= 0)
@@ -87,9 +83,8 @@ def test_validation_takes_the_step_that_does_best_on_a_fifth_held_out(kind):
         states.append(rng)
     best = np.argmin(losses, axis=0)
     assert best[0] < best[1]  # more noise, smaller steps
-    found = released(
-        kind(LOGISTIC, rounds=40, lam=0.1, step_selection="validated", steps=steps), parties, budgets, draws=3
-    )
+    validated = kind(LOGISTIC, rounds=40, lam=0.1, step_selection="validated", steps=steps)
+    found = release_of(validated, parties, budgets, 3)
     np.testing.assert_array_equal(found.metrics["step"], np.array(steps)[best][:, None] * np.ones(3))
     for e, budget in enumerate(budgets):
         mechanism = kind(LOGISTIC, rounds=40, lam=0.1, step=steps[best[e]]).prepare(parties, np.random.default_rng(0))

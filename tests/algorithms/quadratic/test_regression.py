@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from examples import LOGISTIC, SQUARED
 from scipy.optimize import minimize
 from scipy.special import expit
 
@@ -14,7 +15,6 @@ from dpml.algorithms.quadratic.newton_sums import NewtonSums
 from dpml.algorithms.quadratic.regression import Regression, square_noise
 from dpml.data import Dataset
 from dpml.data.partition import Equal, partition
-from dpml.optim.losses import LOSSES
 from dpml.privacy import Budget, Problem
 from dpml.release.inference import expected, hidden_directions
 
@@ -36,7 +36,7 @@ def moved(point, units, d):
 
 @pytest.mark.parametrize(("d", "radius"), [(1, 2.0), (2, 2.0), (3, 0.1), (3, 30.0)])
 def test_no_two_samples_are_farther_apart_than_the_guarantee_says_and_two_are_as_far(d, radius):
-    (message,) = Regression(LOSSES["squared"], radius=radius).messages(Budget(1.0, 1e-6), Problem(N=100, d=d, M=1))
+    (message,) = Regression(SQUARED, radius=radius).messages(Budget(1.0, 1e-6), Problem(N=100, d=d, M=1))
     rng = np.random.default_rng(0)
 
     def away(point):
@@ -93,7 +93,7 @@ def test_a_release_has_the_sums_of_its_rows_with_the_noise_that_it_says(options)
     rng, budget = np.random.default_rng(0), Budget(2.0, 1e-6)
     X, y = rng.uniform(-0.5, 0.5, (300, 3)), rng.uniform(-1, 1, 300)
     parties = partition(Dataset("made", "regression", X, y, X[:1], y[:1]), Equal(), 3, rng)
-    prepared = Regression(LOSSES["squared"], **options).prepare(parties, rng)
+    prepared = Regression(SQUARED, **options).prepare(parties, rng)
     found = [prepared.release([budget], rng, 1).moments for _ in range(150)]
     squares = np.array([m.square - X.T @ X for m in found]) / found[0].square_noise
     lines = np.array([m.linear - X.T @ y for m in found]) / found[0].linear_noise
@@ -115,7 +115,7 @@ def test_the_noise_of_logistic_regression_is_that_of_the_best_mean_of_two_rounds
 @pytest.mark.parametrize(("n", "numbers", "values", "eps"), [(6000, 3, 3, 2.0), (20_000, 6, 4, 1.0)])
 def test_a_value_as_frequent_as_a_release_says_has_a_coefficient(n, numbers, values, eps):
     """Rows of uniform numbers and a category, whose last value has the stated share, or a fifth of it."""
-    algorithm, d, rng = Regression(LOSSES["squared"]), numbers + values, np.random.default_rng(0)
+    algorithm, d, rng = Regression(SQUARED), numbers + values, np.random.default_rng(0)
     budget, problem = Budget(eps, 1e-6), Problem(N=n, d=d, M=1)
     square, linear = noise_of(algorithm.messages(budget, problem)[0], 1.0)
     share = float(re.search(r"([\d.]+) %", *expected(algorithm, budget, problem))[1]) / 100
@@ -158,7 +158,7 @@ def test_intervals_cover_the_coefficients_of_real_tables(name, n, eps):
     """Samples of a whole table: what is shown covers the table's own coefficients (docs/privacy/inference.md)."""
     X, y = design(name)
     d, rng = X.shape[1], np.random.default_rng(0)
-    (message,) = Regression(LOSSES["squared"]).messages(Budget(eps, 1e-6), Problem(N=n, d=d, M=1))
+    (message,) = Regression(SQUARED).messages(Budget(eps, 1e-6), Problem(N=n, d=d, M=1))
     noises = message.units[2], message.units[1] / 2, message.units[0]
     true, covered = np.linalg.lstsq(X, y, rcond=None)[0], []
     for _ in range(150):
@@ -171,7 +171,6 @@ def test_intervals_cover_the_coefficients_of_real_tables(name, n, eps):
     assert 0.915 < np.mean(covered) < 0.985
 
 
-LOGISTIC = LOSSES["logistic"]
 EFFECTS = np.array([2.0, -1.0, 0.0, 1.5, -1.5])
 
 

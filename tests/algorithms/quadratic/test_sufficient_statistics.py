@@ -1,25 +1,35 @@
 """`ssp` and `ssp_descent`: sensitivities by search, noise as drawn, what parties send, rounds, several classes."""
 
 import math
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
 from dp_accounting import GaussianDpEvent, NeighboringRelation
 from dp_accounting.pld import PLDAccountant
-from examples import LOGISTIC, SOFTMAX, SQUARED, ball, clipped_slope, noisy_coefficients, release_of, some_parties
+from examples import (
+    LOGISTIC,
+    SOFTMAX,
+    SQUARED,
+    ball,
+    clipped_slope,
+    labelled_parties,
+    noisy_coefficients,
+    release_of,
+    some_parties,
+)
 from scipy.optimize import minimize
 
 from dpml.algorithms.defaults import SPECTRAL_FLOOR
 from dpml.algorithms.quadratic.sufficient_statistics import PreconditionedDescent, SufficientStatistics
 from dpml.audit.neighbours import synthetic_parties
-from dpml.data.partition import Parties
+from dpml.data.partition import Fractions, Parties
 from dpml.errors import UserError
 from dpml.optim.losses import Loss, codes
 from dpml.privacy import Budget, Problem
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf)
-each_loss = pytest.mark.parametrize("loss", [SQUARED, LOGISTIC], ids=["squared", "logistic"])
 
 
 def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
@@ -44,30 +54,24 @@ def test_a_whole_party_moves_the_sum_of_means_no_farther_than_one_row() -> None:
     assert 0.95 * mu < farthest <= mu * (1 + 1e-9)
 
 
-@each_loss
-def test_without_noise_it_is_least_squares(loss: Loss) -> None:
-    for M in (1, 4):
-        given = some_parties(loss, M)
-        (w,) = release_of(SufficientStatistics(loss), given, [NONE], 3, seed=0).weights
-        expected = np.linalg.lstsq(given.X, given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
-        assert w.shape == (3, 3)
-        assert np.allclose(w, expected, atol=1e-10)
-    root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))
-    expected = np.linalg.lstsq(root[:, None] * given.X, root * given.y, rcond=None)[0] * (1 if loss is SQUARED else 2)
-    assert np.allclose(
-        release_of(SufficientStatistics(loss, unit="party"), given, [NONE], 1, seed=0).weights, expected, atol=1e-10
-    )
-
-
-def of_classes(K: int = 4, sizes: tuple[int, ...] = (20, 50, 130), d: int = 3) -> Parties:
-    rng = np.random.default_rng(0)
-    X = ball(rng, sum(sizes), d)
-    y = np.argmax(X @ rng.standard_normal((d, K)) + 0.2 * rng.standard_normal((len(X), K)), axis=1).astype(float)
-    return synthetic_parties("multiclass", X, y, np.array(sizes), None, K)
+of_classes = partial(labelled_parties, M=3, rule=Fractions(fractions=(0.1, 0.25, 0.65)))
 
 
 def released(algorithm: SufficientStatistics, given: Parties) -> np.ndarray:
-    return release_of(algorithm, given, [NONE]).weights[0]
+    return release_of(algorithm, given, [NONE]).weights[0].reshape(-1, given.problem.d)
+
+
+@pytest.mark.parametrize("loss", [SQUARED, LOGISTIC, SOFTMAX], ids=lambda loss: loss.name)
+@pytest.mark.parametrize("unit", ["sample", "party"])
+@pytest.mark.parametrize("options", [{}, {"lam": 0.3}])
+def test_without_noise_it_is_least_squares(loss: Loss, unit: str, options) -> None:
+    """Of labels, of twice the signs, or of centred codes: the gradient vanishes."""
+    given = of_classes(4) if loss is SOFTMAX else some_parties(loss)
+    targets = codes(given.y, 4) if loss is SOFTMAX else given.y[:, None] * (1 if loss is SQUARED else 2)
+    shares = np.repeat(1 / given.sizes / len(given.sizes), given.sizes) if unit == "party" else 1 / len(given.y)
+    W = released(SufficientStatistics(loss, unit=unit, **options), given)
+    slopes = (0.25 if loss is LOGISTIC else 2) * (W @ given.X.T - targets.T)
+    assert np.abs((slopes * shares) @ given.X + options.get("lam", 0) * W).max() < 1e-10
 
 
 @pytest.mark.parametrize(("K", "d"), [(2, 2), (3, 1), (10, 3)])
@@ -95,22 +99,10 @@ def test_no_two_rows_are_farther_apart_than_is_counted(K: int, d: int) -> None:
         assert max(found) <= proven * (1 + 1e-9)
 
 
-def test_without_noise_it_is_least_squares_of_centred_codes() -> None:
-    given = of_classes()
-    W = released(SufficientStatistics(SOFTMAX, lam=0.3), given).reshape(4, 3)
-    gradient = 2 * (W @ given.X.T - codes(given.y, 4).T) @ given.X / 200 + 0.3 * W
-    assert np.abs(gradient).max() < 1e-10
-    expected = np.linalg.lstsq(given.X, np.eye(4)[given.y.astype(int)] - 1 / 4, rcond=None)[0].T.ravel()
-    assert np.allclose(released(SufficientStatistics(SOFTMAX), given), expected, atol=1e-10)
-    root = np.sqrt(np.repeat(1 / given.sizes, given.sizes))[:, None]
-    expected = np.linalg.lstsq(root * given.X, root * codes(given.y, 4), rcond=None)[0].T.ravel()
-    assert np.allclose(released(SufficientStatistics(SOFTMAX, unit="party"), given), expected, atol=1e-10)
-
-
 def test_two_classes_an_unknown_number_and_too_many() -> None:
     """Two classes have the scores of the squared loss with labels of -1/2 and 1/2."""
-    given = of_classes(K=2)
-    W = released(SufficientStatistics(SOFTMAX), given).reshape(2, 3)
+    given = of_classes(2)
+    W = released(SufficientStatistics(SOFTMAX), given)
     signs = synthetic_parties("regression", given.X, given.y - 0.5, given.sizes)
     assert np.allclose(W, np.outer([-1, 1], released(SufficientStatistics(SQUARED), signs)), atol=1e-10)
     for unknown in (0, 1):  # as of two, for any number has the budget
