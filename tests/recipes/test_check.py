@@ -271,7 +271,7 @@ def test_a_mistake_is_named(keys, named) -> None:
         {"row_sampling": "shuffled", "row_rate": 0.1, "neighbours": "add_remove"},
         {"unit": "client", "clients": 9, "noise_by": "clients", "neighbours": "add_remove"},
         {"clients": 9, "noise_by": "shared", "client_sampling": "poisson", "client_rate": 0.5},
-        {"clients": 9, "local_steps": 2},
+        {"clients": 2, "local_steps": 2},
         {"row_sampling": "random_allocation", "row_rate": 0.5},
         {"row_sampling": "random_allocation", "row_rate": 0.5, "neighbours": "add_remove", "local_steps": 2},
         {"tuning": "private"},
