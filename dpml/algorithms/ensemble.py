@@ -300,7 +300,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return the model that is trained on the parties' votes, or one for each of the classifiers' `seeds`."""
+        """Return a model trained on the parties' votes, or one model for each seed of the parties' classifiers."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)

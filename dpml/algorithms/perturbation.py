@@ -58,7 +58,7 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the assumed norm of the minimiser: `TYPICAL_NORM`, or an upper bound on the norm if it is smaller."""
+    """Return the assumed norm of the minimiser: `TYPICAL_NORM`, or an upper bound if the bound is smaller."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 

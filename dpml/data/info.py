@@ -137,7 +137,7 @@ def beside(module: str) -> dict[str, Any]:
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """Return the metadata of a data set, given the data set's entry `said` in a YAML file.
+    """Return the metadata of a data set, given its parsed YAML entry `said`.
 
     In the entry, `urls` (with ``{name}``) is the default address of all `files`, and a key ``NAME, NAME`` of `columns`
     sets several columns.

@@ -103,7 +103,7 @@ class Partition:
         check_options(self, "partition")
 
     def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
-        """Return the indices of rows ordered by party, and each party's number of rows; `rows` are in random order."""
+        """Order `rows`, which are shuffled, by party; return the ordered rows, and each party's number of rows."""
         raise NotImplementedError
 
     def aside(self, rows: int) -> int:
@@ -215,7 +215,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 
 
 def check_each(option: str, rows: int, N: int, M: int, of: str = "rows") -> None:
-    """Raise UserError naming the key `option` if N rows are too few for M parties with `rows` rows or shards each."""
+    """Raise UserError if N rows are too few to give each of M parties `rows` rows or shards."""
     if rows * M > N:
         raise UserError(f"partition.{option}={rows} {of} for each of M={M} parties are more than N={N} rows: reduce M.")
 

@@ -88,7 +88,7 @@ class Tabular:
 
     @property
     def stated(self) -> Mapping[str, Column]:
-        """The public range or values of each column; empty if scales are fitted to the training rows."""
+        """The public range or values of each column; empty unless dataset.bounds=public."""
         return self.info.columns if self.bounds == "public" else {}
 
     def size(self, N: int | None) -> tuple[int, int]:

@@ -103,7 +103,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return the noisy sum with index `number` for B runs, (B, k), given the statistic's arguments `at`."""
+        """Return a noisy sum for B runs, (B, k): `number` is its index, and `at` are the arguments of the statistic."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)
@@ -129,7 +129,7 @@ class Carrier:
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw noise of scale 1 for a sum, (draws, k); for an observer, also return the noise of each source."""
+        """Draw noise of scale 1 for a sum, (draws, k); if there is an observer, also return each source's noise."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:
@@ -166,14 +166,14 @@ class Carrier:
         return noisy.reshape(-1, noisy.shape[-1])
 
     def shaped(self, number: int, sums: Array) -> Array:
-        """Split the axis of B runs in sums (..., B, k) into budgets and draws; sums (..., k) get two new axes."""
+        """Reshape sums (..., B, k) or (..., k) so that they have one axis for budgets and one axis for noise draws."""
         if not self.statistic(number).state(self.problem.d)[1]:
             return sums[..., None, None, :]
         return sums.reshape(*sums.shape[:-2], len(self.budgets), self.draws, sums.shape[-1])
 
     @cached_property
     def rounding(self) -> Generator:
-        """The generator that rounds numbers before secure sums; the generator need not be secret."""
+        """A random generator for rounding before secure sums; this generator need not be secret."""
         return self.rng.spawn(1)[0]
 
     def _drawn_once(self) -> Array | None:

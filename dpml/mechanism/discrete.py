@@ -49,7 +49,7 @@ def whole_steps(most: int, width: float) -> int:
 
 
 class Grid(NamedTuple):
-    """The grid on which the numbers of a message are integers, and the discrete noise in each block of numbers.
+    """The grid on which the numbers of a sum are integers, and the discrete noise in each block of numbers.
 
     Attributes:
         resolution: The fineness of the grid, as `Statistic.resolution` defines it.
@@ -71,7 +71,7 @@ class Grid(NamedTuple):
 
 
 def grid(message: "Sum", problem: Problem) -> Grid:
-    """Return the grid and the discrete noise of a message for the parties of `problem`."""
+    """Return the grid and the discrete noise with which the parties of `problem` release a sum."""
     of, blocks = message.of, message.block_widths()
     resolution = of.resolution(blocks, problem)
     steps = of.steps(resolution, problem)
@@ -98,12 +98,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw the noise of every party for one block of numbers: (parties, len(grids) * draws, size)."""
+    """Draw every party's noise in one block of numbers, for each budget's grid: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw the sum of all parties' noise for one block of numbers: (len(grids) * draws, size)."""
+    """Draw the sum of all noise in one block of numbers, for each budget's grid: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)

@@ -53,7 +53,7 @@ class Terms(ABC, Generic[Of]):
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums (P, B, k) of integers, in steps of a grid: one sum per party if `secure`, else a single sum."""
+        """Return sums of integers (P, B, k), counted in steps of a grid; if `secure`, return one sum for each party."""
         raise UserError(_NO_GRID)
 
 
@@ -94,7 +94,7 @@ class Statistic(ABC):
         return (sum(self.lengths(d)),)
 
     def project(self, noise: Array, d: int) -> Array:
-        """Return the noise of the k numbers that are sent, (..., k), as a function of the noise that was drawn."""
+        """Compute the noise in the k numbers that are sent, (..., k), from the noise that was drawn."""
         return noise
 
     def deviations(self, d: int) -> tuple[float, ...]:
@@ -104,7 +104,7 @@ class Statistic(ABC):
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return a whole number, such as a number of fractional bits, from which `steps` computes the grid steps."""
+        """Return the resolution of the grid as a whole number, such as the number of fractional bits."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
@@ -176,7 +176,7 @@ class Sum:
 
 
 def discrete_rest(message: Sum, problem: Problem) -> float:
-    """Return a bound on the increase of a message's mu if its noise is discrete instead of continuous."""
+    """Return a bound on the increase of a noisy sum's mu if the noise is discrete instead of continuous."""
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)
@@ -194,7 +194,7 @@ def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
 
 
 def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool = False) -> float:
-    """Return the mu of all messages with Gaussian noise against an observer who knows none of the noise.
+    """Return the mu of all sums with Gaussian noise against an observer who knows none of the noise.
 
     With `ring`, noisy contributions are also rounded for a secure sum.
     """
@@ -206,7 +206,7 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 
 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
-    """Return the total eps (delta = 0) of messages with Laplace-type noise; it holds against every observer.
+    """Return the total eps (delta = 0) of sums with Laplace-type noise, which holds against every observer.
 
     The eps is inf for noise of an exponentially distributed length in more than one dimension.
     """

@@ -27,7 +27,7 @@ class PerturbedObjective:
     Attributes:
         law: The distribution of b: Gaussian or L2-Laplace.
         extra: The coefficient of ||w||^2 / 2 that is added to `lam`, both for a mean loss.
-        slope, curvature: Bounds on a row's gradient and second derivative, for another loss than the logistic.
+        slope, curvature: For the squared loss, bounds on a row's gradient and second derivative.
     """
 
     of: ClassVar[Any] = None  # there is no statistic, because the noise is in the objective
@@ -57,7 +57,6 @@ class PerturbedObjective:
         return self.N * self.strength
 
     def proven(self, delta: float) -> Proof:
-        source = "Theorem 5, docs/privacy/imtiaz2019.md"
         if self.law == "gaussian":
             source = "Theorem 2, docs/privacy/rajkumar2012.md"
             curve = (self.scale, self.ridge, 0.0) if self.scale and self.ridge else None
@@ -67,9 +66,10 @@ class PerturbedObjective:
         if self.ridge == 0:
             return Proof(math.inf, "no proof without a ridge")
         if self.slope is None:
-            return Proof(objective_perturbation.pure_eps_of(round_up(1 / self.scale), self.ridge), source)
-        eps = objective_perturbation.jacobian_eps_of(self.slope / self.scale, self.curvature / self.ridge)
-        return Proof(eps, "Noise and Jacobian apart, docs/privacy/perturbed_minima.md")
+            eps = objective_perturbation.pure_eps_of(round_up(1 / self.scale), self.ridge)
+        else:
+            eps = objective_perturbation.jacobian_eps_of(self.slope / self.scale, self.curvature / self.ridge)
+        return Proof(eps, "Theorem 5, docs/privacy/imtiaz2019.md")
 
 
 class Perturbed(Program, **SIMULATED):

@@ -196,7 +196,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return a proof for each observer; the mu is the total mu times a factor for noise that the observer knows."""
+        """Return a proof for each observer, whose mu is larger if the observer knows some of the noise."""
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
             return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))

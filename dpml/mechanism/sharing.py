@@ -114,7 +114,7 @@ class Sharing(ABC):
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """Return a bound on a party's noise, in units of its scale, with at most one exception in 10^40 numbers."""
+        """Return a bound on a party's noise in units of its scale, exceeded by at most one in 10^40 numbers."""
         return REACH
 
 
@@ -179,7 +179,7 @@ class CapeNoise(Sharing):
         return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return what an observer sees in CAPE as m combinations of the noise sources: coefficients (m, sources).
+        """Return what an observer of CAPE sees, as coefficients (m, sources) of m combinations of the noise sources.
 
         Colluders see all messages, the mean of the secrets and their own secrets. The method returns an equivalent form
         without cancellation: the messages except the last, with the mean of the secrets added back, and the sum of the
@@ -228,7 +228,7 @@ def secure_sharing(problem: Problem) -> Sharing:
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu against CAPE's aggregator with M - `honest` colluders, divided by the mu of the released sum."""
+    """Return the mu against CAPE's aggregator with M - `honest` colluders, as a multiple of the released sum's mu."""
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 

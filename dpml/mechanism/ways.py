@@ -90,7 +90,7 @@ def _securely(carrier: Carrier, sent: Integers) -> Integers:
 
 
 def _between(carrier: Carrier) -> tuple[Any, Any]:
-    """Return the function that carries the parties' messages, and the graph of parties that share masks."""
+    """Return the transport of the parties' messages, and the graph of parties that share masks."""
     from dpml.protocols import choose, in_process  # imported here, because most runs need no cryptography
 
     transport, problem = carrier.mechanism.transport, carrier.problem

@@ -36,7 +36,7 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows and labels in blocks, stored to compute gradients at many models; each model may have its own map of rows.
+    """Rows and labels in blocks, stored to compute gradients at many models.
 
     Attributes:
         half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
@@ -79,7 +79,7 @@ class Rows:
     def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
-        """Return the rows for descents that map each row x to ``P x / |P x|`` by their own P in `maps` (runs, d, d).
+        """Return the rows of several descents, each of which maps a row x to ``P x / |P x|`` by its own matrix P.
 
         `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P x|, because its
         gradient is ``2 L (L z'w - y) z``.
@@ -96,7 +96,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return a copy of the rows that clips slopes to [-clip_b, clip_b] in the b-th descent, for `clip` (runs,)."""
+        """Return a copy of the rows in which the slopes of descent b are clipped to [-clip_b, clip_b]."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield several blocks of rows at a time, as the blocks' indices, the halved rows, and the slopes of the loss.
+        """Yield the indices, the rows divided by 2, and the slopes of the loss, for several blocks of rows at a time.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """
@@ -152,7 +152,7 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """Return the sum of the rows' gradients in each of k blocks, (..., k, d, columns), with a column for each model."""
+    """Sum the rows' gradients in each of k blocks, with a column for each model: (..., k, d, columns)."""
     return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 
@@ -283,7 +283,7 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    """Return the largest slope for halved rows such that no row's gradient is longer than `clip`."""
+    """Return the limit on slopes that keeps gradients no longer than `clip`; slopes multiply rows divided by 2."""
     most: Any = loss.lipschitz if clip is None else clip
     if clip is not None and loss.lipschitz is not None and loss.task == "binary":
         most = np.minimum(clip, loss.lipschitz)

@@ -117,7 +117,7 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum, rounded up, of all eps above `_PLAIN`, which are added instead of composed."""
+        """The sum of all large eps (above `_PLAIN`), rounded up; large eps are added instead of composed."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property

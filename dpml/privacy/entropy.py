@@ -38,7 +38,7 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1), or by NumPy's generator in single precision, which no noise uses."""
+        """Draw uniform numbers in (0, 1); single precision comes from NumPy's generator, because no noise uses it."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))

@@ -69,7 +69,7 @@ def _mills(z: float) -> float:
 
 
 def _mills_slope(z: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return an upper bound on ``1 - z m(z)`` for Mills' ratio m and ascending z: for z > 1e3, the bound ``1/z^2``."""
+    """Return an upper bound on ``1 - z m(z)`` for ascending z, where m is Mills' ratio."""
     if z[-1] <= 1e3:
         return (1 + _ERROR) - z * _ROOT * erfcx(z / _SQRT2)
     far = z > 1e3

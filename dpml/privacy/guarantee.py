@@ -188,7 +188,7 @@ def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
 
 
 def worst(guarantees: Iterable[Guarantee]) -> Guarantee:
-    """Return the guarantee with the largest eps (the last one of several), with the largest delta of all guarantees.
+    """Return the guarantee with the largest eps, and replace its delta by the largest delta of all guarantees.
 
     The result has a `mu` or a `curve` only if all guarantees have one, because a guarantee with a smaller eps but
     without a mu may compose to a larger total.

@@ -29,7 +29,7 @@ FADED = -700.0  # log of a negligible probability; exp takes twenty times as lon
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss: values `at` with probabilities `mass` (n,); inf with probability `infinite`."""
+    """An upper bound on a privacy loss: values `at` with probabilities `mass`, and inf with probability `infinite`."""
 
     at: Array
     mass: Array
@@ -197,7 +197,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the exponential tilt at which the mean loss is `eps`, or the Chernoff bound is `log_delta`."""
+    """Return the exponential tilt at which the mean loss is `eps`, or the log of the Chernoff bound is `log_delta`."""
     # every tilt gives a valid bound
     top = sum(count * float(part.at[-1]) for part, count in parts)
 

@@ -74,7 +74,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the safe ring of least degree, if shares `colluders` and `dropouts` of the parties collude and drop out.
+    """Return the ring of least degree that is safe if the given shares of the parties collude and drop out.
 
     The result is None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
@@ -100,7 +100,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return a topology that is safe against `colluders` parties: a ring with at most half the masks, or all pairs."""
+    """Return a topology safe against `colluders` parties: a ring if it halves the number of masks, or all pairs."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
@@ -176,7 +176,7 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session of one run; later keys and signatures are bound to the hash `roster` of all fresh keys."""
+        """Return the session of one run, whose later keys and signatures are bound to the `roster` of fresh keys."""
         return replace(self, roster=roster)
 
     @classmethod

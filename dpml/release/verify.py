@@ -19,9 +19,10 @@ Numbers are fractions, or decimals of 100 digits with a margin, so no rounding f
    added to mu.
 4. *Laplace noise* of scale b on reals or integers of L1 sensitivity D: eps = D/b (Dwork et al. 2006; Ghosh, Roughgarden
    & Sundararajan 2009). For noise of density exp(-|z|/b), D is in the norm |.|. The eps of messages add up.
-5. *Objective perturbation* (docs/privacy/perturbed_minima.md). For the logistic loss, Gaussian noise s and ridge R give
-   the delta of mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2. L2-Laplace noise of scale b, gradients below g and
-   curvatures below c give eps = 2 g/b + c/R; the logistic loss (g = 1, c = 1/4) with R >= b gives 2/b.
+5. *Objective perturbation* (Theorem 2 of docs/privacy/rajkumar2012.md, Theorem 5 of docs/privacy/imtiaz2019.md). For
+   the logistic loss, Gaussian noise s and ridge R give the delta of mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2.
+   L2-Laplace noise of scale b gives eps = 2 g/b + c/R for a loss of x'w with gradients below g and curvatures below c,
+   and 2/b for the logistic loss (g = 1, c = 1/4) with R >= b.
 6. *Views.* All parties add the same amount of noise. Against an observer who knows the noise of all but h of M parties,
    h/M of the variance counts. CAPE (Imtiaz, Mohammadi & Sarwate 2019) adds zero-sum noise: docs/privacy/imtiaz2019.md.
 """

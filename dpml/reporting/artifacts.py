@@ -188,21 +188,16 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
 
 
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
-    computed = [block.block for block in experiment.computed]
-    cells = summary[~summary["block"].isin(computed)]
-    more = f"n, the standard deviation, and the differences from {experiment.reference} with their intervals"
-    return f"{about_intervals(cells)} {_tuning(cells)} The CSV file of the same name also has {more}."
-
-
-def _tuning(summary: pd.DataFrame) -> str:
+    cells = summary[~summary["block"].isin([block.block for block in experiment.computed])]
     ways = {
         "rule": "A rule that reads no private row sets the hyper-parameters of {}.",
         "oracle": "The hyper-parameters of {} were chosen on the private rows, and no budget covers this choice.",
         "validated": "The hyper-parameters of {} were chosen on held-out private rows: no budget covers this choice.",
     }
-    named = {way: sorted(set(summary.loc[summary["tuned"] == way, "algo"])) for way in ways}
-    sentences = [ways[way].format(", ".join(names)) for way, names in named.items() if names]
-    return " ".join(sentences) or "All hyper-parameters are fixed."
+    named = {way: ", ".join(sorted(set(cells.loc[cells["tuned"] == way, "algo"]))) for way in ways}
+    tuning = " ".join(ways[way].format(own) for way, own in named.items() if own) or "All hyper-parameters are fixed."
+    more = f"n, the standard deviation, and the differences from {experiment.reference} with their intervals"
+    return f"{about_intervals(cells)} {tuning} The CSV file of the same name also has {more}."
 
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:

@@ -106,18 +106,15 @@ def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
         raise NotComputedError(missing)
     rows = rows[rows["algo"].isin(algorithms)]
     own = [key for key in settings(rows) if key.startswith("algo.") and rows[key].nunique(dropna=False) > 1]
-    keys = ["algo", "loss", "view", "verdict", *own]
-    table = rows.pivot(index=keys, columns="metric", values="value").dropna(subset=["claimed"])
+    table = rows.pivot(index=["algo", "loss", "view", "verdict", *own], columns="metric", values="value")
     groups = []
-    for (algo, loss, view, verdict, *more), claimed, proven, attacked in table[
-        ["claimed", "proven", "attacked"]
-    ].itertuples():
-        violated = str(verdict).startswith("claim violated")  # with 99.9 % confidence
+    for line in table.dropna(subset=["claimed"]).reset_index().to_dict("records"):
+        claimed, proven, attacked = (float(line[name]) for name in ("claimed", "proven", "attacked"))
+        violated = line["verdict"].startswith("claim violated")  # with 99.9 % confidence
         holds = False if violated else True if proven <= claimed * 1.0001 else None
         attack = f", attack ≥ {least}" if (least := written_below(attacked, 3)) != "0" else ""
         value = f"claimed ε {claimed:g}, proven {written(proven, 3)}{attack}"
         one = Comparison(holds, value, slack=claimed - (attacked if violated else proven))
-        options = (f"{key.removeprefix('algo.')} = {each}" for key, each in zip(own, more, strict=True) if each == each)
-        block = ", ".join([f"{loss} loss", *options])
-        groups.append(Group(block, algo, view, {"": one}))
+        options = (f"{key.removeprefix('algo.')} = {line[key]}" for key in own if pd.notna(line[key]))
+        groups.append(Group(", ".join([f"{line['loss']} loss", *options]), line["algo"], line["view"], {"": one}))
     return groups

@@ -1,41 +1,36 @@
 """Test claims by comparing runs with other runs, with a law (an exponent or a bound), or with published points."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise, product
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Runs, Test, short
+from dpml.reporting.claims import ANY_VARIANT, Each, Evidence, Group, NotComputedError, Test, short
 from dpml.reporting.criteria import FLOOR, Comparison, MetricScale, Pair, better, similar
 from dpml.reporting.statistics import per_seed
 
 Names = Sequence[str]
-Place = str | float | Sequence[Any]
-"""An algorithm, a pair [algorithm, x], or a number."""
 
 
 def compared(
-    pairs: Sequence[Pair],
-    by: str = "better",
-    often: str = "all",
-    limit: float | str | None = None,
-    steps: Sequence[Pair] = (),
+    pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
     """Compare two sets of runs in each pair, and group the comparisons by block and by the two compared algorithms.
 
-    The arguments `by`, `often` and `limit` are those of `compare`. In the pairs `steps`, the first set must not be
-    worse.
+    The arguments `by`, `often` and `limit` are those of `compare`.
     """
-    found = better(pairs) if "better" in by else [similar(pair, limit, by == "as good as") for pair in pairs]
+    if by in ("equal", "as good as"):
+        found = [similar(pair, limit, by == "as good as") for pair in pairs]
+    else:
+        found = better([replace(one, ours=one.theirs, theirs=one.ours) for one in pairs] if by == "worse" else pairs)
     if by == "not better":
         turned = {True: False, False: True, None: None}
         found = [replace(one, holds=turned[one.holds], against=False, slack=-one.slack) for one in found]
-    lost = [(pair, one) for pair, one in zip(steps, better(steps), strict=True) if one.against]
     groups: dict[tuple[str, str, str], dict[Any, Comparison]] = {}
-    for pair, one in [*zip(pairs, found, strict=True), *lost]:
+    for pair, one in zip(pairs, found, strict=True):
         groups.setdefault((pair.block, pair.algorithm, pair.against), {})[pair.x] = one
     return [Group(*about, shown, often) for about, shown in groups.items()]
 
@@ -65,9 +60,9 @@ def _listed(places: Any) -> list[Any]:
 
 def compare(  # noqa: PLR0913 - the arguments of a test on a card
     evidence: Evidence,
-    blocks: Names,
-    first: Place | Sequence[Place],
-    second: Place | Sequence[Place],
+    blocks: Names | Mapping[str, str],
+    first: Any,
+    second: Any,
     by: str = "better",
     often: str = "all",
     x: Any = "every",
@@ -79,10 +74,14 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     """Check that each algorithm of `first` is better than each algorithm of `second` at every x.
 
     Args:
-        blocks: the blocks in which the algorithms are compared.
-        first: an algorithm, or a list of algorithms and pairs [algorithm, x].
-        second: the algorithms with which the first are compared, in the same form; a list can also have numbers.
-        by: better, not better, as good as, or equal.
+        blocks: the blocks in which the algorithms are compared, or a mapping from the block of the first algorithm to
+            the block of the second.
+        first: an algorithm, or a list of algorithms, pairs [algorithm, x], and differences [A minus B, x] between two
+            algorithms. This x can be a number, first, last, previous, or best (of all but the last x). The best x is
+            chosen by the same means that are then compared, which favours the claim.
+        second: what the first is compared with, in the same form. `same` is the first algorithm. A list can also have
+            numbers.
+        by: better, worse, not better, as good as, or equal.
         often: all, most, some (and worse at none), or any.
         x: every, first, last, a number, or a range [low, high] whose ends must have been computed.
         metrics: the metrics to compare; by default the metric of the interpretation.
@@ -90,139 +89,72 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
         limit: the largest difference for "equal" and "as good as", or "matters" (a relevant difference).
         each: settings for whose values the check is repeated.
     """
+    than = blocks if isinstance(blocks, Mapping) else {block: block for block in blocks}
     firsts, seconds = _listed(first), _listed(second)
-    curves = [place for place in (*firsts, *seconds) if isinstance(place, str)]
+    curves = [place for place in (*firsts, *seconds) if isinstance(place, str) and place != "same"]
     groups = []
     for metric in metrics or [evidence.reading.metric]:
         own = evidence.under(metric=metric)
-        runs = own.all_runs(dict.fromkeys(blocks, curves), each) if curves else Runs()
+        runs = own.all_runs(dict.fromkeys((*than, *than.values()), curves), each) if curves else {}
         pairs = []
-        for panel in dict.fromkeys(panel for panel, _ in runs) or blocks:
+        for panel in dict.fromkeys(panel for panel, _ in runs if panel.partition(",")[0] in than) if curves else than:
             grid = _chosen(runs[panel, curves[-1]], panel, x) if curves else [""]
+            block, comma, part = panel.partition(",")
+            other = f"{than[block]}{comma}{part}"
             for a, b, here in product(firsts, seconds, grid):
-                (name, ours), (against, theirs) = (_at(own, runs, panel, place, here) for place in (a, b))
+                name, at, ours = _at(own, runs, panel, a, here)
+                against, before, theirs = _at(own, runs, other, b, here, name)
+                if isinstance(a, str) and (name, panel, at) == (against, other, before):
+                    continue
                 where = f"{panel}, {metric}" if len(metrics) > 1 else panel
+                against += f" in {other}" if other != panel else ""
+                label = f"{own.axis(block)} = {short(at)}"
+                label += "" if pd.isna(before) or before == at else f" against {short(before)}"
                 theirs = theirs / factor if isinstance(theirs, pd.Series) else pd.Series(theirs, ours.index)
-                pairs.append(own.pair(where, name, against, here, ours, theirs))
+                pairs.append(own.pair(where, name, against, label, ours, theirs))
         groups += compared(pairs, by, often, limit)
     return groups
 
 
-def _at(evidence: Evidence, tables: Runs, block: str, place: Any, x: Any) -> tuple[str, Any]:
-    if isinstance(place, str):
-        return place, tables[block, place][x]
-    if isinstance(place, int | float):
-        return f"{place:g}", float(place)
-    name, x = place
-    found = evidence.runs(block, name)
-    if len(found) < 2 or x not in found:
-        raise NotComputedError([f"{name} in {block} at {x:g}"])
-    return f"{name} at {x:g}", found[x]
+def _at(
+    evidence: Evidence, tables: Mapping[Any, pd.DataFrame], block: str, place: Any, here: Any, same: str = ""
+) -> tuple[str, Any, Any]:
+    """Return the name of a place, its x, and its runs or its number."""
+    name, x = place if isinstance(place, list | tuple) else (place, here)
+    if not isinstance(name, str):
+        return f"{name:g}", None, float(name)
+    name = same if name == "same" else name
+    found = []
+    for one in name.split(" minus "):
+        runs = tables[block, one] if (block, one) in tables else evidence.runs(block, one)
+        if x in ("first", "last", "previous", "best"):
+            x = _named_x(evidence, runs, block, x, here)
+        if len(runs) < 2 or x not in runs:
+            raise NotComputedError([f"{one} in {block} at {short(x)}"])
+        found.append(pd.Series(runs[x]))
+    return name, x, found[0].sub(per_seed(found[1]), level="seed") if len(found) > 1 else found[0]
 
 
-def easier(
-    evidence: Evidence, blocks: Mapping[str, str], algorithms: Names, often: str = "most", x: Any = "every"
+def _named_x(evidence: Evidence, runs: pd.DataFrame, block: str, x: str, here: Any) -> Any:
+    grid = several(runs, block)
+    if x == "best":
+        return grid[int(np.argmin(evidence.scale(block).badness(runs[grid[:-1]].mean().to_numpy())))]
+    return grid[{"first": 0, "last": -1}[x] if x in ("first", "last") else max(grid.index(here) - 1, 0)]
+
+
+def improves(
+    evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, by: str = "better"
 ) -> list[Group]:
-    """Check that algorithms are better in easier blocks than in harder ones; `blocks` maps easier to harder blocks."""
-    runs = evidence.all_runs(dict.fromkeys((*blocks, *blocks.values()), algorithms))
-    pairs = []
-    for (block, other), name in product(blocks.items(), algorithms):
-        ours, theirs = runs[block, name], runs[other, name]
-        zero = max(evidence.scale(where).zero for where in (block, other))  # the same size counts as zero in both
-        for at in (at for at in _chosen(ours, block, x) if at in theirs):
-            pair = evidence.pair(block, name, f"{name} in {other}", at, ours[at], theirs[at])
-            pairs.append(replace(pair, scale=replace(pair.scale, zero=zero)))
-    return compared(pairs, often=often)
-
-
-def wider_gap(evidence: Evidence, gaps: Sequence[Sequence[Any]], algorithm: str, others: Names) -> list[Group]:
-    """Check that the gap between `algorithm` and each of `others` is wider at one (block, x) than at another.
-
-    `gaps` lists [block, x, other block, other x]; an x can be "first" or "last".
-    """
-    runs = evidence.all_runs({block: (algorithm, *others) for gap in gaps for block in gap[::2]})
-    pairs = []
-    for (block, x, than, than_x), other in product(gaps, others):
-        ends = []
-        for name, end in ((block, x), (than, than_x)):
-            at = _chosen(runs[name, algorithm], name, end)[0]
-            apart = (per_seed(runs[name, algorithm][at]) - per_seed(runs[name, other][at])).dropna()
-            if len(apart) < 2:
-                raise NotComputedError([f"a second seed of {algorithm} and {other} in {name}"])
-            ends.append((at, pd.concat({0: apart}, names=["draw"]).swaplevel()))
-        (at, gap), (than_at, than_gap) = ends
-        where = "" if than == block else f" in {than}"
-        ours = f"{algorithm} minus {other} at {evidence.axis(block)} = {short(at)}"
-        theirs = f"the same{where} at {evidence.axis(than)} = {short(than_at)}"
-        pairs.append(evidence.pair(block, ours, theirs, "", gap, than_gap))
-    return compared(pairs)
-
-
-def _along(
-    evidence: Evidence, blocks: Names, algorithms: Names, way: str, each: Each | None = None, first: Any = None
-) -> list[Pair]:
-    """Pair a curve's runs at the last and first x (ends), at neighbouring x (steps), or at each x and the first."""
-    pairs = []
-    for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms), each).items():
-        grid = several(runs, block)
-        if first not in (None, grid[0]):
-            raise NotComputedError([f"anything at {runs.columns.name} = {first:g}"])
-        ends, others = [(grid[0], grid[-1])], [(grid[0], later) for later in grid[1:]]
-        for x, later in {"ends": ends, "steps": pairwise(grid), "others": others}[way]:
-            label = short(later) if way == "others" else f"{short(x)} to {short(later)}"
-            pairs.append(evidence.pair(block, name, name, label, runs[later], runs[x]))
-    return pairs
-
-
-def improves(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
     """Check that every algorithm is better at the last x than at the first, and never worse than at the previous x."""
-    ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
-    return compared(ends, steps=steps)
+    ends = compare(evidence, blocks, algorithms, [["same", "first"]], by, x="last", each=each)
+    steps = compare(evidence, blocks, algorithms, [["same", "previous"]], by, each=each)
+    lost = [replace(group, shown={x: one for x, one in group.shown.items() if one.against}) for group in steps]
+    return [*ends, *(group for group in lost if group.shown)]
 
 
 def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
     """Check that every algorithm is worse at the last x than at the first, and never better than at the previous x."""
-    ends, steps = (_along(evidence, blocks, algorithms, way, each) for way in ("ends", "steps"))
-    return compared([pair.turned() for pair in ends], steps=[pair.turned() for pair in steps])
-
-
-def is_steady(
-    evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, first: float | None = None
-) -> list[Group]:
-    """Check that the results of each algorithm are equal at all x; `first`, if it is given, must be the first x."""
-    return compared(_along(evidence, blocks, algorithms, "others", each, first), "equal")
-
-
-def fluctuates(evidence: Evidence, blocks: Names, algorithms: Names, first: float | None = None) -> list[Group]:
-    """Check that every algorithm is worse at some x than at the first x. At other x it may be better."""
-    pairs = _along(evidence, blocks, algorithms, "others", first=first)
-    return compared([pair.turned() for pair in pairs], often="any")
-
-
-def depends(evidence: Evidence, blocks: Names, algorithms: Names, others: Names) -> list[Group]:
-    """Check that `algorithms` get better from the first to the last x, and that `others` do not change relevantly."""
-    return [
-        group
-        for block, (names, by) in product(blocks, ((algorithms, "better"), (others, "equal")))
-        for group in compared(_along(evidence, [block], names, "ends"), by, limit="matters")
-    ]
-
-
-def best_inside(evidence: Evidence, blocks: Names, algorithms: Names, ends: Names = ("first", "last")) -> list[Group]:
-    """Check that every algorithm is better at its best x inside the x axis than at both ends of the axis.
-
-    The best x is chosen by the same means that are then compared, which favours the claim.
-    """
-    pairs = []
-    for (block, name), runs in evidence.all_runs(dict.fromkeys(blocks, algorithms)).items():
-        grid, badness = several(runs, block), evidence.scale(block).badness
-        outer = [{"first": grid[0], "last": grid[-1]}[end] for end in ends]
-        inner = [x for x in grid if x not in outer]
-        if not inner:
-            raise NotComputedError(["an x between the ends"])
-        best = inner[int(np.argmin(badness(runs[inner].mean().to_numpy())))]
-        pairs += [evidence.pair(block, name, name, f"{best} against {x}", runs[best], runs[x]) for x in outer]
-    return compared(pairs)
+    return improves(evidence, blocks, algorithms, each, "worse")
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
@@ -248,62 +180,46 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
         blocks: the block of each data set.
         tests: the test of a block.
     """
-    known = set(evidence.rows["block"])
     groups: list[Group] = []
     gone: dict[str, str] = {}
     for block in blocks:
-        own = tests(evidence, blocks=[block]) if block in known else [Group(block, "", "", {})]
-        why = _no_better_than_chance(evidence, block, algorithms) if block in known else "not computed"
-        gone |= {block: why} if why else {}
-        groups += [replace(group, why=why) for group in own]
+        own: Sequence[Group] = [Group(block, "", "", {})]
+        if block not in set(evidence.rows["block"]):
+            gone[block] = "not computed"
+        else:
+            own, chance = tests(evidence, blocks=[block]), evidence.runs(block, "constant")
+            floor = float(np.nanmean(chance.to_numpy())) if len(chance) else -np.inf
+            above = any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms)
+            if evidence.reading.metric == "accuracy" and not above:
+                gone[block] = "none is above the constant classifier"
+        groups += [replace(group, why=gone.get(block, "")) for group in own]
     if 2 * len(gone) >= len(blocks):
         reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())
         raise NotComputedError([f"enough data sets: {len(gone)} of {len(blocks)} do not count: {reasons}"])
-    return sorted(groups, key=lambda group: bool(group.why))  # those that count first
+    return groups
 
 
-def _no_better_than_chance(evidence: Evidence, block: str, algorithms: Names) -> str:
-    """Return a sentence if no algorithm is more accurate than the constant classifier on a data set; otherwise ""."""
-    chance = evidence.runs(block, "constant")
-    if chance.empty or evidence.reading.metric != "accuracy":
-        return ""
-    floor = float(np.nanmean(chance.to_numpy()))
-    above = any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms)
-    return "" if above else f"none is above the constant classifier, {floor:.3g}"
-
-
-def by_data_set(  # noqa: PLR0913 - the arguments of a test on a card
-    evidence: Evidence,
-    block: str,
-    names: Mapping[str, str],
-    axis: str,
-    where: Mapping[str, object],
-    algorithms: Names,
-    tests: Test,
+def by_data_set(
+    evidence: Evidence, block: str, where: Mapping[str, object], algorithms: Names, tests: Test
 ) -> list[Group]:
     """Apply the test `on_sets` to the data sets of one block, with rows of all variants and with the settings `where`.
 
     Args:
-        names: the names of the data sets, by their names in the rows.
-        axis: the column that is x.
         where: the settings of the rows. A text must be contained in the value.
         tests: the test of a data set.
     """
-    blocks = [f"{name}_chosen" for name in dict.fromkeys(names.values())]
 
     def chosen() -> Evidence:
         rows = evidence.where("block", block).rows
         for key, value in where.items():
-            if key not in rows:
-                raise NotComputedError([f"{block} by {key}"])
             contains = rows[key].astype(str).str.contains(str(value), regex=False)
             # rows without this setting belong to each of its values
             rows = rows[(contains if isinstance(value, str) else rows[key] == value) | rows[key].isna()]
-        rows = rows.assign(block=rows["dataset"].map(names) + "_chosen")
-        return replace(evidence, rows=rows, axes=dict.fromkeys(blocks, axis))
+        return replace(evidence, rows=rows.assign(block=rows["dataset"]), axes={})
 
-    part = evidence.kept((block, *where.items(), axis), chosen)
-    return on_sets(part.under(evidence.reading, variant=ANY_VARIANT), blocks, algorithms, tests)
+    part = evidence.kept((block, *where.items()), chosen)
+    names = list(part.rows["dataset"].unique())
+    return on_sets(part.under(evidence.reading, variant=ANY_VARIANT), names, algorithms, tests)
 
 
 EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
@@ -371,20 +287,25 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
     `series` names the published points of every block. Points that were not computed are open.
     """
     shown: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
-    absent = []
+    points, absent = evidence.published[evidence.published["metric"] == evidence.reading.metric], []
+    # the standard error is unknown for a single run, and without a standard deviation
+    errors = (points["std"] / np.sqrt(points["n"])).where((points["n"] > 1) & (points["std"] >= 0), 0.0)
     for (block, algorithm), runs in evidence.all_runs(dict.fromkeys(series, algorithms)).items():
         on = replace(evidence.scale(block), zero=FLOOR)
         needs = f"at most {on.words(on.near)}, or {ERRORS:g} standard errors"
-        for x, mean, error in _points(evidence, series[block], algorithm):
+        own = (points["series"] == series[block]) & (points["algo"] == algorithm)
+        for x, mean, error in (
+            points[own].assign(error=errors)[["x", "mean", "error"]].astype(float).itertuples(index=False)
+        ):
             name, at = f"{block} at {x:g}", np.flatnonzero(np.isclose(runs.columns.to_numpy(dtype=float), x, atol=0))
             if not len(at):
                 shown[algorithm][name] = Comparison(None)
                 absent.append(f"{block} at {evidence.axis(block)} = {x:g}")
                 continue
             ours = runs.iloc[:, at[0]].dropna()
-            theirs, here = on.badness(np.array([mean, abs(float(ours.mean()))]))
+            theirs, here = on.badness(np.array([abs(mean), abs(float(ours.mean()))]))
             apart = abs(float(theirs - here))
-            near = bool(apart <= on.near) or by_chance(ours, mean, error)
+            near = bool(apart <= on.near) or by_chance(ours, abs(mean), error)
             seeds = ours.index.get_level_values("seed").nunique()
             shown[algorithm][name] = Comparison(near, on.words(apart), needs, on.near - apart, seeds)
     if unpublished := [algorithm for algorithm in algorithms if not shown[algorithm]]:
@@ -407,12 +328,3 @@ def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
     if apart <= error**2:
         return True
     return False if apart > error**2 + variance / len(means) else None
-
-
-def _points(evidence: Evidence, series: str, algorithm: str) -> Iterator[tuple[float, float, float]]:
-    """Yield x, the absolute mean and its standard error for each published point of an algorithm."""
-    points, metric = evidence.published, evidence.reading.metric
-    own = (points["series"] == series) & (points["algo"] == algorithm) & (points["metric"] == metric)
-    for x, mean, std, n in points.loc[own, ["x", "mean", "std", "n"]].itertuples(index=False):
-        # the standard error is unknown for a single run, and without a standard deviation
-        yield float(x), abs(float(mean)), float(std) / float(np.sqrt(n)) if n > 1 and std >= 0 else 0.0

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -19,14 +19,8 @@ from dpml.running.rows import own_columns
 
 K = TypeVar("K")
 
-Decision = Literal[
-    "reproduced",
-    "not reproduced",
-    "undecided with these seeds",
-    "cannot be tested here",
-    "depends on an unstated choice",
-]
-UNTESTED: Decision = "cannot be tested here"
+MIXED, UNTESTED = "depends on an unstated choice", "cannot be tested here"
+DECISIONS = {True: "reproduced", False: "not reproduced", None: "undecided with these seeds"}
 IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 ZERO = 0.01  # the share of the constant model's loss below which a loss counts as zero
@@ -57,9 +51,6 @@ class Reading:
 NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any": 1e-9}
 """The share of comparisons that must hold in a group. If it is "any", the other comparisons may even be worse."""
 
-GROUP = ("block", "algorithm", "against", "outcome", "why")
-"""The fields of a group in a manifest."""
-
 
 @dataclass(frozen=True)
 class Group:
@@ -80,9 +71,6 @@ class Group:
             return None
         lost = self.often != "any" and any(one.against for one in found)
         return False if lost else at_least(NEEDED[self.often] * len(found), [one.holds for one in found])
-
-    def record(self) -> list[Any]:
-        return [self.block, self.algorithm, self.against, IN_WORDS[self.holds], self.why]
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
@@ -107,28 +95,19 @@ class Verdict:
     id: str
     text: str
     criterion: str  # the test of the claim, in words
-    decision: Decision
-    # for every interpretation: its name, metric, outcome, missing rows (`lacks`), and groups (`GROUP`)
+    decision: str  # one of `DECISIONS`, MIXED, or UNTESTED
+    # for every interpretation: its name, metric, outcome, missing rows (`lacks`), and groups of comparisons, which are
+    # lists of block, algorithm, against, outcome and why
     readings: Sequence[Mapping[str, Any]] = ()
-    # the comparison that decides: its interpretation, group and x, the effect, and what the effect had to be
+    # the comparison that decides, which has the least slack of those with the verdict's outcome: its interpretation,
+    # group and x, the effect, and what the effect had to be
     deciding: Mapping[str, str] = field(default_factory=dict)
     seeds: int | None = None  # the smallest number of seeds among all runs that count; None if there are no runs
     published: str = ""  # the outcome of the same test on the paper's own published points; empty if there are none
 
-    def groups(self, reading: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return the groups of comparisons of one interpretation in `readings`, as dicts with the keys `GROUP`."""
-        return [dict(zip(GROUP, group, strict=True)) for group in reading["groups"]]
-
 
 RUN = ["seed", "draw"]
 _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
-
-
-class Runs(dict[tuple[str, str], pd.DataFrame]):
-    """Tables of runs by (block, algorithm). Looking up a missing table raises NotComputedError."""
-
-    def __missing__(self, key: tuple[str, str]) -> pd.DataFrame:
-        raise NotComputedError([f"{key[1]} in {key[0]}"])
 
 
 @dataclass(eq=False)
@@ -196,7 +175,9 @@ class Evidence:
             raise NotComputedError([f"{algorithm} in {block} with one value of {', '.join(varying)}"])
         return runs.pivot(index=RUN, columns=x, values="value")
 
-    def all_runs(self, blocks: Mapping[str, Sequence[str]], each: Each | None = None) -> Runs:
+    def all_runs(
+        self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
+    ) -> dict[tuple[str, str], pd.DataFrame]:
         """Return tables of runs by block and algorithm. Each algorithm of a block must have two runs at the same x.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
@@ -204,7 +185,7 @@ class Evidence:
         if self.baselines is not None:  # published points: use only the blocks that have points
             here = {block for block, _, metric in self._places() if metric == self.reading.metric}
             blocks = {block: names for block, names in blocks.items() if block in here} or blocks
-        tables, missing = Runs(), list[str]()
+        tables, missing = dict[tuple[str, str], pd.DataFrame](), list[str]()
         for values in product(*(each or {}).values()):
             part, where = self, ""
             for key, value in zip(each or {}, values, strict=True):
@@ -273,44 +254,31 @@ class Claim:
         return "; ".join(f"[{names}] {kind}" if len(found) > 1 else kind for kind, names in found.items())
 
     def judge(self, evidence: Evidence) -> Verdict:
-        tested: dict[str, Sequence[Group]] = {}
         readings: list[dict[str, Any]] = []
+        outcomes: dict[str, bool | None] = {}
+        counted: list[tuple[str, Group, Any, Comparison]] = []
         for reading in self.readings:
             entry: dict[str, Any] = {"name": reading.name, "metric": reading.metric}
-            entry |= {"outcome": UNTESTED, "lacks": [], "groups": []}
+            readings.append(entry | {"outcome": UNTESTED, "lacks": [], "groups": []})
             try:
                 groups = self.test(evidence.under(reading))
-                entry |= {"outcome": IN_WORDS[holds(groups)], "groups": [group.record() for group in groups]}
-                tested[reading.name] = groups
+                outcomes[reading.name] = holds(groups)
             except NotComputedError as error:
-                entry["lacks"] = [f"not computed: {error}"]
-            readings.append(entry)
-        verdict = Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
-        outcomes = {holds(groups) for groups in tested.values()}
-        mixed = {True, False} <= outcomes
-        if len(tested) < len(readings) and not mixed:
-            return verdict
-        decision: Decision = "reproduced" if True in outcomes else "not reproduced"
-        if mixed or None in outcomes:
-            decision = "depends on an unstated choice" if mixed else "undecided with these seeds"
-        counted = [group for groups in tested.values() for group in groups if not group.why]
-        seeds = [one.seeds for group in counted for one in group.shown.values() if one.seeds is not None]
-        return replace(verdict, decision=decision, deciding=_deciding(tested), seeds=min(seeds, default=None))
-
-
-def _deciding(tested: Mapping[str, Sequence[Group]]) -> dict[str, str]:
-    """Return the deciding comparison: the one with the least slack among comparisons with the verdict's outcome."""
-    outcomes = {name: holds(groups) for name, groups in tested.items()}
-    kind = next(kind for kind in (False, None, True) if kind in outcomes.values())
-    found = [
-        (one.slack, name, group, x, one)
-        for name, groups in tested.items()
-        for group in groups
-        for x, one in group.shown.items()
-        if outcomes[name] is group.holds is one.holds is kind and not group.why and not math.isnan(one.slack)
-    ]
-    if not found:
-        return {}
-    _, name, group, x, one = min(found, key=lambda each: each[0])
-    about = {"reading": name, "block": group.block, "algorithm": group.algorithm, "against": group.against}
-    return about | {"x": short(x), "effect": one.value, "needs": one.needs}
+                readings[-1]["lacks"] = [f"not computed: {error}"]
+                continue
+            found = [[one.block, one.algorithm, one.against, IN_WORDS[one.holds], one.why] for one in groups]
+            readings[-1] |= {"outcome": IN_WORDS[outcomes[reading.name]], "groups": found}
+            counted += [(reading.name, one, x, each) for one in groups if not one.why for x, each in one.shown.items()]
+        kinds = [kind for kind in (False, None, True) if kind in outcomes.values()]
+        mixed = {True, False} <= {*kinds}
+        if len(outcomes) < len(readings) and not mixed:
+            return Verdict(self.id, self.text, self.criterion, UNTESTED, readings)
+        decision = MIXED if mixed else DECISIONS[None if None in kinds else kinds[0]]
+        seeds = min((one.seeds for *_, one in counted if one.seeds is not None), default=None)
+        deciding, least = dict[str, str](), math.inf
+        for name, group, x, one in counted:
+            if outcomes[name] is group.holds is one.holds is kinds[0] and one.slack < least:
+                deciding = {"reading": name, "block": group.block, "algorithm": group.algorithm}
+                deciding |= {"against": group.against, "x": short(x), "effect": one.value, "needs": one.needs}
+                least = one.slack
+        return Verdict(self.id, self.text, self.criterion, decision, readings, deciding, seeds)

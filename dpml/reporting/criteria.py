@@ -21,7 +21,7 @@ In all other cases a claim is open. experiments/CRITERIA.md says when each crite
 
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -94,9 +94,6 @@ class Pair:
     ours: pd.Series
     theirs: pd.Series
     scale: MetricScale
-
-    def turned(self) -> "Pair":
-        return replace(self, ours=self.theirs, theirs=self.ours)
 
 
 @dataclass(frozen=True)

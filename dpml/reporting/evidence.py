@@ -77,12 +77,9 @@ def _verified(path: Path) -> Verified:
     points = read_published([packs.home(base.parent.name).parent], base.parent.name)
     old = {claim["id"]: Verdict(**claim) for claim in about["claims"]}
     claims = claims_about(about["experiment"])
-    if unknown := [name for name in old if name not in claims]:
-        raise UserError(
-            f"{about['experiment']} has a verdict on claim {unknown[0]}, but no known pack has it: add --pack DIR."
-        )
     wrong = [f"{name}: the card has this claim, but no verdict is stored" for name in claims if name not in old]
-    for new in judge(rows, [claims[name] for name in old], about["panels"], points):
+    wrong += [f"{name}: no known pack has this claim: add --pack DIR" for name in old if name not in claims]
+    for new in judge(rows, [claims[name] for name in old if name in claims], about["panels"], points):
         if new != old[new.id]:
             stored = old[new.id].decision
             numbers = ", with other numbers" if new.decision == stored else ""
@@ -109,28 +106,25 @@ def judge(
     """Judge claims by the rows of an experiment, its panels (as mappings) and the published points."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
-    evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, axes, rows)
+    evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, rows)
     return [replace(claim.judge(evidence), published=claim.by_points(theirs) if theirs else "") for claim in claims]
 
 
-def _of_points(
-    points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], axes: Mapping[str, str], rows: pd.DataFrame
-) -> Evidence | None:
+def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> Evidence | None:
     """Return the paper's published points as evidence, with our rows of baselines added; None if there are no points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """
-    found: list[pd.DataFrame] = []
-    for panel in panels:
-        own = points[(points["series"] == panel["published"]) & (points["metric"] == panel["y"]) & ~points["peer"]]
-        own = own[["x", "algo", "metric", "mean"]].rename(columns={"mean": "value"})
-        x = panel["x"]
-        if x == "inverse_eps":
-            x, own = "eps", own.assign(x=1 / own["x"])
-        about = {"block": panel["block"], "variant": panel["where"].get("algo.variant", "paper"), "seed": 0}
-        own = own.rename(columns={"x": x}).assign(**about)
-        found += [own.assign(draw=draw) for draw in (0, 1)] if len(own) else []
-    return Evidence(pd.concat(found, ignore_index=True), points.iloc[:0], axes, baselines=rows) if found else None
+    shown = [
+        (panel["published"], panel["y"], panel["block"], panel["x"], panel["where"].get("algo.variant", "paper"))
+        for panel in panels
+    ]
+    table = pd.DataFrame(shown, columns=["series", "metric", "block", "axis", "variant"])
+    own = points[~points["peer"].astype(bool)].merge(table, on=["series", "metric"])
+    own["x"] = own["x"].where(own["axis"] != "inverse_eps", 1 / own["x"])
+    own = own[["block", "variant", "algo", "metric", "x"]].assign(value=own["mean"], seed=0)
+    runs = pd.concat([own.assign(draw=draw) for draw in (0, 1)], ignore_index=True)
+    return Evidence(runs, points.iloc[:0], dict.fromkeys(table["block"], "x"), baselines=rows) if len(own) else None
 
 
 def _follows(written: str, table: pd.DataFrame) -> bool:

@@ -69,7 +69,7 @@ def _experiments(results: Path) -> dict[str, str]:
 
 def _figures(about: Mapping[str, Any], results: Path) -> dict[str, str]:
     base, pages = results / about["experiment"], {}
-    for name in (base.name, f"{base.name}_tight", f"{base.name}_published"):
+    for name in (base.name, f"{base.name}_tight"):
         paths = [base.with_name(f"{name}.{kind}") for kind in ("md", "csv", "svg")]
         damaged = [path.name for path in paths if changed(path, about["files"])]
         if damaged:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cache
+from itertools import groupby
 from textwrap import shorten
 from typing import Any
 
@@ -15,11 +16,10 @@ from dpml import packs
 from dpml.config.experiments import natural
 from dpml.reporting import ranking
 from dpml.reporting.cards import AUDIT, Card, card_of, claims_of
-from dpml.reporting.claims import IN_WORDS, UNTESTED, Verdict
+from dpml.reporting.claims import IN_WORDS, MIXED, UNTESTED, Verdict
 from dpml.reporting.tables import cell, markdown
-from dpml.reporting.words import AXES, WORDS, algorithm, curve, dataset, interpretation, metric, plain, symbols
+from dpml.reporting.words import SYMBOLS, WORDS, algorithm, curve, dataset, metric, plain, symbols
 
-MIXED = "depends on an unstated choice"
 _KINDS = ("Privacy", "Theory", "Experiments")
 _OTHER = "Other interpretations"
 _WORST = ["not reproduced", MIXED, "undecided with these seeds", "reproduced", UNTESTED]
@@ -50,11 +50,9 @@ def page(template: str, **content: Any) -> str:
 
 
 def named(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the display names of algorithms; a name has the number of parties M only if needed."""
+    """Return a table with the display names of algorithms."""
     lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
-    bare = [[re.sub(r" M=\d+", "", text) for text in line] for line in lines]
-    head, *rows = [one if len(set(one)) == len(set(line)) else line for one, line in zip(bare, lines, strict=True)]
-    return {"columns": head, "rows": rows}
+    return {"columns": lines[0], "rows": lines[1:]}
 
 
 def anchor(name: str) -> str:
@@ -131,19 +129,17 @@ def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, s
 
 def _extent(main: Sequence[Judged]) -> str:
     """Return in how many figures, or under how many interpretations, a claim with mixed outcomes holds."""
-    if len(main) > 1:
-        return f"{sum(one.decision == 'reproduced' for _, one in main)} of {len(main)} figures"
-    outcomes = [reading["outcome"] for reading in main[0][1].readings]
-    return f"{outcomes.count(IN_WORDS[True])} of {len(outcomes)} interpretations"
+    several = [one.decision == "reproduced" for _, one in main]
+    held = several if len(main) > 1 else [reading["outcome"] == IN_WORDS[True] for reading in main[0][1].readings]
+    return f"{sum(held)} of {len(held)} {'figures' if len(main) > 1 else 'interpretations'}"
 
 
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
-    readings = [(one, reading) for one in verdicts for reading in one.readings]
-    groups = [group for one, reading in readings for group in one.groups(reading) if group["why"]]
-    why = (f"{dataset(group['block'])}: {plain(group['why'])}" for group in groups)
-    reasons = {re.sub(r", [\d.]+$", "", reason) for reason in why}
-    lacks = dict.fromkeys(f"Not tested: {plain(lack)}." for _, reading in readings for lack in reading["lacks"])
-    return [*([f"(✗) in brackets does not count. {'; '.join(sorted(reasons))}."] if reasons else []), *lacks]
+    readings = [reading for one in verdicts for reading in one.readings]
+    whys = [(block, why) for reading in readings for block, *_, why in reading["groups"] if why]
+    reasons = {f"{dataset(block)}: {why}" for block, why in whys}
+    lacks = dict.fromkeys(f"Not tested: {plain(lack)}." for reading in readings for lack in reading["lacks"])
+    return [*([f"Some comparisons do not count. {'; '.join(sorted(reasons))}."] if reasons else []), *lacks]
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
@@ -154,19 +150,24 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
         return shorten(lacks[0], 90, placeholder=" …") if lacks else ""
     fails = _OF_MIXED.get(verdict.decision, "") if mixed or verdict.decision == MIXED else ""
     needs = f"needs {one['needs']}" if one["needs"] else ""
-    place = "; ".join(filter(None, [", ".join(filter(None, [where, _subject(one)])), needs]))
+    place = "; ".join(
+        filter(
+            None,
+            [
+                ", ".join(filter(None, [where, _subject(one["block"], one["algorithm"], one["against"], one["x"])])),
+                needs,
+            ],
+        )
+    )
     return re.sub(r"(?<!\w)-(?=[\d.])", "−", f"{fails}{one['effect']}<br>{place}")
 
 
-def _subject(one: Mapping[str, str]) -> str:
-    found = re.search(r"_(eps|u|N|M|delta)(_rule)?\b", one["block"])
-    x = "" if one.get("x", "nan") == "nan" else plain(one["x"])
-    x = f"{AXES.get(found[1], found[1]).split()[-1]} = {x}" if found and re.match(r"[\d.-]", x) else x
-    against = WORDS["views"].get(one["against"]) or plain(one["against"])
-    subject = algorithm(one["algorithm"])
-    ours = plain(subject) if " minus " in subject else subject
-    compared = [ours, against if one["against"] != one["algorithm"] else ""]
-    return ", ".join(filter(None, [plain(one["block"]), " against ".join(filter(None, compared)), x]))
+def _subject(block: str, algorithm_: str, against: str, x: str = "") -> str:
+    x = re.sub(r"^[\w.]+(?= = )", lambda key: SYMBOLS.get(key[0], key[0].rpartition(".")[2]), x)
+    ours = " minus ".join(map(algorithm, algorithm_.split(" minus ")))
+    theirs = (WORDS["views"].get(against) or plain(against)) if against != algorithm_ else ""
+    where = WORDS["datasets"].get(block) or plain(block)
+    return ", ".join(filter(None, [where, " against ".join(filter(None, [ours, theirs])), plain(x)]))
 
 
 def _short(about: Mapping[str, Any]) -> str:
@@ -178,14 +179,10 @@ def _folder(about: Mapping[str, Any]) -> str:
 
 
 def _figures(experiments: Iterable[Mapping[str, Any]]) -> str:
-    """Return the names of experiments as papers write them, such as ``Figs. 1, 3–11``."""
+    """Return the names of experiments as papers write them, such as ``Figs. 1, 3, 4``."""
     own = sorted(set(map(_short, experiments)), key=natural)
     if all(re.fullmatch(r"fig\d+", name) for name in own):
-        numbers = [int(name[3:]) for name in own]
-        starts = [number for number in numbers if number - 1 not in numbers]
-        ends = [number for number in numbers if number + 1 not in numbers]
-        spans = [f"{a}–{b}" if a < b else f"{a}" for a, b in zip(starts, ends, strict=True)]
-        return f"Fig{'s' if len(own) > 1 else ''}. {', '.join(spans)}"
+        return f"Fig{'s' if len(own) > 1 else ''}. {', '.join(name[3:] for name in own)}"
     spelt = (re.sub(r"^table(\d)", r"Table \1", re.sub(r"^fig(\d)", r"Fig. \1", name)) for name in own)
     return ", ".join(spelt).replace("_", " ")
 
@@ -199,16 +196,15 @@ def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
     marks: list[tuple[str, str, str, str]] = []  # the title of a table, its row and its column, and the outcome
     for about, one, reading in [(*judged, reading) for judged in verdicts for reading in judged[1].readings]:
         outcome, shown = _OUTCOMES.get(reading["outcome"], "○"), metric(reading["metric"])
-        name = re.sub(r"^(accuracy|gap|as stated)(, |$)", "", interpretation(reading["name"]))
-        groups = [(group, _OUTCOMES[group["outcome"]]) for group in one.groups(reading)]
-        groups = [(group, f"({sign})" if group["why"] else sign) for group, sign in groups]
+        name = re.sub(r"^(accuracy|gap|as stated)(, |$)", "", plain(reading["name"]))
+        groups = [(group, _OUTCOMES[sign]) for *group, sign, why in reading["groups"] if not why]
         if one.id.endswith("r") and figures:
             marks.append((_OTHER, name, shown, outcome))
         elif len(figures) > 1:
             row = f"{shown} ({_figures([about])})"
-            marks += [(name, row, dataset(group["block"]), mark) for group, mark in groups]
+            marks += [(name, row, dataset(group[0]), mark) for group, mark in groups]
         else:
-            rows = [*((_subject(group), mark) for group, mark in groups), ("verdict", outcome)]
+            rows = [*((_subject(*group), mark) for group, mark in groups), ("verdict", outcome)]
             marks += [("", row, name or "verdict", mark) for row, mark in rows if row]
     table = pd.DataFrame(marks, columns=["title", "row", "column", "mark"])
     grids = [_grid(str(title), own) for title, own in table.groupby("title", sort=False)]
@@ -216,19 +212,13 @@ def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
 
 
 def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
-    cells = marks.groupby(["row", "column"])["mark"].agg(_worst)
-    same = cells.iloc[0] if cells.nunique() == 1 and "(" not in cells.iloc[0] else ""
+    cells = marks.groupby(["row", "column"])["mark"].agg(lambda own: min(own, key="✗?✓○".index))
+    same = cells.iloc[0] if cells.nunique() == 1 else ""
     table = cells.unstack(fill_value="·").loc[marks["row"].unique(), marks["column"].unique()]
     if table.shape[1] > max(4, len(table)):
         table = table.T
     facts = {"title": title, "columns": ["", *table], "rows": [[*line] for line in table.itertuples()], "same": same}
     return facts | {"size": len(cells), "folded": title == _OTHER}
-
-
-def _worst(marks: Iterable[str]) -> str:
-    found = "".join(marks)
-    worst = next(mark for mark in "✗?✓○" if mark in found)
-    return f"({worst})" if "(" in found else worst
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -251,9 +241,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    papers: dict[str, list[Mapping[str, Any]]] = {}
-    for about in sorted(known, key=lambda about: natural(about["experiment"])):
-        papers.setdefault(_folder(about), []).append(about)
+    papers = _by_folder(known)
     for about in papers.pop(AUDIT.partition("/")[0], ()):
         for key, own in papers.items():
             claims = [one for one in about["claims"] if one["id"] in claims_of(key)]
@@ -261,13 +249,15 @@ def _papers(known: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     return {key: paper(key, own) for key, own in papers.items() if any(about["claims"] for about in own)}
 
 
+def _by_folder(known: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    order = sorted(known, key=lambda about: natural(about["experiment"]))
+    return {folder: [*own] for folder, own in groupby(order, _folder)}
+
+
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     """Return the start page and the papers' pages by path in a results folder, made from the manifests `known`."""
     papers = _papers([*known, *not_computed(known)])
-    ranked: dict[str, list[Mapping[str, Any]]] = {}
-    for about in known:
-        if about.get("rankings"):
-            ranked.setdefault(_folder(about), []).append(about)
+    ranked = _by_folder(about for about in known if about.get("rankings"))
     which = next((f"{folder}/which.md" for folder in ranked), "")
     others = [about for about in known if _folder(about) not in papers]
     pages = {"claims.md": page("start.md", papers=papers.values(), which=which, others=others)}

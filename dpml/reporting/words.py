@@ -38,16 +38,9 @@ def metric(key: str) -> str:
 
 def dataset(block: str) -> str:
     """Return the display name of a data set, given the name of the data set or of a block such as kdd_eps."""
-    stem = re.sub(r"_(eps|u|N|M|delta|chosen)(_rule)?$", "", block)
+    stem = re.sub(r"_(eps|u|N|M|delta)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
-
-
-def interpretation(name: str) -> str:
-    """Return the name of an interpretation of a claim in plain words."""
-    known: Mapping[str, str] = WORDS["interpretations"]
-    parts = re.findall(rf"({'|'.join(map(re.escape, known))}|[^,]+)(?:, |$)", name)  # a known part may have commas
-    return ", ".join(known.get(part) or plain(part) for part in parts)
 
 
 def symbols(text: str) -> str:
@@ -62,7 +55,7 @@ def plain(text: str) -> str:
         word = found[0]
         if word in _SYMBOLS or (word in ALGORITHMS and word not in _EVERYDAY):
             return _SYMBOLS.get(word) or algorithm(word)
-        return dataset(word) if re.search(r"_(eps|u|N|M|delta|chosen)(_rule)?$", word) else word
+        return dataset(word) if re.search(r"_(eps|u|N|M|delta)(_rule)?$", word) else word
 
     return re.sub(r"\b[A-Za-z][A-Za-z0-9_]*\b", shown, text)
 

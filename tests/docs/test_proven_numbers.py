@@ -32,8 +32,8 @@ def in_words(number: str) -> str:
 @pytest.mark.parametrize(
     ("name", "words", "said"),
     [
-        ("kang2019", WDDP, "is {client} ({release}) with equal sizes"),
-        ("kang2019", f"{WDDP} partition=two_group partition.u=9", "({release} for the release with `partition"),
+        ("kang2019", WDDP, "is {client} for a client's messages and {release} for the release"),
+        ("kang2019", f"{WDDP} partition=two_group partition.u=9", "of the release is {release}"),
         (
             "rajkumar2012",
             f"{PSGD} eps=0.1 delta=0.05",

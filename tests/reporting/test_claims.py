@@ -134,12 +134,6 @@ def test_a_reading_that_is_undecided_neither_hides_nor_makes_a_dependence():
     assert decision("a", "b", "c").readings[2]["groups"] == [["b", "x", "y", "is undecided", ""]]
 
 
-@pytest.mark.parametrize(("largest", "decision"), [(1.9, "reproduced"), (2.2, "not reproduced")])
-def test_steady_is_within_a_factor_of_two(largest, decision):
-    found = evidence({"capefm": [1, 1.5, largest]}, noise=1e-4)
-    assert decide(made(claim_tests.is_steady, ["d20_eps"], ["capefm"]), found) == decision
-
-
 def test_what_decides_is_the_nearest_to_the_limit_of_those_that_turned_out_alike():
     shown = {
         "far": Comparison(True, slack=2.0),
@@ -198,11 +192,8 @@ def test_settings_are_never_averaged():
 def test_a_block_runs_over_the_x_of_its_panel():
     """A panel over 1/eps shows runs over eps."""
     found = evidence({"capefm": [3, 2, 1]}).under(READING)
-    assert (
-        replace(found, axes={"d20_eps": "inverse_eps"})
-        .runs("d20_eps", "capefm")
-        .equals(found.runs("d20_eps", "capefm"))
-    )
+    inverse = replace(found, axes={"d20_eps": "inverse_eps"})
+    assert inverse.runs("d20_eps", "capefm").equals(found.runs("d20_eps", "capefm"))
     rows = found.rows.rename(columns={"eps": "partition.u"}).assign(eps=1.0)
     found = Evidence(rows, NO_POINTS, {"d20_eps": "partition.u"})
     assert found.under(READING).runs("d20_eps", "capefm").columns.name == "partition.u"
@@ -251,10 +242,8 @@ def test_every_combination_of_several_settings_is_looked_at():
     assert decision({"k": [1, 2], "s": [0.1, 0.2]}) == decision({"s": [0.1, 0.2], "k": [1, 2]}) == "not reproduced"
     for each in ({"k": [3], "s": [0.1]}, {"k": []}, {"unheard": [1]}):
         assert decision(each) == "cannot be tested here"
-        assert (
-            decide(made(claim_tests.compare, ["d20_eps"], "capefm", "capefm", "equal", each=each), found)
-            == "cannot be tested here"
-        )
+        equal = made(claim_tests.compare, ["d20_eps"], "capefm", "capefm", "equal", each=each)
+        assert decide(equal, found) == "cannot be tested here"
 
 
 @pytest.mark.parametrize(
@@ -293,6 +282,16 @@ def test_places_of_a_comparison():
     assert decision("capefm", "conv", often="any") == "reproduced"
     assert decision("capefm", "conv", often="some") == "not reproduced"  # it is worse at the first
     assert decision("capefm", [2.4], x=[1.0, 20.0]) == "cannot be tested here"
+    first, previous, last = ([["same", x]] for x in ("first", "previous", "last"))
+    best = [["capefm", "best"]]  # of all but the last
+    assert decision("capefm", previous) == decision(best, first) == decision("conv", first, by="equal") == "reproduced"
+    assert (
+        decision("conv", previous) == decision(best, last) == decision("capefm", first, by="equal") == "not reproduced"
+    )
+    assert decision([["conv minus capefm", "last"]], [["same", 1.0]], by="worse") == "reproduced"  # 1 and 0.5
+    both = made(claim_tests.compare, {"easy_eps": "d20_eps"}, "capefm", "same")
+    easy = evidence({"capefm": [2, 1.5, 0.5]}, block="easy_eps", noise=1e-4)
+    assert (decide(both, joined(found, easy)), decide(both, easy)) == ("reproduced", "cannot be tested here")
 
 
 def test_a_published_point_without_a_deviation_is_not_explained_by_chance():

@@ -71,9 +71,8 @@ def test_a_damaged_figure_is_not_shown(tmp_path, capsys):
         page = tmp_path / "smith2030" / f"{name}.md"
         page.parent.mkdir(exist_ok=True)
         page.write_text(f"# {name}\n", "utf-8")
-        manifest(
-            tmp_path, f"smith2030/{name}", files=checksums([page]) | ({f"{name}.csv": "0"} if name == "fig1" else {})
-        )
+        files = checksums([page]) | ({"fig1.csv": "0"} if name == "fig1" else {})
+        manifest(tmp_path, f"smith2030/{name}", files=files)
     (tmp_path / "smith2030" / "cut.json").write_text('{"exp', encoding="utf-8")
     start = write_report(tmp_path)
     assert [path.name for path in (start.parent / "smith2030").iterdir()] == ["fig2.html"]

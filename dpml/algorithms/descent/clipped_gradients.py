@@ -36,7 +36,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round slopes (n, B, K) in place to integers, so that a row's slopes at the b-th model have norm at most Q_b."""
+    """Round slopes (n, B, K) in place to integers; a row's K slopes at model b keep a norm of at most Q_b."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -50,7 +50,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add the gradients ``slopes_i vectors_i`` of consecutive rows i to the sums `total` of P parties, (P, B, K, d).
+    """Add the rows' gradients ``slopes_i vectors_i`` to the sums `total` (P, B, K, d), one sum for each of P parties.
 
     `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
     sums are below 2^53 multiples, so they are exact in any order.
@@ -136,10 +136,10 @@ class ClippedTerms(Terms["ClippedGradients"]):
         return found if maps is None else [rows.cut(clip) for rows in found]
 
     def _of_parties(self, engine: Any, w: Single, clip: Array, maps: Array | None) -> tuple[Array, Array]:
-        """Map rows without scaling and in double precision for the squared loss, as parties' gradients are clipped."""
         of, parties = self.statistic, self.parties
 
         def made() -> list[PartyGradients]:
+            # for the squared loss, rows keep their lengths, because the parties' gradients are clipped
             exact, found = of.loss.task == "regression" and maps is not None, []
             for one in [None] if maps is None else maps:
                 X = parties.X if one is None else parties.X @ one if exact else gradients.mapped(parties.X, one)[0]

@@ -18,7 +18,7 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of one release; `numbers` (budgets, S) has the indices of each budget's S step sizes."""
+    """The gradient descents of one release: budget i tries the S step sizes with the indices ``numbers[i]``."""
 
     carrier: Carrier
     numbers: NDArray[np.intp]
@@ -31,7 +31,7 @@ class Trial:
 
     @property
     def alike(self) -> Any:
-        """The properties that two trials must have in common to run together."""
+        """The properties that two releases must share so that their gradient descents can run together."""
         algorithm = self.carrier.algorithm
         return self.carrier.statistic(0), self.numbers.size, algorithm.lam, algorithm.rounds
 
@@ -93,7 +93,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws standard Gaussian noise for several rounds: (rounds, groups, d, draws)."""
+    """Return a function that draws Gaussian noise for several rounds, with the shape (rounds, groups, d, draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

@@ -48,11 +48,11 @@ class GradientMeans(Terms["MeanGradients"]):
 
 @dataclass(frozen=True)
 class MeanGradients(Statistic):
-    """The mean gradient of all rows at B models (B, d), or M clients' mean gradients at the clients' models (B, M d).
+    """The mean gradient of all rows at a model, or the mean gradient of each of M clients at its own model.
 
     Args:
         by_party: Whether it is the mean of the parties' mean gradients.
-        clients: The number M of clients who train their own models; 0: all rows share one model.
+        clients: The number M of clients who train their own models, (B, M d); 0: all rows share one model, (B, d).
     """
 
     terms = GradientMeans
@@ -131,7 +131,7 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the mu of one round, and the last round's noise_std divided by the other rounds' noise_std.
+        """Return the mu of one round, and the ratio of the last round's noise_std to an earlier round's noise_std.
 
         The numbers are for every observer who sees only the last model.
         """
@@ -141,7 +141,7 @@ class Pooled:
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the arguments `units`, `sensitivity` and `noise` of the `Sum` that describes one round."""
+        """Return the noise units, the sensitivity and the noise_std of the noisy sum of one round."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
@@ -154,7 +154,7 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients who add independent noise, and who train alone or start every round from the clients' average.
+    """M clients who add independent noise, and who train alone or start every round from their average model.
 
     Attributes:
         published: Whether each client adds the noise that one curator with all rows would need.
@@ -172,7 +172,7 @@ class Clients:
     secure: bool
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
-        """Return the noise_std that each client adds to its mean gradient, given the clients' numbers of `rows`."""
+        """Return the noise_std that each client adds to its mean gradient; `rows` has the clients' numbers of rows."""
         if self.published:
             return np.full(len(rows), 1 / problem.N)
         return 1 / (rows * math.sqrt(self.together(problem)))
@@ -181,7 +181,7 @@ class Clients:
         return {"client": 1, "aggregate": problem.M, "colluders": problem.honest}[self.enough]
 
     def sum_std(self, problem: Problem, honest: bool = False) -> float:
-        """Return the noise_std of the clients' average gradient, or only of the honest clients' noise if `honest`."""
+        """Return the noise_std of the clients' average gradient; if `honest`, count only the honest clients' noise."""
         if self.published:  # equal noise, with weights N_k/N
             return math.sqrt(problem.squares(problem.honest if honest else problem.M)) / problem.N
         # the noise is proportional to 1/N_k, so all clients contribute equal noise to the weighted sum
@@ -204,7 +204,7 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the numbers of `Pooled.last_iterates` for the smallest client: docs/privacy/kang2019.md, Theorem 3."""
+        """Return the mu and the ratio of noise_stds for the smallest client: docs/privacy/kang2019.md, Theorem 3."""
         if self.synchronous:
             return {}
         client = self.of_client(problem)

@@ -198,7 +198,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return Release(None, {key: carrier.by_budget(np.broadcast_to(v, runs)).copy() for key, v in metrics.items()})
 
     def train(self, carrier: Carrier) -> tuple[Models, Array]:
-        """Return the B trained networks, and the mean of each network's training loss over ten rounds, (B,)."""
+        """Return the B trained networks, and each network's mean training loss over ten evenly spaced rounds, (B,)."""
         N, terms = carrier.problem.N, _terms(carrier, self)
         runs = len(carrier.budgets) * carrier.draws if self.private else 1
         w = np.repeat(carrier.start.weights, runs, axis=0)
@@ -244,11 +244,11 @@ def with_ones(X: Array) -> Array:
 
 
 def _terms(carrier: Carrier, algorithm: Network) -> NetworkTerms:
-    """Return the object that sums gradients; without noise, the variant `paper` does not clip gradients."""
     if algorithm.private:
         of = carrier.statistic(0)
         assert isinstance(of, NetworkGradients)
     else:
+        # without noise, the variant `paper` does not clip gradients
         of = NetworkGradients(algorithm.loss, algorithm.hidden, None if algorithm.variant == "authors" else math.inf)
     terms = carrier.mechanism.terms(of)
     assert isinstance(terms, NetworkTerms)

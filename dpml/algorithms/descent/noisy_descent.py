@@ -40,7 +40,7 @@ HELD_OUT = 0.2
 
 
 def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
-    """Return a public step size, given the standard deviation `scale` of the noise in the mean gradient."""
+    """Return a step size that depends on public numbers only, given the noise_std `scale` of the mean gradient."""
     most = 1 / (slopes.smoothness + lam)
     if slopes.bend:
         forgets = 1 / (lam * rounds) if lam else math.inf
@@ -52,7 +52,7 @@ def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) ->
 
 
 def held_out(parties: Parties) -> tuple[Parties, Array, Array]:
-    """Hold out the last rows, a random fifth, of each party; return the other rows, and the held-out X and y."""
+    """Hold out a random fifth of each party's rows; return the other rows, and the held-out X and y."""
     aside = (HELD_OUT * parties.sizes).astype(np.intp)
     if not aside.any():
         raise UserError(
@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu for sensitivity 1 if the noise_std is `last` in the last round and 1 before."""
+    """Return the last model's mu for sensitivity 1, noise_std 1 in earlier rounds, and `last` in the last round."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -244,7 +244,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times the noise_std that a mean gradient over n rows needs for the step size `step`."""
+        """Return the noise_std that a mean gradient over n rows needs for the step size `step`, multiplied by n."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -261,7 +261,6 @@ class NoisyDescent(
         return np.array([ruled_step(self.slopes, self.lam, scale, problem.d, self.rounds)])
 
     def per_rows(self, budget: Budget, problem: Problem) -> Array:
-        """Return the value of `per_row` for each of the S step sizes that a release tries, (S,)."""
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
@@ -295,7 +294,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return one message for each step size, which describes the noisy sum of every round."""
+        """Return the noisy sum that every round releases, once for each step size."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -319,7 +318,7 @@ class NoisyDescent(
         return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
     def validation(self, trial: Trial) -> Trial:
-        """Return a `Trial` with one noise draw, which trains on all rows except the held-out rows."""
+        """Return gradient descents with one noise draw, for which the held-out rows are left out."""
         carrier = trial.carrier
         training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
@@ -351,7 +350,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield the index of each step size in `numbers`, and a `Carrier` of the budgets that use the step size."""
+        """Yield the index of each step size, and a release for only the budgets that try this step size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier

@@ -82,7 +82,7 @@ class PublishedNoise(Sharing):
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return 1 for every observer, because `PrivateSGD.proven` computes the guarantees of L2-Laplace noise."""
+        # `PrivateSGD.proven` computes the guarantees of this noise without these factors
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def sources(self, M: int) -> Array:
@@ -144,7 +144,6 @@ class PrivateSGD(
         return published_perturbation(budget, problem, self.lam, "algo=psgd")
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of all rounds; published noise is described by the scale of one party's noise."""
         constant = self.perturbation(budget, problem).scale
         if math.isinf(budget.eps):
             width = 0.0
@@ -190,7 +189,7 @@ class PrivateSGD(
         return found
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the models after the last round, and their `distance` from the minimiser that rounds approach."""
+        """Release the models after the last round, and their distance from the perturbed objective's minimiser."""
         limits = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
         strength = carrier.per_run([made.strength for made in limits])[:, None]
         w = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))

@@ -78,7 +78,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X: `budget_share`, or a rule's share, which is smaller if noise hides X'X."""
+        """Return the share of mu^2 that the release of X'X spends; the default is smaller if noise hides X'X."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return clips for T rounds of B descents, (T, B), given `reach`, which is n mu for n rows or parties."""
+        """Return the clips of T rounds for B descents, (T, B); `reach` is n mu, where n counts rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -188,7 +188,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Return a bound (B,) on whitened rows' mean squared norm, if whitening multiplies eigenvalues of X'X by `seen`.
+    """Bound the mean squared norm of rows (B,) after whitening, which multiplies the eigenvalues of X'X by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

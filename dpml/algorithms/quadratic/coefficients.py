@@ -28,7 +28,7 @@ from dpml.sums import TALL, PairwiseSum
 
 @dataclass(frozen=True)
 class Scales:
-    """The noise scales of the constant, linear and square coefficients; a constant with scale inf is not sent."""
+    """The noise scales of the constant, linear and square coefficients; with scale inf, no constant is sent."""
 
     constant: float
     linear: float
@@ -308,7 +308,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return a loss's quadratic polynomial, which is a squared loss on label codes if there are several classes."""
+    """Return a loss's quadratic polynomial; for several classes, use the squared loss on the classes' code vectors."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -322,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return a noisy polynomial's linear coefficients (..., K d), and its quadratic ones (..., d, d) plus lam/2 I."""
+    """Return the linear coefficients (..., K d) of a noisy polynomial, and its matrix (..., d, d) plus lam/2 I."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)

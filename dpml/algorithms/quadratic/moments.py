@@ -47,7 +47,7 @@ def least_curvature(d: int, noise: float) -> float:
 
 @dataclass(frozen=True)
 class Curvature:
-    """A noisy symmetric matrix whose eigenvalues below `least_curvature` are raised to `least_curvature`."""
+    """A noisy symmetric matrix whose small eigenvalues are raised to a floor, which depends on the noise."""
 
     values: Array
     raised: Array
@@ -55,7 +55,7 @@ class Curvature:
 
     @classmethod
     def of(cls, matrix: Array, noise: float) -> "Curvature":
-        """Decompose a symmetric noisy matrix (d, d) and raise its eigenvalues; `noise` is the diagonal's noise_std."""
+        """Decompose a noisy symmetric matrix, and raise small eigenvalues; `noise` is the noise_std on the diagonal."""
         d = len(matrix)
         values, vectors = np.linalg.eigh(matrix)
         floor = max(least_curvature(d, noise), d * np.finfo(float).eps * np.abs(values).max())
@@ -71,7 +71,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The matrix (d, d) that scales each eigenvector by the share of its eigenvalue that was added by the floor."""
+        """The matrix (d, d) that scales each eigenvector by the share of its eigenvalue that comes from the floor."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -117,7 +117,6 @@ class Moments:
         return round(self.rows / self.scaled_up)
 
     def has_noise(self, message: Sum, widening: float) -> bool:
-        """Return whether the noise_std of the sums is the noise_std of `message` times `widening`."""
         return noise_of(message, widening) == (self.square_noise, self.linear_noise)
 
     def estimated(self) -> Estimated:
@@ -132,7 +131,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return the noise_stds of the diagonal of X'X and of X'y in a message, multiplied by the factor `widening`."""
+    """Return the noise_std on the diagonal of X'X and the noise_std of X'y, each multiplied by `widening`."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 
@@ -177,7 +176,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The number of rows in the sums of each of the last two rounds; the smaller number if the rounds differ."""
+        """The number of rows in the last two rounds' sums; the smaller number if parties dropped out in between."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:

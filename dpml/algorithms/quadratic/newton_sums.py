@@ -74,7 +74,7 @@ class NewtonTerms(Terms["NewtonSums"]):
 
 
 def _spread(X: Array, y: Array) -> Array:
-    """Return a number in [0, 1) for every row, which is added to the row's slope before rounding down.
+    """Return an offset in [0, 1) for every row, which is added to the row's slope before the slope is rounded down.
 
     Copies of a row get different numbers. The sum over all copies of a row depends on the number of copies only, so
     the sums of neighbours differ in one term.
@@ -88,7 +88,7 @@ def _spread(X: Array, y: Array) -> Array:
 
 
 def _scores(X: Array, w: Array) -> Array:
-    """Return the scores of the rows X (n, d), in which equal rows have equal bits.
+    """Compute the scores of rows X (n, d) so that equal rows have bitwise equal scores.
 
     In a matrix product the last bits of a score can depend on the place of its row.
     """
@@ -120,7 +120,7 @@ def _whole(z: Integers, q: Array, bits: int) -> Integers:
 
 @dataclass(frozen=True)
 class NewtonSums(Statistic):
-    """The sums over rows x, at a model, of gradients, Hessians, and squared slopes times xx' (the sandwich's meat)."""
+    """The sums over rows x of logistic gradients, Hessians, and matrices slope^2 xx' (the meat of the sandwich)."""
 
     terms = NewtonTerms
 
@@ -146,7 +146,7 @@ class NewtonSums(Statistic):
 
 
 def newton_messages(mu: float) -> tuple[Sum, ...]:
-    """Return the noisy sums of all Newton rounds, with sensitivity 2 after division by `UNITS`."""
+    """Return the noisy sums of all Newton rounds, which together spend `mu`."""
     return tuple(Sum(NewtonSums(), 2.0, 2.0 / (math.sqrt(share) * mu), UNITS) for share in SHARES)
 
 

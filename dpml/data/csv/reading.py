@@ -123,7 +123,7 @@ class FileColumn:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """The different texts in the column; empty if the column was read as numbers."""
+        """The distinct texts in the column; empty if the column was read as numbers."""
         return self.values if isinstance(self.values, tuple) else ()
 
     @cached_property
@@ -132,7 +132,7 @@ class FileColumn:
 
     @cached_property
     def numbers(self) -> Sequence[float | None] | Array:
-        """Each different value as a number: NaN for a missing value, None for a text that is not a number."""
+        """The distinct values as numbers: NaN for a missing value, None for a text that is not a number."""
         if not isinstance(self.values, tuple):
             return self.values
         written = self.file.written
@@ -153,7 +153,7 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Return each row's number (n,), given the numbers of the distinct texts in `values`; NaN if missing."""
+        """Return the number of each row, (n,), given one number for each distinct text; NaN for a missing value."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -198,7 +198,7 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names` of a file as numbers where possible; a word in one row changes no other row's value."""
+    """Read the columns `names` as numbers or texts; a text in one row does not change the values of other rows."""
     for name in names:
         if name not in file.names:
             raise UserError(f"{file.path} must have a column {name!r}: {nearest(name, file.names)}")

@@ -129,7 +129,7 @@ class CSV:
 
     @property
     def holdings(self) -> str | None:
-        """A digest, to be kept private, of the file and of every row's party; None if the rows have no parties."""
+        """A digest of the file and of every row's party, which must stay private; None if rows have no parties."""
         party = read_rows(self)[0].party
         return None if party is None else sha256(checksums(self)["rows"].encode(), party.tobytes())
 

@@ -134,7 +134,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return exponents gamma in units of 2^-30, and a mask of exponents below 1/2 with errors below 2^-21."""
+        """Approximate exponents gamma of e^-gamma in units of 2^-30; mark those below 1/2 with errors below 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
@@ -175,7 +175,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return acceptance probabilities e^-gamma in units of 2^-30, and a mask of values with errors below 2^-20.
+        """Approximate acceptance probabilities e^-gamma in units of 2^-30, and mark those with errors below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.
@@ -191,7 +191,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return for each v a lower bound on Pr[V <= v], and the least random number U that certainly gives V >= v."""
+    """Return for each v a lower bound on Pr[V <= v], and the least uniform number U that is sure to give V >= v."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -248,7 +248,7 @@ class DiscreteGaussian(BlockSampler):
         return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return exponents gamma in units of 2^-30, and a mask of the exponents that are precise enough.
+        """Approximate exponents gamma of e^-gamma in units of 2^-30, and mark those that are precise enough.
 
         With t = 2^b, f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma
         loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
@@ -300,7 +300,7 @@ class DiscreteLaplace(BlockSampler):
         return u / self.scale
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return exponents gamma in units of 2^-30, and a mask of the exponents that are precise enough.
+        """Approximate exponents gamma of e^-gamma in units of 2^-30, and mark those that are precise enough.
 
         With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers
         gamma by 2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.

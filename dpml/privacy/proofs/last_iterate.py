@@ -58,7 +58,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """Return the log slopes of a path's steps; a step of width zero has slope inf, and is merged with the next step."""
+    """Return the logarithms of the slopes of a path's steps; a step of width zero has the slope inf."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 

@@ -26,7 +26,7 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return ``2/ridge - 2/sigma^2``, rounded up: from this eps on, the bound on delta ignores the curvature."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up, the eps from which the bound on delta ignores the curvature."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
@@ -82,7 +82,7 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 
 @np.errstate(divide="ignore", over="ignore", invalid="raise")
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
-    """Return the log of a bound on the part of the divergence in `log_removal` that the loss's curvature causes.
+    """Return the log of a bound on the part of the hockey-stick divergence that the loss's curvature causes.
 
     With log d_mu(t) = `plain`, this is ``D(1) - d_mu(t) = int (M - phi(a_s)) ds`` (docs/privacy/rajkumar2012.md,
     Theorem 1). The bound is a sum over intervals of s. In an interval, M is at most its value at the right end with the
@@ -200,9 +200,9 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 
 
 def jacobian_eps_of(slope: float, curvature: float) -> float:
-    """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for any loss.
+    """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for the squared loss.
 
-    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R: docs/privacy/perturbed_minima.md.
+    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R: docs/privacy/imtiaz2019.md, Theorem 5.
     """
     return round_up(2 * slope + math.log1p(curvature))
 
