@@ -75,3 +75,12 @@ def test_ctrl_c_while_modules_are_loaded(tmp_path, entry, module, argv) -> None:
     program = INTERRUPT.format(entry=entry, module=module, argv=argv)
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+def test_ctrl_c_later(run_command, monkeypatch) -> None:
+    def interrupt(arguments) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpml.cli.privacy.run_secagg", interrupt)
+    done = run_command("dpml", "secagg")
+    assert (done.code, done.out, done.err) == (130, "", "")
