@@ -1,8 +1,9 @@
 """MST's program (scripts/peers/mst.py), whose packages are stood in for, and what replace-one costs others in noise."""
 
+import importlib
 import sys
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -51,27 +52,16 @@ class Domain:
 @pytest.fixture
 def mst(monkeypatch):
     """The program, with stand-ins for what it imports and dpml has not."""
-    modules = {
-        "mbi": {
-            "Dataset": type("Dataset", (), {"__init__": lambda self, data, _: setattr(self, "data", data)}),
-            "Domain": Domain,
-            "LinearMeasurement": lambda y, clique, width: SimpleNamespace(
-                noisy_measurement=y, clique=clique, stddev=width
-            ),
-        },
-        "snsynth": {},
-        "snsynth.mst": {},
-        "snsynth.mst.mst": {"MSTSynthesizer": object},
-    }
-    for name, content in modules.items():
-        module = ModuleType(name)
-        module.__dict__.update(content)
-        monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.setattr(sys.modules["snsynth"], "mst", sys.modules["snsynth.mst"], raising=False)
-    monkeypatch.setattr(sys.modules["snsynth.mst"], "mst", sys.modules["snsynth.mst.mst"], raising=False)
-    monkeypatch.delitem(sys.modules, "mst", raising=False)
     pytest.importorskip("cvxpy")
-    program = pytest.importorskip("mst")
+    rows = type("Dataset", (), {"__init__": lambda self, data, _: setattr(self, "data", data)})
+    library = SimpleNamespace(MSTSynthesizer=object)
+    inner = SimpleNamespace(mst=library)
+    modules = {"snsynth": SimpleNamespace(mst=inner), "snsynth.mst": inner, "snsynth.mst.mst": library}
+    modules["mbi"] = SimpleNamespace(Dataset=rows, Domain=Domain, LinearMeasurement=SimpleNamespace)
+    for name, module in modules.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.delitem(sys.modules, "mst", raising=False)
+    program = importlib.import_module("mst")
     monkeypatch.delitem(sys.modules, "mst")
     return program
 

@@ -81,19 +81,6 @@ def test_floating_point_noise_is_saved_only_where_that_is_said(tmp_path) -> None
         assert any("not for these bits" in sentence for sentence in read_model(path).statement)
 
 
-@pytest.mark.parametrize("algo", ["dpgd", "ssp", "ssp_descent", "fm", "dpfm"])
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
-def test_an_estimator_has_exact_noise_where_it_can(tmp_path, algo, loss) -> None:
-    X = rows(200)
-    if loss == "logistic":
-        model = dpml.PrivateClassifier(algo, bounds=(-1, 3)).fit(X, X["length"] > 1)
-    else:
-        model = dpml.PrivateRegressor(algo, bounds=(-1, 3), y_bounds=(-1, 3)).fit(X, X["length"])
-    assert {guarantee.basis for guarantee in model.guarantees_} == {"proven"}
-    assert max(guarantee.eps for guarantee in model.guarantees_) <= 1
-    model.save(tmp_path / "m.json", unsafe=True)
-
-
 def test_exact_noise_of_an_estimator_comes_from_the_system(monkeypatch) -> None:
     drawn, urandom = [], os.urandom
     monkeypatch.setattr(os, "urandom", lambda length: drawn.append(length) or urandom(length))

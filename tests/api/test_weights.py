@@ -99,16 +99,6 @@ def test_no_sum_moves_farther_than_is_declared(algo, loss, kind):
     assert 0 < ratio <= 1
 
 
-def test_a_coin_is_drawn_for_every_row_whatever_its_weight():
-    """The next row's fate does not depend on a weight: else a replaced row would change others."""
-    X = np.ones((1_000, 1))
-    for place in (0, 500, 999):
-        some, other = np.full(1_000, 0.5), np.full(1_000, 0.5)
-        other[place] = 0.0
-        kept = [thinned(X, [each], np.random.default_rng(7)) for each in (some, other)]
-        assert set(np.flatnonzero((kept[0] != kept[1]).any(axis=1))) <= {place}
-
-
 @pytest.mark.parametrize("given", ["balanced", {"lo": 2}, {"low": 0}, {"low": math.inf}])
 def test_mistakes_in_weights_of_classes(given):
     with pytest.raises(dpml.UserError, match="class_weight"):

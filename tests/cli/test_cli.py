@@ -6,7 +6,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from dpml.files import seal_object
 from dpml.running.rows import COLUMNS
 
 
@@ -56,17 +55,3 @@ def test_facts_as_json(run_command, tmp_path) -> None:
     assert {each["name"]: each["state"] for each in facts("data list")["datasets"]}["wdbc"] == "ready"
     results = facts(f"verify {Path(__file__).parents[2] / 'results' / 'rajkumar2012'}")["experiments"]
     assert {bool(each["wrong"]) for each in results} == {False}
-
-
-def test_a_certificate_is_verified_as_json(run_command, tmp_path) -> None:
-    line = "check rounds=3 std=2 delta=1e-5 --certificate c.json"
-    assert run_command("dpml", *line.split()).code == 0
-    done = run_command("dpml", "verify", "c.json", "--json")
-    assert done.code == 0
-    assert all(view["holds"] and view["eps"] == view["proven"] for view in json.loads(done.out)["views"])
-    content = json.loads((tmp_path / "c.json").read_text())
-    del content["checksum"]
-    content["views"]["release"]["eps"] /= 2
-    (tmp_path / "c.json").write_text(json.dumps(seal_object(content)))
-    done = run_command("dpml", "verify", "c.json", "--json")
-    assert (done.code, json.loads(done.out)["views"][0]["holds"]) == (1, False)

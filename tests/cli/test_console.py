@@ -12,46 +12,28 @@ from dpml.cli.console import show
 from dpml.privacy.safe import written
 from dpml.screen import Screen
 
-GUARANTEES = pd.DataFrame(
-    [
-        {"algo": "capefm", "variant": "paper", "calibration": "published"}
-        | {"view": view, "unit": "sample", "eps": eps, "delta": 1e-3, "basis": basis, "source": "a proof"}
-        for view, basis, eps in (
-            ("release", "published", 0.1),
-            ("release", "proven", 0.08),
-            ("colluders", "proven", 0.1234),
-            ("colluders", "proven", 0.4321),  # of another seed
-        )
-    ]
-)
+VIEWS = [
+    ("release", "published", 0.1, "a paper"), ("release", "proven", np.inf, "it was tuned"),
+    ("release", "conditional", 0.08, "a proof"), ("colluders", "proven", 0.1234, "a proof"),
+    ("colluders", "proven", 0.4321, "a proof"),  # of another seed
+]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def rows(tmp_path_factory) -> pd.DataFrame:
-    folder = tmp_path_factory.mktemp("rows")
-    return dpml.run(algo="capefm", eps=0.1, seed=[0, 1], draws=2, results_dir=str(folder)).rows
-
-
-def test_a_view_shows_the_weakest_guarantee_of_all_seeds(rows, capsys) -> None:
-    show(rows, GUARANTEES)
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["release", "0.1", "0.08"] in lines
-    assert ["colluders", "-", "0.4321"] in lines
+def test_views_show_the_weakest_guarantee_of_all_seeds_and_why_nothing_is_proven(folder, monkeypatch, capsys) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    rows = dpml.run(algo="capefm", eps=0.1, seed=[0, 1], draws=2).rows
+    guarantees = pd.DataFrame(VIEWS, columns=["view", "basis", "eps", "source"])
+    capsys.readouterr()
+    show(rows, guarantees.assign(algo="capefm", variant="paper", calibration="published", unit="sample", delta=1e-3))
+    out = capsys.readouterr().out
+    lines = {line.split()[0]: line.split()[1:] for line in out.splitlines() if line}
+    assert lines["release"] == ["0.1", "no", "meaningful", "guarantee", "0.08"]
+    assert lines["colluders"] == ["-", "0.4321", "-"]
+    assert "Nothing is proven: it was tuned." in out
 
 
 def words(text: str) -> str:
     return " ".join(text.split())
-
-
-def test_why_nothing_is_proven_is_said(rows, monkeypatch, capsys) -> None:
-    monkeypatch.setenv("COLUMNS", "120")
-    lines = [("published", 0.1, "a paper"), ("proven", np.inf, "it was tuned"), ("conditional", 0.08, "a proof")]
-    views = [dict(GUARANTEES.iloc[0]) | {"basis": basis, "eps": eps, "source": source} for basis, eps, source in lines]
-    show(rows, pd.DataFrame(views))
-    out = capsys.readouterr().out
-    (line,) = (line.split() for line in out.splitlines() if line.split()[:1] == ["release"])
-    assert line == ["release", "0.1", "no", "meaningful", "guarantee", "0.08"]
-    assert "Nothing is proven: it was tuned." in out
 
 
 @pytest.mark.usefixtures("unsearched")

@@ -1,10 +1,7 @@
 """A file of one's own on the command line: `dpml data describe`, and runs with dataset=csv."""
 
 import os
-import re
-import shlex
 import shutil
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -22,30 +19,6 @@ Fay,61,judge,no,North,high
 """
 
 
-@pytest.fixture
-def people(tmp_path):
-    (tmp_path / "people.csv").write_text(PEOPLE)
-
-
-@pytest.mark.usefixtures("people")
-def test_describe_says_what_a_run_would_do(run_command):
-    outcome = run_command(
-        "dpml", "data", "describe", "people.csv", "--label", "income", "--drop", "name", "--party", "hospital"
-    )
-    assert (outcome.code, outcome.err) == (0, "")
-    lines = {line.split()[0]: line.split() for line in outcome.out.splitlines() if line.strip()}
-    assert lines["age"] == ["age", "number", "29", "to", "61", "0", "-"]
-    assert lines["job"] == ["job", "category", "clerk,", "judge,", "nurse", "1", "(17%)", "-"]
-    assert lines["member"] == ["member", "boolean", "no,", "yes", "1", "(17%)", "-"]
-    assert "name" not in lines
-    assert "-1 is high (3 rows)" in outcome.out
-    assert "6 rows; 4 without a missing value" in outcome.out
-    command = (
-        "dpml-run dataset=csv dataset.path=people.csv dataset.label=income dataset.party=hospital 'dataset.drop=[name]'"
-    )
-    assert command in outcome.out
-
-
 def test_describe_names_what_would_be_refused_and_the_command_leaves_it_out(run_command, tmp_path):
     rows = "".join(f"k{i},{i},{i * i},1,{i % 3},{i % 2}\n" for i in range(30))
     (tmp_path / "f.csv").write_text(f"the key,row,x,one,3,label\n{rows}")
@@ -61,8 +34,8 @@ def test_describe_names_what_would_be_refused_and_the_command_leaves_it_out(run_
     assert not (tmp_path / "b.yaml").exists()
 
 
-@pytest.mark.usefixtures("people")
 def test_a_bounds_file_is_written_edited_and_used(run_command, tmp_path):
+    (tmp_path / "people.csv").write_text(PEOPLE)
     options = ["people.csv", "--label", "income", "--drop", "name", "--party", "hospital"]
     assert run_command("dpml", "data", "describe", *options, "--bounds-out", "b.yaml").code == 0
     text = (tmp_path / "b.yaml").read_text()
@@ -116,17 +89,3 @@ def test_a_changed_file_is_computed_again_and_the_same_rows_elsewhere_are_not(tm
     second, said = run("f.csv")
     assert "0 cached, 1 to run" in said
     assert not first.equals(second)  # in this very process, too, which remembers what it has loaded
-
-
-@pytest.mark.slow
-def test_the_accuracy_on_the_page_about_own_data_is_that_of_its_command(run_command, tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "own_data.md").read_text(encoding="utf-8")
-    blocks = dict(re.findall(r"```(python|yaml)\n(.*?)```", page, flags=re.DOTALL))
-    exec(blocks["python"], {})
-    (tmp_path / "clinics.yaml").write_text(blocks["yaml"])
-    (command, *_) = re.findall(r"```bash\n(dpml-run .*?)```", page, flags=re.DOTALL)
-    outcome = run_command(*shlex.split(command), "hydra.run.dir=out")
-    assert outcome.code == 0, outcome.err
-    rows = pd.read_csv(tmp_path / "out" / "rows.csv", keep_default_na=False)
-    assert f"{rows.loc[rows['metric'] == 'accuracy', 'value'].mean():.3f} ± " in page
-    assert set(rows["private_preprocessing"]) == {""}

@@ -1,38 +1,19 @@
-"""Options from a folder of one's own, in every command that takes them: the algorithm of docs/howto/plug_ins.md."""
+"""The algorithm of docs/howto/plug_ins.md in an installed pack."""
 
-import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 from harness import written_from_page
 
 import dpml
 
 
-@pytest.fixture
-def mean_model(tmp_path: Path) -> str:
-    """The page's algorithm in a folder of options, whose name needs quoting."""
-    written_from_page("howto/plug_ins.md", tmp_path)
-    (tmp_path / "conf").rename(tmp_path / "it's mine, x")
-    return "it's mine, x"
-
-
-def test_an_audit_by_its_releases_alone(run_command, mean_model) -> None:
-    words = ["audit", "--config-dir", mean_model, "algo=mean_model", "eps=1", "draws=50000", "--json"]
-    done = run_command("dpml", *words)
-    assert done.code == 0, done.err
-    (finding,) = json.loads(done.out)["views"]
-    assert (finding["verdict"], finding["declared"], finding["proven"]) == ("consistent", 1.0, None)
-    assert finding["power"] > 0.8
-
-
-@pytest.mark.usefixtures("mean_model")
 def test_an_installed_pack(tmp_path) -> None:
     """A distribution with an entry point: its experiment and its algorithm need no --pack and no --config-dir."""
+    written_from_page("howto/plug_ins.md", tmp_path)
     files = {
         "dpml_mypaper-1.dist-info/METADATA": "Metadata-Version: 2.1\nName: dpml-mypaper\nVersion: 1\n",
         "dpml_mypaper-1.dist-info/entry_points.txt": "[dpml.packs]\nmypaper = dpml_mypaper.mypaper2026\n",

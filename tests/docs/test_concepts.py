@@ -1,9 +1,8 @@
-"""Examples of the pages and the script of the tutorial run, and every picture of docs/concepts.md can be drawn."""
+"""Examples of the pages run, and every picture of docs/concepts.md can be drawn."""
 
 import doctest
 import re
 import runpy
-import warnings
 from pathlib import Path
 
 import pytest
@@ -41,13 +40,3 @@ def test_the_script_draws_every_picture(tmp_path: Path) -> None:
     for path in (script["start"](tmp_path), *(script["write"](name, tmp_path) for name in script["PICTURES"])):
         assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
         assert path.stat().st_size < 60_000
-
-
-@pytest.mark.slow
-def test_the_tutorial_runs_from_top_to_bottom() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        names = runpy.run_path(str(DOCS / "examples" / "nine_steps.py"))
-    assert names["accuracy"].shape == (5, 3)
-    assert names["accuracy"].loc[10].min() > 0.85
-    assert 2.1 < names["total"] < 2.2

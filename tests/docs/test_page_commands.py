@@ -1,5 +1,6 @@
 """Every command of start, your data, the concepts, the how-to guides and the tutorials, run as it is printed."""
 
+import json
 import os
 import re
 import runpy
@@ -8,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from harness import written_from_page
 from pages import DOCS, blocks, flat, words
@@ -88,12 +90,34 @@ def follow(name: str, folder: Path, run: Callable[[str], str], kinds: tuple[str,
 LONG = "tutorials/algorithm.md", "howto/plug_ins.md", "howto/resume.md", "howto/sweeps.md"
 
 
-@pytest.mark.slow_cases("concepts.md", "howto/commands.md", "own_data.md", "start.md", "tutorials/figure.md")
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in with_commands("")]
-)
+@pytest.mark.slow_cases("concepts.md", "howto/commands.md", "start.md", "tutorials/figure.md", *LONG)
+@pytest.mark.parametrize("name", [name for name in with_commands("") if name != "own_data.md"])
 def test_commands_print_what_the_page_says(name, tmp_path, run_line) -> None:
     follow(name, tmp_path, run_line, ("",))
+
+
+@pytest.mark.slow
+def test_a_file_becomes_the_accuracy_that_the_page_says_and_a_release(tmp_path, run_line) -> None:
+    for name in ("own_data.md", "release.md"):  # which uses the files of the first
+        follow(name, tmp_path, run_line, ("",))
+    (path,) = tmp_path.glob("results/**/rows.csv")
+    rows = pd.read_csv(path, keep_default_na=False)
+    accuracy = rows.loc[rows["metric"] == "accuracy", "value"].mean()
+    assert f"test accuracy {accuracy:.3f} ± " in (DOCS / "own_data.md").read_text(encoding="utf-8")
+    assert set(rows["private_preprocessing"]) == {""}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("sensitivity", "verdict"), [(1.0, "BUG"), (2.0, "consistent")])
+def test_the_algorithm_of_the_tutorial_can_be_broken_as_it_says(run_command, tmp_path, sensitivity, verdict) -> None:
+    """Half of the sensitivity is a bug; half of the noise alone proves less."""
+    written_from_page("tutorials/algorithm.md", tmp_path)
+    program = tmp_path / "centroid.py"
+    code = program.read_text(encoding="utf-8")
+    program.write_text(code.replace("sensitivity=2.0, noise=2.0 /", f"sensitivity={sensitivity}, noise=1.0 /"))
+    words = ["--config-dir", "conf", "algo=centroid", "M=1", "eps=1", "delta=1e-5", "draws=20000", "--json"]
+    (finding,) = json.loads(run_command("dpml", "audit", *words).out)["views"]
+    assert finding["verdict"] == verdict
 
 
 @pytest.mark.slow

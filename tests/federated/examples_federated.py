@@ -44,14 +44,17 @@ class Clinics:
     files: tuple[Path, ...]
     keys: tuple[Ed25519PrivateKey, ...]
 
-    def members(self, seed: int | None = None) -> list[Member]:
+    def members(self, seed: int | None = None, **options) -> list[Member]:
         """The parties, with noise of the operating system's or, for a comparison, of one seed."""
-        algorithm = self.plan.algorithm
-        seeded = {} if seed is None else {"source": lambda: generator(seed, "noise", algorithm.name, algorithm.variant)}
+        if seed is not None:
+            options["source"] = lambda: self.noise(seed)
         return [
-            Member(self.plan, key, file, file.with_suffix(".ledger"), **seeded)
+            Member(self.plan, key, file, file.with_suffix(".ledger"), **options)
             for key, file in zip(self.keys, self.files, strict=True)
         ]
+
+    def noise(self, seed: int) -> np.random.Generator:
+        return generator(seed, "noise", self.plan.algorithm.name, self.plan.algorithm.variant)
 
     def pooled(self) -> Parties:
         rows = [party.own_rows(self.plan.terms.dataset, self.plan.stated, file) for file in self.files]
@@ -64,8 +67,7 @@ class Clinics:
     def in_one_process(self, algorithm, seed: int) -> np.ndarray:
         """The model of `algo.protocol=secagg` from all rows in one place."""
         mechanism = algorithm.prepare(self.pooled(), np.random.default_rng(0))
-        noise = generator(seed, "noise", algorithm.name, algorithm.variant)
-        return mechanism.release([Budget(1.0, 1e-5)], noise, 1).weights[0, 0]
+        return mechanism.release([Budget(1.0, 1e-5)], self.noise(seed), 1).weights[0, 0]
 
 
 @cache

@@ -16,7 +16,6 @@ from dpml.mechanism.statistics import ClippedRows
 from dpml.protocols import Stage
 from dpml.release import verify
 from dpml.release.model import read_model
-from dpml.seeds import generator
 
 COUNT = ("algo.noise=discrete", "count_errors=0.5")
 SSP = ("algo=ssp", *COUNT)
@@ -40,9 +39,8 @@ def labelled(folder, kind: str, *words: str) -> Clinics:
 
 def alone(parties: Clinics, seed: int, draws: int = 1, protocol: str = "secagg"):
     algorithm = replace(parties.plan.algorithm, protocol=protocol)
-    noise = generator(seed, "noise", algorithm.name, algorithm.variant)
     mechanism = algorithm.prepare(parties.pooled(), np.random.default_rng(0))
-    return mechanism.release([parties.plan.terms.budget], noise, draws)
+    return mechanism.release([parties.plan.terms.budget], parties.noise(seed), draws)
 
 
 def true_errors(X, y, w, kind: str = "") -> np.ndarray:

@@ -154,17 +154,10 @@ def test_tls_is_needed_from_one_machine_to_another() -> None:
         assert tls(("127.0.0.1", 1)) is None
         with pytest.raises(UserError, match="TLS"):
             tls(("hospital.example", 1))
+    assert address_of("[::1]:8000") == ("::1", 8000)
     for text in ("8000", ":8000", "hospital.example:0", "hospital..example:8000"):
         with pytest.raises(UserError, match="must have the form HOST:PORT"):
             address_of(text)
-
-
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no IPv6")
-def test_an_aggregator_listens_at_an_address_of_ipv6(tmp_path) -> None:
-    host, _ = address_of("[::1]:8000")
-    plan = clinics(tmp_path).plan
-    with listening(plan, (host, 0), 1.0, None) as (_, port), socket.create_connection((host, port)) as stranger:
-        assert stranger.recv(32)
 
 
 def test_tls_carries_a_release_to_the_aggregator_of_the_certificate_only(tmp_path) -> None:

@@ -108,12 +108,8 @@ def test_what_a_view_sees(keys, seen) -> None:
 def test_who_sees_anything() -> None:
     """One curator has all records; a secure sum hides what a client sends."""
     assert set(proven(noise_multiplier=9)) == {"release", "aggregate"}
-    assert set(proven(noise_multiplier=9, **SHARED, secure_sum=True)) == {
-        "release",
-        "aggregate",
-        "transcript",
-        "colluders",
-    }
+    seen = set(proven(noise_multiplier=9, **SHARED, secure_sum=True))
+    assert seen == {"release", "aggregate", "transcript", "colluders"}
 
 
 @pytest.mark.parametrize(("clients", "rate"), [(10, 0.11), (10, 0.3), (7, 0.35), (5, 0.25), (10, 0.2)])
@@ -243,8 +239,6 @@ PLAIN = {"rounds": 3, "delta": D, "std": 1}
         (PLAIN | {"std": 1e200, "clip": 1e-200}, "noise"),
         (PLAIN | {"std": 1e-200, "formula": "clt"}, "clt"),
         (PLAIN | {"row_rate": 0.5}, "row_sampling"),
-        (PLAIN | {"unit": "user"}, "client"),
-        (PLAIN | {"secure_sum": "maybe"}, "secure_sum"),
         (PLAIN | {"clients": 4, "colluders": 4}, "colluders"),
         # a framework's words say what they mean, and nothing beside them contradicts it
         ({**CENTRAL, "rounds": 3, "delta": D, "noise_by": "clients"}, "noise_by"),
@@ -277,7 +271,7 @@ def test_a_mistake_is_named(keys, named) -> None:
         {"row_sampling": "shuffled", "row_rate": 0.1, "neighbours": "add_remove"},
         {"unit": "client", "clients": 9, "noise_by": "clients", "neighbours": "add_remove"},
         {"clients": 9, "noise_by": "shared", "client_sampling": "poisson", "client_rate": 0.5},
-        {"clients": 9, "local_steps": 2},
+        {"clients": 2, "local_steps": 2},
         {"row_sampling": "random_allocation", "row_rate": 0.5},
         {"row_sampling": "random_allocation", "row_rate": 0.5, "neighbours": "add_remove", "local_steps": 2},
         {"tuning": "private"},

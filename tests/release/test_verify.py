@@ -407,9 +407,14 @@ def test_the_commands(run_command, tmp_path) -> None:
     done = run_command("dpml", "verify", "c.json")
     assert done.code == 0, done.out
     assert "release: eps = " in done.out
+    done = run_command("dpml", "verify", "c.json", "--json")
+    assert all(view["holds"] and view["eps"] == view["proven"] for view in json.loads(done.out)["views"])
     assert run_command("dpml", "guarantee", *words, "--certificate", "c.json").code == 2  # it is there
     assert run_command("dpml", "guarantee", "algo=nonpriv", "--certificate", "n.json").code == 2
     assert run_command("dpml", "verify", "nothing.json").code == 2
+    scaled("views", "release", "eps", by=0.5)(content := verify.read("c.json"))
+    done = run_command("dpml", "verify", str(sealed(tmp_path, content)), "--json")
+    assert (done.code, json.loads(done.out)["views"][0]["holds"]) == (1, False)
 
 
 OBJECTIVES = [with_more("unit", "party"), with_more(*FIRST, "times", 10**15)]
