@@ -148,7 +148,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Yield blocks of what all observers see; observers with the same sampling function see the same releases."""
+    """Draw releases in blocks, and yield what every observer sees of a block."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:

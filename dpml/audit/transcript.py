@@ -65,7 +65,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return what the observer sees of a message, minus the noiseless sum of the first data set: (m, B, k)."""
+        """Return what the observer sees of a message, minus the noiseless sum of the first of both data sets."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total

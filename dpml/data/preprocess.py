@@ -527,7 +527,7 @@ def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
 
 
 def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
-    """Return the number of features after the preprocessing steps, given the columns or the number of coded columns."""
+    """Return the number of features after the preprocessing steps."""
     if not isinstance(columns, int):
         return len(image(steps, columns).low)
     for name, number in parse(steps):

@@ -134,7 +134,8 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     batch, rows, epochs = (_positive(f"opacus.{key}", given[key]) for key in ("batch_size", "rows", "epochs"))
     if not (batch.is_integer() and rows.is_integer() and epochs * max(rows / batch, 1.0) <= MOST):
         raise UserError(
-            f"opacus.batch_size and opacus.rows must be whole numbers, with at most {MOST:,} batches in all epochs."
+            "opacus.batch_size and opacus.rows must be whole numbers, and all epochs together may have at most "
+            f"{MOST:,} batches."
         )
     norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
     if drop_last and batch > rows:

@@ -185,8 +185,8 @@ def require_exact(algorithm: Algorithm) -> None:
     if not has_exact_noise(algorithm):
         raise UserError(
             f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: choose "
-            "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd), or add --floating to publish a "
-            f"guarantee that is {NOT_THESE_BITS}."
+            "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd). With --floating dpml releases the "
+            f"model, and its guarantee is called {NOT_THESE_BITS}."
         )
 
 

@@ -139,7 +139,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Split every group of rows (`number`) in which one seed has several guarantees into a group per guarantee."""
+    """Give rows with different guarantees different group numbers, in groups where one seed has several guarantees."""
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())
     if not split.any():
