@@ -88,7 +88,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what each observer sees of the same releases' messages; the mechanisms `known` compute exact sums."""
+    """Return what each observer sees of the messages of releases; the mechanisms `known` give the noiseless sums."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}

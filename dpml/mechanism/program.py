@@ -153,7 +153,7 @@ class Program(ABC):
         return max(1, _TOGETHER // problem.d**2) if self.matrices else None
 
     def sharing(self, problem: Problem) -> Sharing:
-        """Return who draws the noise of a sum: by default all parties in equal shares, or a curator if M = 1."""
+        """Return who draws the noise of a sum: all parties in equal shares or, with one party, a curator."""
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:

@@ -1,4 +1,4 @@
-"""Compute the claimed, proven and attacked eps of a training recipe (docs/privacy.md, "Views of a training recipe")."""
+"""Compute the claimed eps, the proven eps and the eps that an attack reaches (docs/privacy.md, "Views of a training recipe")."""
 
 import json
 import math
@@ -230,7 +230,7 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
-        raise UserError("a certificate needs a view proven for Gaussian noise without sampling: omit --certificate.")
+        raise UserError("no view has a proof for Gaussian noise without sampling to certify: omit --certificate.")
     content: dict[str, Any] = {
         "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",

@@ -157,7 +157,7 @@ def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | 
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
-    """Check that all tests of a claim hold. If several tests lack rows, one error names all missing rows."""
+    """Check that all tests of a claim hold, or raise one error that names everything that was not computed."""
     groups: list[Group] = []
     missing: list[str] = []
     for test in tests:

@@ -52,12 +52,12 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     """Return the stored rows of a figure, whose path without a suffix is `base`. Their checksum is in `files`."""
     path = rows_file(base)
     if not path.is_file():
-        raise UserError(f"{path} is missing, so {base} cannot be recomputed: run its dpml-run command again.")
+        raise UserError(f"{path} is missing, so {base} cannot be recomputed: run the experiment again with dpml-run.")
     refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not those that were written
     try:
         return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):
-        raise UserError(f"{path} does not contain rows: run its dpml-run command again.") from None
+        raise UserError(f"{path} does not contain rows: run the experiment again with dpml-run.") from None
 
 
 def verify(path: Path) -> Iterator[Verified]:
@@ -72,7 +72,7 @@ def verify(path: Path) -> Iterator[Verified]:
 def _verified(path: Path) -> Verified:
     base, about = path.with_suffix(""), Manifest(path).read()
     if about.get("experiment") != f"{path.parent.name}/{path.stem}":
-        raise UserError(f"{path} was changed or moved after it was written: run its dpml-run command again.")
+        raise UserError(f"{path} was changed or moved after it was written: run the experiment again with dpml-run.")
     rows = read_rows(base, about["files"])
     points = read_published([packs.home(base.parent.name).parent], base.parent.name)
     old = {claim["id"]: Verdict(**claim) for claim in about["claims"]}

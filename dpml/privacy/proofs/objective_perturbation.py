@@ -36,7 +36,7 @@ def _paid_removal(sigma: float, ridge: float) -> float:
 
 
 def free_ridge(eps: float, sigma: float) -> float:
-    """Return the least ridge (possibly 0) for which the bound on delta at `eps` ignores the loss's curvature."""
+    """Return the least ridge (possibly 0) with which the loss's curvature does not increase delta at `eps`."""
     precision = 1 / sigma / sigma
     # slightly above the ridge at which `paid` equals eps, to cover rounding errors
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
