@@ -1,4 +1,4 @@
-"""Compute the claimed eps, the proven eps and the eps that an attack reaches (docs/privacy.md, "Views of a training recipe")."""
+"""Judge a training recipe: its claimed eps, proven eps and attacks (docs/privacy.md, "Views of a training recipe")."""
 
 import json
 import math
