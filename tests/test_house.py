@@ -48,14 +48,14 @@ ROOMS = {
     "protocols": ("dpml/protocols", 1499, 1700),
     "audit": ("dpml/audit", 1947, 2000),
     "config and running": ("dpml/config dpml/running", 2069, 1950),
-    "reporting": ("dpml/reporting", 4193, 4200),
+    "reporting": ("dpml/reporting", 4186, 4200),
     "release": ("dpml/release", 1570, 1600),
     "federated": ("dpml/federated", 1573, 1600),
     "recipes": ("dpml/recipes", 582, 520),
     "api and cli": ("dpml/api dpml/cli", 3362, 2900),
     "experiments": ("experiments", 2622, 2900),
     "scripts": ("scripts", 1934, 1500),
-    "tests": ("tests", 27552, 28000),
+    "tests": ("tests", 27608, 28000),
 }
 SAMPLERS = {
     "exponential", "gamma", "laplace", "multivariate_normal", "normal", "standard_exponential", "standard_gamma",

@@ -199,11 +199,12 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 
 
 def by_data_set(
-    evidence: Evidence, block: str, where: Mapping[str, object], algorithms: Names, tests: Test
+    evidence: Evidence, block: str, names: Names, where: Mapping[str, object], algorithms: Names, tests: Test
 ) -> list[Group]:
     """Apply the test `on_sets` to the data sets in one block of an experiment, for rows with the settings `where`.
 
     Args:
+        names: all data sets of the claim, also those that were not computed.
         where: the settings of the rows. A text must be contained in the value.
         tests: the test of a data set.
     """
@@ -217,7 +218,6 @@ def by_data_set(
         return replace(evidence, rows=rows.assign(block=rows["dataset"]), axes={})
 
     part = evidence.kept((block, *where.items()), chosen)
-    names = list(part.rows["dataset"].unique())
     return on_sets(part.under(evidence.reading, variant=ANY_VARIANT), names, algorithms, tests)
 
 

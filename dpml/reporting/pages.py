@@ -149,25 +149,18 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
         lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
         return shorten(lacks[0], 90, placeholder=" …") if lacks else ""
     fails = _OF_MIXED.get(verdict.decision, "") if mixed or verdict.decision == MIXED else ""
+    subject = _subject(one["block"], one["algorithm"], one["against"], one["x"])
+    place = ", ".join(filter(None, [where, subject]))
     needs = f"needs {one['needs']}" if one["needs"] else ""
-    place = "; ".join(
-        filter(
-            None,
-            [
-                ", ".join(filter(None, [where, _subject(one["block"], one["algorithm"], one["against"], one["x"])])),
-                needs,
-            ],
-        )
-    )
-    return re.sub(r"(?<!\w)-(?=[\d.])", "−", f"{fails}{one['effect']}<br>{place}")
+    return re.sub(r"(?<!\w)-(?=[\d.])", "−", f"{fails}{one['effect']}<br>{'; '.join(filter(None, [place, needs]))}")
 
 
-def _subject(block: str, algorithm_: str, against: str, x: str = "") -> str:
+def _subject(block: str, ours: str, against: str, x: str = "") -> str:
     x = re.sub(r"^[\w.]+(?= = )", lambda key: SYMBOLS.get(key[0], key[0].rpartition(".")[2]), x)
-    ours = " minus ".join(map(algorithm, algorithm_.split(" minus ")))
-    theirs = (WORDS["views"].get(against) or plain(against)) if against != algorithm_ else ""
+    name = " minus ".join(map(algorithm, ours.split(" minus ")))
+    theirs = (WORDS["views"].get(against) or plain(against)) if against != ours else ""
     where = WORDS["datasets"].get(block) or plain(block)
-    return ", ".join(filter(None, [where, " against ".join(filter(None, [ours, theirs])), plain(x)]))
+    return ", ".join(filter(None, [where, " against ".join(filter(None, [name, theirs])), plain(x)]))
 
 
 def _short(about: Mapping[str, Any]) -> str:

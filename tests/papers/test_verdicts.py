@@ -1,8 +1,10 @@
 """Claims of four papers, each both ways, on made-up rows whose verdict is known."""
 
+import json
 import math
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -26,6 +28,7 @@ from dpml.packs.imtiaz2019.curves import (
     noise_of_uneven_sites,
 )
 from dpml.reporting import evidence
+from dpml.reporting.cards import claims_about
 from dpml.reporting.claims import Evidence
 from dpml.running.computed import complete
 
@@ -378,3 +381,15 @@ def test_communication(who, metric, value, decision):
     assert decide("IT.2", found) == decision
     for column, name in (("algo", "ring"), ("who", "site"), ("metric", "in_M")):
         assert decide("IT.2", without(found, **{column: name})) == MISSING
+
+
+@pytest.mark.slow
+def test_a_claim_over_data_sets_needs_more_than_half_of_them() -> None:
+    base = Path(__file__).parents[2] / "results" / "kang2019" / "readings"
+    about = json.loads(base.with_suffix(".json").read_text(encoding="utf-8"))
+    rows = evidence.read_rows(base, about["files"])
+    claims = [*claims_about("kang2019/readings").values()]
+    one = evidence.judge(rows[rows["dataset"] == "adult"], claims, about["panels"], NO_POINTS.assign(peer=False))
+    assert {verdict.decision for verdict in one} == {MISSING}
+    all_of_them = evidence.judge(rows, claims, about["panels"], NO_POINTS.assign(peer=False))
+    assert MISSING not in {verdict.decision for verdict in all_of_them}

@@ -4,9 +4,24 @@ import math
 
 import numpy as np
 import pytest
+from dp_accounting import dp_event
+from dp_accounting.mechanism_calibration import calibrate_dp_mechanism
+from dp_accounting.pld import PLDAccountant
+from quick import quick_first
 from scipy import stats
 
 from dpml.privacy import gdp
+
+
+@pytest.mark.slow_cases("1.0-1e-05")
+@pytest.mark.parametrize(("eps", "delta"), quick_first([(0.1, 1e-5), (1.0, 1e-5), (3.0, 1e-3)], 2))
+def test_calibration_matches_dp_accounting(eps: float, delta: float) -> None:
+    theirs = calibrate_dp_mechanism(
+        lambda: PLDAccountant(value_discretization_interval=5e-4), dp_event.GaussianDpEvent, eps, delta, tol=1e-6
+    )
+    # their grid errs by up to one step of the privacy loss, on the safe side
+    assert 1 / gdp.mu_of(eps, delta) <= theirs * (1 + 1e-6)
+    assert 1 / gdp.mu_of(eps, delta) == pytest.approx(theirs, rel=3e-3)
 
 
 def test_the_classical_formula_is_safe_below_one_and_not_above() -> None:

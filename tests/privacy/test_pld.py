@@ -6,6 +6,8 @@ from functools import reduce
 import mpmath
 import numpy as np
 import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import PLDAccountant
 
 from dpml.privacy import gdp, pld
 
@@ -127,3 +129,15 @@ def test_limits() -> None:
     assert pld.pure(0.0, 5).eps(1e-9) == 0.0
     assert pld.pure(1e6, 10**6).eps(1e-6) == pytest.approx(1e12, rel=1e-9)
     assert pld.compose([(pld.pure(1.0), 1)], delta=1e-12).eps(1e-12) == pytest.approx(1.0, rel=1e-4)
+
+
+def test_laplace_noise_against_dp_accounting() -> None:
+    """Noise of scale 2 and sensitivity 1, 30 times: a constant loss with a smooth part between."""
+    eps = np.linspace(-0.5, 0.5, 1001)
+    # delta(eps) of Laplace noise, for e in [-1/b, 1/b]: 1 - exp((e - 1/b)/2)
+    part = pld.from_curve(eps, 1 - np.exp((eps - 0.5) / 2))
+    accountant = PLDAccountant(value_discretization_interval=1e-4)
+    accountant.compose(dp_event.LaplaceDpEvent(2.0), 30)
+    for delta in (1e-2, 1e-6):
+        theirs = accountant.get_epsilon(delta)
+        assert pld.compose([(part, 30)], delta=delta).eps(delta) == pytest.approx(theirs, rel=2e-3)
