@@ -230,7 +230,7 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
-        raise UserError("no view has a proof for Gaussian noise without sampling to certify: omit --certificate.")
+        raise UserError("a certificate needs Gaussian noise without sampling: omit --certificate.")
     content: dict[str, Any] = {
         "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",
