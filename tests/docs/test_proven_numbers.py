@@ -74,8 +74,6 @@ def test_several_releases() -> None:
     spent = eval(made, {"Accountant": Accountant})
     assert f"spent.eps(1e-5)  # {written(spent.eps(1e-5), 3)}\n" in text
     assert f"spent.delta(3.0)  # {written(spent.delta(3.0), 2)}\n" in text
-    folds = Accountant().gaussian(gdp.mu_of(1, 1e-5), times=4).eps(1e-5)
-    assert f"at (1, 1e-5) each, ε = {written(folds, 3)} in all" in page("api")
 
 
 def test_a_recipe_with_equal_weights() -> None:
