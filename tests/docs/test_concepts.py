@@ -21,7 +21,7 @@ def text(name: str) -> str:
 
 
 @pytest.mark.slow_cases("concepts.md", "api.md")
-@pytest.mark.parametrize("name", ["start.md", "concepts.md", "api.md"])
+@pytest.mark.parametrize("name", ["concepts.md", "api.md"])
 def test_examples_print_what_the_page_says(name) -> None:
     source = "\n".join(block.body for block in blocks(text(name)) if block.language == "python")
     page = doctest.DocTestParser().get_doctest(source, {}, name, None, 0)
