@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import Generator
@@ -11,7 +11,7 @@ from numpy.random import Generator
 from dpml.arrays import Array
 from dpml.mechanism.algorithm import SIMULATED
 from dpml.mechanism.guarantees import Proof
-from dpml.mechanism.message import Law, Sum
+from dpml.mechanism.message import Sum
 from dpml.mechanism.program import Program
 from dpml.mechanism.sharing import Sharing, TrustedCurator, unit
 from dpml.optim.losses import Loss
@@ -25,7 +25,7 @@ class PerturbedObjective:
     """The release of the exact minimiser of a randomly perturbed objective.
 
     Attributes:
-        law: The distribution of b: Gaussian or L2-Laplace.
+        law: The distribution of b.
         extra: The coefficient of ||w||^2 / 2 that is added to `lam`, both for a mean loss.
         slope, curvature: For the squared loss, bounds on a row's gradient and second derivative.
     """
@@ -34,7 +34,7 @@ class PerturbedObjective:
     times: ClassVar[int] = 1
     constant: ClassVar[float | None] = None
 
-    law: Law
+    law: Literal["gaussian", "l2_laplace"]
     scale: float
     extra: float
     lam: float
@@ -58,6 +58,8 @@ class PerturbedObjective:
 
     def proven(self, delta: float) -> Proof:
         if self.law == "gaussian":
+            if self.slope is not None:
+                return Proof(math.inf, "no proof for the squared loss with Gaussian noise")
             source = "Theorem 2, docs/privacy/rajkumar2012.md"
             curve = (self.scale, self.ridge, 0.0) if self.scale and self.ridge else None
             return Proof(objective_perturbation.eps_of(self.scale, self.ridge, delta), source, curve=curve)

@@ -23,6 +23,7 @@ from dpml.algorithms.perturbation import (
     solver_tolerance,
 )
 from dpml.audit.neighbours import synthetic_parties
+from dpml.mechanism.objectives import PerturbedObjective
 from dpml.optim.convex import optimum
 from dpml.optim.losses import Loss, longest_minimiser
 from dpml.privacy import Budget, Problem, gdp, noise
@@ -269,3 +270,10 @@ def test_theorem_5_1_holds_as_often_as_it_says() -> None:
     assert optimality_bound(replace(made, extra=0.3), Problem(1, 1000, 7), 0.1) == pytest.approx(
         (0.25 + 0.1) / 2 * pulled**2
     )
+
+
+def test_nothing_is_proven_for_gaussian_noise_and_the_squared_loss() -> None:
+    """The proof for Gaussian noise (docs/privacy/rajkumar2012.md, Theorem 2) is for logistic slopes in [0, 1]."""
+    perturbed = PerturbedObjective("gaussian", 10.0, 0.1, 0.1, 100)
+    assert perturbed.proven(1e-5).eps < 1
+    assert replace(perturbed, slope=4.0, curvature=2.0).proven(1e-5).eps == math.inf

@@ -68,12 +68,16 @@ def test_the_textbooks_noise() -> None:
     assert f"its noise for ε = 10 has the exact ε {written(in_a_pack)}" in page("howto/add_a_paper")
 
 
+def test_the_concepts() -> None:
+    mu, once = gdp.mu_of(1, 1e-5), Accountant().gaussian(0.3).eps(1e-5)
+    text = page("concepts")
+    assert f"**ε = {written(Accountant().gaussian(2 * mu).eps(1e-5), 3)}** for a replaced row" in text
+    assert rf"$\mu=0.3$ has $\varepsilon={written(once, 3)}$." in text
+    assert rf"have $\varepsilon={written(5 * once, 3)}$ if their" in text
+    assert f"**{mu / gdp.classical_mu(1, 1e-5) - 1:.0%}** larger".replace("%", " %") in text
+
+
 def test_several_releases() -> None:
-    text = page("privacy")
-    (made,) = re.findall(r"^spent = (.*)$", text, re.MULTILINE)
-    spent = eval(made, {"Accountant": Accountant})
-    assert f"spent.eps(1e-5)  # {written(spent.eps(1e-5), 3)}\n" in text
-    assert f"spent.delta(3.0)  # {written(spent.delta(3.0), 2)}\n" in text
     folds = Accountant().gaussian(gdp.mu_of(1, 1e-5), times=4).eps(1e-5)
     assert f"at (1, 1e-5) each, ε = {written(folds, 3)} in all" in page("api")
 

@@ -20,7 +20,7 @@ from dpml.mechanism import discrete as discrete_noise
 from dpml.mechanism.discrete import BITS, variance_of
 from dpml.mechanism.message import discrete_rest
 from dpml.privacy import Adversary, Budget, Problem, worst
-from dpml.privacy.discrete.rounding import REST, smoothing, wrap_probability
+from dpml.privacy.discrete.rounding import REST, smoothing
 
 BUDGET, NONE = Budget(1.0, 1e-5), Budget(math.inf, 1e-5)
 ALGORITHMS = (SufficientStatistics, ClippedDescent, PreconditionedDescent)
@@ -140,7 +140,8 @@ def test_all_budgets_have_a_guarantee_that_is_no_larger_and_room_in_the_ring(alg
                 assert message.of.largest(problem) / max(map(abs, steps)) <= 1 << 61  # of the block that has it
                 for width, step in zip(widths, steps, strict=True):
                     variance = variance_of(width / abs(step), Problem(1, 1, 1), 1)
-                    assert wrap_probability(1 << 61, variance, 1, 10**6) < 1e-300
+                    room = (1 << 63) - (1 << 61)  # Chernoff: below 1e-300 in 10^6 coordinates
+                    assert 2e6 * math.exp(-float(room**2 / (2 * variance))) < 1e-300
                     assert variance < 1 << 112
 
 

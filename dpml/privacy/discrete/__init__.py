@@ -1,6 +1,6 @@
 """Draw exact discrete noise for sums of integers, without floating-point arithmetic: docs/privacy/discrete_noise.md."""
 
-from dpml.privacy.discrete.rounding import divide, integer_radius, to_integers, wrap_probability
+from dpml.privacy.discrete.rounding import divide, integer_radius, to_integers
 from dpml.privacy.discrete.sampler import DiscreteGaussian, DiscreteLaplace
 
 __all__ = [
@@ -9,5 +9,4 @@ __all__ = [
     "divide",
     "integer_radius",
     "to_integers",
-    "wrap_probability",
 ]

@@ -62,26 +62,7 @@ def _root_above(squares: Integers) -> Integers:
 REST = 1e-25
 """A bound on the term that discrete noise adds to mu: docs/privacy/discrete_noise.md, Theorem 1."""
 
-_RING = 64  # a secure sum is computed modulo 2^64
-
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
     """Return the correction r^2 by which Theorem 1 in docs/privacy/discrete_noise.md reduces the variance of noise."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)
-
-
-def wrap_probability(bound: int, variance: Fraction, parties: int, coordinates: int) -> float:
-    """Return a bound on the probability that a noisy sum of integers overflows 64 bits.
-
-    An overflow costs accuracy but not privacy: docs/privacy/discrete_noise.md, "The ring of the secure sum".
-
-    Args:
-        bound: A bound on the size of every coordinate of the sum without noise.
-        variance: The variance of one party's noise.
-        parties: The number of parties that add noise.
-        coordinates: The number of coordinates of the vector.
-    """
-    room = (1 << _RING - 1) - bound
-    if room <= 0:
-        return 1.0
-    return min(2 * coordinates * math.exp(-float(Fraction(room**2) / (2 * parties * variance))), 1.0)
