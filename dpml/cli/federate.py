@@ -179,7 +179,7 @@ def run_init(arguments: Namespace) -> None:
     adversary = ["--colluders", str(arguments.colluders), *["--floating"] * arguments.floating]
     adversary += [] if arguments.dropouts is None else ["--dropouts", str(arguments.dropouts)]
     plan = _agreed(arguments, [Seat(name, _ROWS, os.urandom(32)) for name in names])  # nobody has keys yet
-    write_consortium(names, address, plan.stated, ("--set", *_words(arguments)), adversary, arguments.folder)
+    write_consortium(names, address, load(arguments.bounds), ("--set", *_words(arguments)), adversary, arguments.folder)
     _say_what_is_agreed(plan)
     print(f"{arguments.folder} has a folder for each of {', '.join(names)}, and for the aggregator: send each its own.")
     print("In its folder, each party creates its signing key and keeps it secret. STEPS.md says how.")

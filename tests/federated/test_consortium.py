@@ -24,8 +24,11 @@ columns:
   job: [farm, mine, office]
   seen: {unit: days, low: 2019-01-01, high: 2024-12-31, format: "%d.%m.%Y"}
 classes: ["$well", ill]
+label: health
+drop: [id]
+steps: [one_hot, symmetric, sample_norm]
 """
-WORDS = ("algo=ssp", "eps=1", "delta=1e-5", "dataset.label=health")
+WORDS = ("algo=ssp", "eps=1", "delta=1e-5")
 
 
 def begun(folder: Path, names: tuple[str, ...] = NAMES) -> Path:
@@ -60,6 +63,8 @@ def test_init_says_what_would_be_guaranteed_and_refuses_a_delta_of_1_over_n(run_
     done = run_command("dpml", *words, *WORDS)
     assert "3 parties add it, of whom 1 may collude" in " ".join(done.out.split())
     assert (tmp_path / "all" / "hospital-3" / "STEPS.md").exists()
+    written = load(tmp_path / "all" / "hospital-3" / "columns.yaml")
+    assert written.content() == load(tmp_path / "columns.yaml").content()  # with the label and how files are read
 
 
 def test_a_card_replaces_no_file_that_is_read(tmp_path) -> None:
@@ -74,7 +79,7 @@ def test_a_card_replaces_no_file_that_is_read(tmp_path) -> None:
 def test_the_steps_make_a_model_that_all_have(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("DPML_CACHE", str(tmp_path / "cache"))
     stated = {"columns": {"age": {"low": 0, "high": 100}, "bmi": {"low": 10, "high": 60}, "job": ["farm", "mine"]}}
-    (tmp_path / "columns.yaml").write_text(json.dumps({**stated, "classes": ["well", "ill"]}))
+    (tmp_path / "columns.yaml").write_text(json.dumps({**stated, "classes": ["well", "ill"], "label": "health"}))
     program = [sys.executable, "-c", "from dpml.cli import dpml; dpml()"]
 
     def start(folder: Path, *words: str) -> subprocess.Popen[str]:
