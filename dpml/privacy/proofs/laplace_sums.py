@@ -4,7 +4,7 @@ The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, bet
 
     f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
 
-times beta^d: docs/privacy/rajkumar2012.md, Theorem 3, proof of bound 2.
+times beta^d: docs/privacy/rajkumar2012.md, Theorem 3, bound 2.
 """
 
 import math
