@@ -204,8 +204,8 @@ class Vote(LocalClassifiers):
     """`vote`: a model that is trained on public auxiliary rows, labelled by the majority votes of the parties' models.
 
     This is Algorithm 1 of Hamm et al. 2016. One party may change every label. The proven sensitivity is therefore
-    1/lam (softmax: sqrt2/lam), or twice the norm of the longest possible minimiser if that is less. For
-    two classes and lam = 1e-4 it is 1/189 of the published sensitivity (docs/privacy/hamm2016.md).
+    1/lam (softmax: sqrt2/lam), or twice the norm of the longest possible minimiser if that is less. For two
+    classes and lam = 1e-4 it is 1/189 of the published sensitivity (docs/privacy/hamm2016.md).
 
     Args:
         local: Scikit-learn classifiers that the parties use in turn, as class paths, nodes with `_target_`, or objects.
@@ -351,8 +351,7 @@ class Average(LocalClassifiers):
     """`avg`: the mean of the parties' models, with noise that protects all rows of one party.
 
     The proven sensitivity is 2/M times the norm of the longest possible minimiser (`longest_minimiser`). The published
-    sensitivity is 2/(M lam), or 2 sqrt2/(M lam) for softmax, which is 189 times as much for two
-    classes and lam = 1e-4.
+    one is 2/(M lam) (softmax: 2 sqrt2/(M lam)), which for two classes and lam = 1e-4 is 189 times as much.
     """
 
     name: ClassVar[str] = "avg"

@@ -62,7 +62,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
     release 1.0 True consistent
 
     Arguments are as for `guarantee`, but N, d, draws, algo.rounds and algo.epochs have other defaults
-    (docs/audit.md).
+    (`dpml audit --help`).
     """
     release, draws, seed, _ = attacked(settings_of(overrides, keys, config_dir))
     return audit(*release, draws, seed)

@@ -70,7 +70,8 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
         mu, delta = math.hypot(*self.mus(budget, problem.d)), budget.require_delta(self.name)
         known = {view: math.sqrt(self.share(problem.M) * part) for view, part in self.left(problem).items()}
         proofs: dict[View, Proof] = {
-            v: gaussian_proof(mu / std, delta, "Theorem 2, docs/privacy/heikkila2017.md") for v, std in known.items()
+            v: gaussian_proof(mu / std, delta, "Theorems 1 and 2, docs/privacy/heikkila2017.md")
+            for v, std in known.items()
         }
         return stated(proofs, dict.fromkeys(proofs, self.claim), "sample", budget, delta)
 

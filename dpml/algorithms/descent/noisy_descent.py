@@ -133,8 +133,8 @@ class NoisyDescent(
             shares of the noise. `colluders` see the same sums, but know their own shares, so the honest clients' shares
             must suffice. `client` sees one client's messages, so every client's noise must suffice. None: `release` for
             a curator, else `aggregate`.
-        clip: The bound G on a row's slope, for `tight` noise only, because the papers do not clip. None:
-            `defaults.SLOPE_CLIP`, or no clip for the sigmoid loss.
+        clip: The bound G on a row's slope, for `tight` noise only, because the papers do not clip. None: 0.3,
+            or no clip for the sigmoid loss.
     """
 
     sites: Sites = "curator"
