@@ -50,7 +50,7 @@ def add(folders: list[Path]) -> None:
     """Register the user's folders as packs, in this process and in its child processes."""
     for folder in (path.resolve() for path in folders):
         if not (folder / CARD).is_file():
-            raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
+            raise UserError(f"--pack={folder} is not a pack: it has no card.yaml.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise UserError(
                 f"--pack={folder} has an invalid name: use a small letter, then small letters, digits and _."

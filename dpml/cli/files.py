@@ -29,7 +29,7 @@ def _given(arguments: argparse.Namespace, keys: Sequence[str]) -> dict[str, Any]
 
 
 def own_file(arguments: argparse.Namespace) -> list[str]:
-    """Return the words KEY=VALUE of `dpml release`, including the file's name and format as options of dataset=csv."""
+    """Return the settings KEY=VALUE of `dpml release`, with the name and format of the file as dataset=csv options."""
     words = arguments.overrides
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:

@@ -48,7 +48,7 @@ def run_release(arguments: Namespace) -> None:
 
 
 def run_show(arguments: Namespace) -> None:
-    """Print a model's guarantees, classes, and coefficients in the data's units; with --shapes, draw all effects."""
+    """Print a model's guarantees, classes, and coefficients in the data's units; --shapes draws feature effects."""
     from dpml.release.model import read_model
 
     model, console = read_model(arguments.model), Screen()
@@ -94,7 +94,7 @@ def _draw_shapes(model: "Model", folder: Path) -> None:
     from dpml.reporting import shapes  # slow to load
 
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        raise UserError(f"--shapes {folder} is there already, and not empty: choose another folder.")
+        raise UserError(f"--shapes {folder} exists already and is not empty: choose another folder.")
     files = shapes.write(model, folder)
     print(f"{len(files)} files in {folder}: each feature as .png and .svg, and all numbers in shapes.csv\n")
 

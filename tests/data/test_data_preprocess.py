@@ -124,7 +124,7 @@ RANGES = {"a": Range(0, 6, edges=(2, 4)), "b": Range(0, 6)}
         (["symmetric", "bin"], rows(9, 2), RANGES, "have bin"),
         (["min_max", "one_hot"], rows(9, 2), RANGES | {"b": ("x", "y")}, "have one_hot"),
         (["spline"], rows(9, 2), RANGES | {"a": Range(0, 6)}, "no column has edges"),
-        (["max_norm"], rows(9, 3), RANGES, "3 columns have 2 bounds"),
+        (["max_norm"], rows(9, 3), RANGES, "2 bounds are given for 3 columns"),
         (["bin"], rows(9), (), "must not have bin with dataset.bounds=fitted"),
         (["max_norm"], sparse.csr_matrix(rows(9)), (), "must begin with pca:D"),
     ],
