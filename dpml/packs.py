@@ -47,7 +47,7 @@ def options() -> list[Path]:
 
 
 def add(folders: list[Path]) -> None:
-    """Register the user's folders as packs, in this process and in its child processes."""
+    """Register the user's folders as packs (folders of papers), in this process and in its child processes."""
     for folder in (path.resolve() for path in folders):
         if not (folder / CARD).is_file():
             raise UserError(f"--pack={folder} is not a pack: it has no card.yaml.")

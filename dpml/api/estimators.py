@@ -154,7 +154,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             )
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
-            advice = ["give public ranges as bounds (and y_bounds)"] * (facts.ranges == "fitted")
+            advice = ["give public ranges as bounds, and y_bounds for a regressor"] * (facts.ranges == "fitted")
             advice += ["leave random_state out"] * (facts.randomness == "seed")
             message = f"nothing is proven of this model, because {why}."
             message += f" {'; '.join(advice).capitalize()}." if advice else ""
@@ -237,7 +237,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         if self.facts_.ranges == "fitted":
-            raise UserError("a table of coefficients needs public ranges: give bounds (and y_bounds).")
+            raise UserError("a table of coefficients needs public ranges: give bounds, and y_bounds for a regressor.")
         model = self._model()
         return frame(coefficient_table(model, level, per), model.task == "binary")
 
@@ -272,8 +272,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         facts = self.facts_
         if facts.ranges == "fitted":
             raise UserError(
-                "a model's file needs public ranges, but this model's ranges were fitted to the rows: give bounds (and "
-                "y_bounds)."
+                "a model's file needs public ranges, but this model's ranges were fitted to the rows: give bounds, and "
+                "y_bounds for a regressor."
             )
         if not (floating or facts.exact or facts.noiseless):
             raise UserError(

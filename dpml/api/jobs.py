@@ -42,7 +42,7 @@ class CellsFailedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """The request of a command: its configuration, and a plan of the fits for each experiment, run or sweep."""
+    """What a command has to compute: its configuration, and a plan of the fits for each experiment, run or sweep."""
 
     config: DictConfig  # the composed configuration, with Hydra's own settings
     plain: Mapping[str, Any]  # the configuration without Hydra's own settings
@@ -59,7 +59,7 @@ class Asked:
 
 
 def ask(settings: Settings) -> Asked:
-    """Turn a command's settings into a request: a configuration, and plans with the status of every fit (cell)."""
+    """Turn a command's settings into a configuration and plans, which contain the status of every fit (cell)."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
     overrides = _overrides(settings, crossed=bool(found))
@@ -281,7 +281,7 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def compute(asked: Asked, command: str) -> int:
-    """Compute the missing results of a request; return the exit status, which is 130 after Ctrl-C and otherwise 0."""
+    """Compute all missing results of a command; return the exit status, which is 130 after Ctrl-C and otherwise 0."""
     plans, run_options = asked.plans, asked.options
     console, errors = Screen(), Screen(stderr=True)
     if len(plans) == 1 and not run_options.dry:

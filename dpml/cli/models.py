@@ -69,7 +69,6 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield each numeric column's effect on the score per unit, and each category's effect minus the mean effect."""
     import numpy as np
 
     from dpml.data.info import Range

@@ -1,4 +1,4 @@
-"""Compose a configuration: Hydra loads files such as conf/algo/capefm.yaml, then the user's settings change keys."""
+"""Compose a configuration from files such as conf/algo/capefm.yaml, which Hydra loads, and from user settings."""
 
 import pickle
 import sys

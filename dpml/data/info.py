@@ -37,7 +37,7 @@ class Range:
         if self.log and self.low <= -1:
             raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
         if len(self.edges) >= 1000:
-            raise UserError(f"a feature's range must have fewer than 1,000 `edges` of bins, got {len(self.edges):,}.")
+            raise UserError(f"a feature's range must have fewer than 1,000 bin edges, got {len(self.edges):,}.")
         ends = np.array([self.low, *self.edges, self.high])
         apart = np.diff(np.log1p(ends) if self.log else ends)  # on the scale on which the edges are used
         if self.edges and not np.all(apart > 0):

@@ -404,7 +404,7 @@ def apply_steps(
     extent: Extent
     if isinstance(columns, Mapping):
         if train.shape[1] != len(columns):
-            raise UserError(f"{len(columns)} bounds are given for {train.shape[1]} columns: give one per column.")
+            raise UserError(f"{len(columns)} bounds are given for {train.shape[1]} columns: give one bound per column.")
         into, extent = into_ranges(columns)
     else:
         extent = TrainingRows(train, columns or (0,) * train.shape[1])

@@ -95,7 +95,7 @@ def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numb
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Convert each label, independently of other rows, to -1 or +1, a class 0..K-1, or a target; NaN if missing."""
+    """Convert each row's label to a number, which does not depend on other rows; a missing label becomes NaN."""
     if labels.task == "regression":
         return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}

@@ -153,7 +153,7 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Replace each distinct text by its number in `values`; return the numbers of all rows, (n,), NaN if missing."""
+        """Replace each distinct text by its number in `values`; return all rows' numbers, (n,), with NaN if missing."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -339,7 +339,7 @@ def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
         raise _wrong_bytes(path, written) from None
     except csv.Error as error:
         what = "a quote is opened and never closed" if "unexpected end" in str(error) else str(error)
-        raise UserError(f"{path}, line {start}: {what}.") from None
+        raise UserError(f"{path}, line {start} is not valid CSV: {what}.") from None
 
 
 def _wrong_bytes(path: Path, written: Dialect) -> UserError:

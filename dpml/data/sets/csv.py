@@ -264,11 +264,11 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
         incomplete, what = incomplete | np.isnan(X).any(axis=1), "a value"
     left = int(incomplete.sum())
     if left and options.missing != "drop":
-        others = f", and {left - 1:,} more rows" if left > 1 else ""
+        others = f", as in {left - 1:,} more rows" if left > 1 else ""
         fill = "set dataset.missing=keep and add the step impute, or " if options.missing == "refuse" else ""
         raise UserError(
-            f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}): "
-            f"{fill}set dataset.missing=drop (in experiments only) to leave out rows with missing values."
+            f"{file.where(int(incomplete.argmax()))}: {what} is missing{others}, but dataset.missing={options.missing} "
+            f"forbids this: {fill}set dataset.missing=drop (in experiments only) to leave out such rows."
         )
     if len(y) - left < least:
         raise UserError(
