@@ -42,7 +42,7 @@ class CellsFailedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """What a command has to compute: its configuration, and a plan of the fits for each experiment, run or sweep."""
+    """The work of a command: its configuration, and a plan of the fits for each experiment, run or sweep."""
 
     config: DictConfig  # the composed configuration, with Hydra's own settings
     plain: Mapping[str, Any]  # the configuration without Hydra's own settings

@@ -34,7 +34,7 @@ class Settings:
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return settings in which keys with several values, such as ``M=5,10``, are in `lists` instead of `words`."""
+        """Return a copy in which keys with several values, such as ``M=5,10``, are moved from `words` to `lists`."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():

@@ -166,7 +166,7 @@ def _kind(statement: Any) -> ColumnKind:
     said = dict(statement) if isinstance(statement, dict) else {"values": statement}
     fill, missing = said.pop("fill", None), said.pop("missing", None)
     if missing not in (None, "indicator"):
-        raise UserError(f"the only value of `missing:` is indicator, got {missing!r}.")
+        raise UserError(f"missing must be the word indicator, got {missing!r}.")
     if said == {"values": "boolean"}:
         kind = ColumnKind("boolean", ZERO_ONE)
     elif said.keys() == {"values"}:
