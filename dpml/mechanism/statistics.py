@@ -61,7 +61,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Sum `part` of the rows' vectors over each group of rows between two successive offsets: (P, B, length)."""
+        """Sum ``part(vectors)`` over the rows of each of P groups: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
