@@ -336,7 +336,7 @@ TAIL = 0.05  # the probability with which the noise, or the sample of rows, viol
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
-    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of binary `soft` with the paper's noise.
+    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of two-class `soft` with the paper's noise.
 
     The bound holds with probability 1 - 2 `TAIL`. `voters` is 1 for `vote` (eq. 9), n is the number of auxiliary rows,
     and `length` is the norm of the reference model.

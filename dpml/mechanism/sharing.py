@@ -202,7 +202,7 @@ class CapeNoise(Sharing):
 
 @dataclass(frozen=True)
 class IndependentNoise(Sharing):
-    """Each party adds independent noise with 1/M of the sum's variance, and sends its message openly."""
+    """Each party adds independent noise with 1/M of the total variance, and sends its message openly."""
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)

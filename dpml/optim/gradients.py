@@ -283,7 +283,7 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    """Return the limit for the stored derivatives of the loss that corresponds to `clip`."""
+    # the limit on the loss's derivatives, which multiply rows divided by 2
     most: Any = loss.lipschitz if clip is None else clip
     if clip is not None and loss.lipschitz is not None and loss.task == "binary":
         most = np.minimum(clip, loss.lipschitz)

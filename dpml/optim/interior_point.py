@@ -1,4 +1,4 @@
-"""Emulate the solver of Imtiaz et al. 2019 on a quadratic over a box, where it may stop before the minimum.
+"""Emulate the solver of Imtiaz et al. 2019, which may stop before the minimum of a quadratic over a box.
 
 The authors used the interior-point method of MATLAB's `fmincon`, which stops after 3,000 evaluations of the objective.
 The emulation has exact gradients, and follows the papers that the manual of `fmincon` cites (Byrd, Hribar & Nocedal

@@ -124,8 +124,8 @@ class PrivateSGD(
         super().__post_init__()
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
-                f"algo.rounds of psgd must be at most {_MOST_HALVINGS}, got {self.rounds}, because "
-                "algo.variant=halving doubles the noise in every round."
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS}, got {self.rounds}: algo.variant=halving "
+                "doubles the noise in every round, and more rounds would overflow."
             )
 
     @property

@@ -46,7 +46,7 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two labelled rows whose coefficients, divided by the noise_std, have the L2 distance `distance`.
+    """Two labelled rows whose loss coefficients, divided by the noise_std, have the L2 distance `distance`.
 
     The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
     times the largest label.
@@ -65,7 +65,7 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
 
 
 def worst_neighbours(quadratic: Quadratic, scales: Scales, d: int) -> Neighbours:
-    """Return the two rows whose coefficients, divided by the noise_std, differ most."""
+    """Return the two rows whose loss coefficients, divided by the noise_std, differ most."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
@@ -192,7 +192,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """Yield one sum per party if sums are `secure` or if the unit is a party; otherwise yield one sum."""
+        """Yield one sum per party if sums are `secure` or if the unit is a party; otherwise the sum over all rows."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -342,7 +342,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the best noise scales for models of norm `norm`, or of a typical norm if `norm` is None."""
+    """Return the noise scales with the least gradient noise for models of norm `norm` (None: a typical norm)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 

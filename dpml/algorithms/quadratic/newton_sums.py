@@ -74,7 +74,7 @@ class NewtonTerms(Terms["NewtonSums"]):
 
 
 def _spread(X: Array, y: Array) -> Array:
-    """Return an offset in [0, 1) for every row, which is added to its loss derivative before rounding down.
+    """Return an offset in [0, 1) for each row's loss derivative, to be added before rounding down.
 
     Copies of a row get different numbers. The sum over all copies of a row depends on the number of copies only, so
     the sums of neighbours differ in one term.
@@ -110,9 +110,9 @@ def _packed(X: Array, s: Array, most: float) -> Array:
 
 
 def _whole(z: Integers, q: Array, bits: int) -> Integers:
-    """Return exact integer sums of gradients, Hessians and outer products of gradients, from blocks below 2^53."""
+    """Return exact integer sums of gradients, Hessians and outer products of gradients."""
     d = z.shape[1]
-    total = np.zeros(d + d * (d + 1), np.int64)
+    total = np.zeros(d + d * (d + 1), np.int64)  # of blocks with sums below 2^53
     for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):
         total += _packed(z[some].astype(float), q[some], 1 << _SLOPE_BITS).astype(np.int64)
     return total
