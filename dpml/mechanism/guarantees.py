@@ -52,7 +52,7 @@ def stated(
 
 
 def no_privacy(unit: Unit, source: str) -> list[Guarantee]:
-    """Return the guarantee of a release without noise, whose eps is infinite."""
+    """Return the guarantee of a release without noise: eps is infinite."""
     return stated(
         {"release": Proof(math.inf, source)}, {"release": "no privacy is claimed"}, unit, Budget(math.inf), 0.0
     )
