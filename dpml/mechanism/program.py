@@ -138,7 +138,7 @@ class Program(ABC):
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of a release under `budget`, in order; no other method decides the noise."""
+        """Return the noisy sums of a release under `budget`, in their order; only this method decides the noise."""
 
     @abstractmethod
     def run(self, carrier: Carrier) -> Release:
