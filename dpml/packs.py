@@ -64,12 +64,12 @@ def add(folders: list[Path]) -> None:
 
 
 def home(name: str) -> Path:
-    """Return the folder of the pack with this name; the folder of an unknown pack need not exist."""
+    """Return the folder of the pack (of one paper) called `name`; an unknown pack's folder need not exist."""
     return known().get(name, shipped_folder("experiments") / name)
 
 
 def is_ours(module: str) -> bool:
-    """Return whether a module is part of dpml or of a pack that dpml ships."""
+    """Return whether a module is part of dpml or of a pack (a paper's folder) that dpml ships."""
     root, _, rest = module.partition(".")
     if not module.startswith(f"{__name__}."):
         return root == __name__.partition(".")[0]

@@ -69,7 +69,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
 
 
 def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
-    """Compute what a training recipe guarantees against every observer, and judge the claimed eps (`dpml check`).
+    """Compute the guarantees of a training recipe against every observer, and judge the claimed eps (`dpml check`).
 
     >>> import dpml
     >>> for view in dpml.check(rounds=100, noise_multiplier=10, delta=1e-5, unit="client", clients=20, claimed_eps=3):

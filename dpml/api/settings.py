@@ -59,7 +59,7 @@ def is_private(word: str) -> bool:
 
 
 def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None) -> Settings:
-    """Turn a function's arguments into settings; a list is swept, except for keys in `LISTED`, which take lists."""
+    """Turn a function's arguments into settings; a list of values means a sweep, unless the key takes a list."""
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
             raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")

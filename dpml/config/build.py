@@ -115,7 +115,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Return an option, such as algo=capefm, with default values for all parameters that the option's file omits."""
+    """Return the keys of an option, such as algo=capefm, with defaults for the parameters that its file omits."""
     if "defaults" in option or "_target_" not in option:
         return option
     try:
