@@ -196,7 +196,7 @@ def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:
-    """Return a table for one panel, with the best algorithm at every eps, its competitors, and the baselines."""
+    """Return a table for one panel, with the best algorithm at every eps, equally good algorithms, and baselines."""
     lines = []
     for choice in ranking["choices"]:
         alike = [f"{name} {short(mean)}" for name, mean in choice["alike"]]
@@ -225,7 +225,7 @@ def _range(sums: Collection[int | None]) -> str:
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that compares a rule for hyper-parameters with the values of a grid that are best on test rows."""
+    """Return a table that compares a rule for hyper-parameters with an oracle, which picks the best on test rows."""
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))
     own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]

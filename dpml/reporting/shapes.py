@@ -1,4 +1,4 @@
-"""Draw the shapes of a published model: the contribution of each feature to the model's score, from the model alone."""
+"""Draw how each feature of a published model contributes to the model's score, from the model alone."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Shape:
 
 
 def shapes(model: Model) -> list[Shape]:
-    """Return how the score depends on each feature while the other features have their middle or first value."""
+    """Return how the score depends on each feature; the other features are at mid-range or at their first value."""
     columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []
