@@ -98,7 +98,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Do everything that can fail before a party answers; return a function that adds noise and then answers."""
+        """Do all that can fail before a party's noise is drawn; return a function that adds noise to the answers."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:

@@ -33,7 +33,7 @@ _CONFOUNDED = 0.5  # other coefficients are named if their share is at least hal
 
 @dataclass(frozen=True)
 class Coefficient:
-    """The effect of a column on the label, in the label's unit or in log odds. It is NaN if the noise hides it.
+    """The effect of a column on the label, in the label's unit or in log odds; NaN if the noise hides the effect.
 
     `unit` is the change of the column that has this effect: an increase of a number, or another value than the first.
     """

@@ -154,7 +154,7 @@ class Ledger:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or math.isinf(worst(proven).eps):
             raise UserError(
-                "nothing is proven against the strongest observer, so no ledger accepts this release: set another algo."
+                "nothing is proven against the strongest observer, so no ledger accepts the release: set another algo."
             )
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)
@@ -167,7 +167,7 @@ class Ledger:
         return entry, {**values, "guarantees": [asdict(guarantee) for guarantee in proven]}
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
-        """Record the SHA-256 of the file in which a release will be published."""
+        """Record the SHA-256 of a release's model file, before the file is published."""
         with self._opened() as (connection, content):
             content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
@@ -179,7 +179,7 @@ class Ledger:
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the joint guarantee of all releases against the observers `audience`, or None if none is known."""
+        """Return the joint guarantee of all releases against the observers `audience`, or None if it is unknown."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f). The observer does not know the noise of h of n parties, f h/n of the total noise variance."""
+    """Return (h, n, f): the observer does not know the noise of h of n parties, with f h/n of the noise variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -200,7 +200,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The joint guarantee of messages with Gaussian noise (`mu`), with Laplace noise (`pure`), or of an objective."""
+    """The joint guarantee of messages with Gaussian noise (`mu`), Laplace noise (`pure`), or a noisy objective."""
 
     mu: Q
     pure: Q
@@ -258,7 +258,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps. A stated eps that holds is also the proven eps."""
+    """Return each view's name, stated eps and proven eps. If the stated eps holds, the proven eps equals it."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -373,7 +373,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Print which stated eps hold. Return 0 if all eps hold, 1 if some eps does not, and 2 if the file is rejected."""
+    """Print which stated eps hold. Return 0 if all stated eps hold, 1 if not, and 2 if the file is rejected."""
     try:
         content = read(path)
         certificate = content.get("certificate", content)

@@ -109,7 +109,7 @@ DIGITS = 9
 
 
 def results_of(plan: Plan, published: pd.DataFrame) -> Results:
-    """Return an experiment's results. Values have `DIGITS` digits; settings replace the placeholders in titles."""
+    """Return an experiment's results with rounded values, and with settings in place of the placeholders in titles."""
     results = plan.results()
     rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
     wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}

@@ -316,7 +316,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
-    """Return whether chance explains the difference between our mean (in absolute value) and the published `theirs`.
+    """Return whether chance explains the difference between the mean of our runs and the published mean `theirs`.
 
     Return None if more seeds, or more draws of one seed, could refute this with the same means.
     """

@@ -122,7 +122,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows with another interpretation of a claim, in which `changes` replace some fields."""
+        """Return the same rows with another interpretation of a claim, or with changed fields of the interpretation."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -141,7 +141,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the name of the column with the x values of a block. If the x axis shows 1/eps, the column is eps."""
+        """Return the column with the x values of a block; this column is eps if the x axis shows 1/eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 

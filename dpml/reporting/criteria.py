@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs. On a logarithmic scale, return absolute values, and `zero` for smaller ones."""
+        """Return the values of runs; for a logarithmic scale, return absolute values that are at least `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -77,7 +77,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric. For a share, `room` is the gap between the non-private model and the baseline."""
+    """Return the scale of a metric; `room` is the difference between the non-private and the constant model."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)

@@ -38,7 +38,7 @@ def same_axis(x: str) -> tuple[str, ...]:
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split a panel's rows into curves by algorithm, by the settings `always`, and by settings that x does not fix."""
+    """Split rows into curves by algorithm, by the settings `always`, and by settings that x does not determine."""
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:

@@ -47,7 +47,7 @@ def paper_figure(charts: Sequence[Chart], width: float) -> tuple[Figure, str]:
 
 
 def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tuple[Figure, str]:
-    """Draw panels in `columns` columns below one legend, `width` inches wide; return the figure and its caption."""
+    """Draw panels as a figure with one legend, `columns` columns and a width in inches; return figure and caption."""
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
     width = min(width, 4.6) if columns == 1 else width

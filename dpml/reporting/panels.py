@@ -177,7 +177,7 @@ def share_ends(rows: Sequence[Sequence[Axes]]) -> None:
 
 
 def _x_axis(axes: Axes, values: pd.Series, scale: str, names: Sequence[str]) -> None:
-    """Set the scale of a panel's x axis, and the ticks: numbers, or the words in `names`."""
+    """Set the scale of a panel's x axis, and label the ticks by numbers or by the words `names`."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(_range(name), 10) for name in names], fontsize=6.5)
         axes.margins(x=0.2)
@@ -206,7 +206,7 @@ def _range(name: str) -> str:
 
 
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
-    """Set the ticks of a logarithmic axis: powers of ten and, if the axis is short, multiples of them by `steps`.
+    """Set the ticks of a logarithmic axis: powers of ten, and multiples of powers of ten if the axis is short.
 
     The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
     """

@@ -173,7 +173,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
-    """Return the rows with one noise calibration, together with the rows of noiseless algorithms in their blocks."""
+    """Return the rows with one noise calibration, and the rows of noiseless algorithms in the same blocks."""
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
@@ -190,7 +190,7 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return for each result whether its training rows are a whole official training set, equal for all seeds."""
+    """Return for each result whether it used a whole official training set, so that all seeds have the same rows."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 

@@ -87,7 +87,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def short(number: float, up: bool = False) -> str:
-    """Write a number with three significant digits, rounded up if `up`. Numbers below a million have no exponent."""
+    """Write a number with 3 significant digits; round up if `up` is true. Numbers below a million have no exponent."""
     if math.isinf(number):
         return "∞"
     if 999 < abs(number) < 1e6:

@@ -37,7 +37,7 @@ def metric(key: str) -> str:
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a data set. The argument may also name a block of an experiment, such as kdd_eps."""
+    """Return the display name of a data set, or of a block of an experiment such as kdd_eps."""
     stem = re.sub(r"_(eps|u|N|M|delta)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)

@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def problem(self) -> Problem:
-        """Return the public numbers that determine noise and guarantees. Parties of unknown size count as equal."""
+        """Return the public numbers that determine noise and guarantees; unknown party sizes are taken to be equal."""
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
         self.partition.check_task(info.task, info.name)

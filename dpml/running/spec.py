@@ -58,7 +58,7 @@ Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """The content of an experiment file, which describes a paper's figure or table, or the settings of a run.
+    """The settings and panels of a paper's figure or table, as in an experiment file, or the settings of a run.
 
     `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
     settings. Without a `grid`, the settings form one block, `all`. A panel can omit the name of an only block. Lists
