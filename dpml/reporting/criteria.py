@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs; for a logarithmic scale, return absolute values that are at least `zero`."""
+        """Return the values of runs or, on a logarithmic scale, the maximum of `zero` and each absolute value."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:

@@ -1,4 +1,4 @@
-"""Draw how each feature of a published model contributes to the model's score, from the model alone."""
+"""Draw how each feature of a published model contributes to the model's score."""
 
 import re
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ def _points(column: Range | tuple[str, ...]) -> Array:
 
 
 def write(model: Model, folder: Path) -> list[Path]:
-    """Write a picture (.png and .svg) of each feature's contribution, and all points to shapes.csv. Return the paths."""
+    """Write a picture (.png and .svg) of each feature's contribution, and all points to shapes.csv."""
     folder.mkdir(parents=True, exist_ok=True)
     found, lines = shapes(model), _lines(model)
     written = []

@@ -54,7 +54,7 @@ class Computed:
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> "pd.DataFrame":
-        """Return the function's rows from `store`; if the store has none, compute and store the rows first."""
+        """Return the block's rows from `store`; if the store does not have the rows, compute and store them first."""
         import pandas as pd  # slow to load, and not needed by guarantees
 
         record = self.kept(store)
