@@ -203,7 +203,7 @@ def _blas() -> ThreadpoolController:
 
 
 def limit_blas() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread, for reproducible rounding. Outside of a `with` statement, the limit is permanent."""
+    """Limit BLAS to one thread, for reproducible rounding: in a `with` statement, or permanently without one."""
     return _blas().limit(limits=1)
 
 
