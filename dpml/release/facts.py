@@ -95,7 +95,7 @@ class Facts:
         if self.author and not declared:
             raise UserError(
                 f"the guarantee of algo={self.algorithm} is declared by {self.author}, which is not part of dpml, and "
-                "dpml has not proven it: attack it with `dpml audit`, and add --declared to publish it as declared."
+                "dpml has not proven it: attack the algorithm with `dpml audit`, and publish with --declared."
             )
         least = worst(self.held).eps if self.held else math.inf
         if least > eps:
