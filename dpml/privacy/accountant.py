@@ -117,12 +117,12 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum of all large eps (above `_PLAIN`), rounded up; large eps are added instead of composed."""
+        """The sum of all large eps, rounded up; for large eps, basic composition is tight."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
     def _plain(self) -> float:
-        """The sum of the pure eps that are at most `_PLAIN`, rounded up."""
+        """The sum of all eps that are not large, rounded up."""
         return total(self._pure.items())
 
     @property
@@ -135,7 +135,7 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether releases are composed by privacy loss distributions, which Gaussian releases alone do not need."""
+        """Whether the total is computed from privacy loss distributions; Gaussian releases alone do not need them."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 

@@ -33,7 +33,7 @@ class Adversary:
         given = self.colluders
         if given is not None and not (0 <= given < 1 or (given >= 1 and float(given).is_integer())):
             raise UserError(
-                f"adversary.colluders must be a whole number of parties, or a share of parties below 1, got {given}."
+                f"adversary.colluders must be a whole number of parties, or a fraction below 1 of them, got {given}."
             )
 
     def count(self, M: int) -> int:
@@ -63,7 +63,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta; raise UserError if no delta was chosen, although the algorithm `who` needs a delta."""
+        """Return delta, or raise a UserError that says that the algorithm `who` needs a delta."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -99,7 +99,7 @@ class Guarantee:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """All fields except `curve`, as the dictionary that tables show."""
+        """The fields that tables show: all fields except `curve`."""
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
@@ -162,7 +162,7 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A `Problem` in which the parties' numbers of rows are unknown; reading `sizes` raises a UserError with `why`."""
+    """A `Problem` whose parties have unknown numbers of rows; reading `sizes` raises a UserError with the text `why`."""
 
     def __init__(self, problem: Problem, why: str) -> None:
         vars(self).update(vars(problem), why=why)  # the properties below take precedence

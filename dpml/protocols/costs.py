@@ -17,8 +17,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """Run secure aggregation of M random vectors (d,), and return a dictionary of bytes, seconds and errors."""
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
-            f"the number of parties must be from 2 to {_MOST_PARTIES:,}, the number of entries from 1 to {_MOST:,}/M, "
-            f"and the share of drop-outs in [0, 1), got M={M}, d={d} and a share of {drop}."
+            f"secure aggregation can be measured for 2 to {_MOST_PARTIES:,} parties with vectors of at least one entry, "
+            f"{_MOST:,} entries in total, and a fraction of drop-outs in [0, 1), got M={M}, d={d} and {drop}."
         )
     session = Session.of(M, d)
     rng = np.random.default_rng(0)

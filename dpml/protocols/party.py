@@ -24,7 +24,7 @@ Contribution = Callable[[], tuple[Ring, Array]]
 
 
 class Party:
-    """A party as a state machine, whose state a refused message does not change."""
+    """A party of secure aggregation as a state machine; a refused message does not change its state."""
 
     def __init__(self, session: Session, party: int, signer: Ed25519PrivateKey, contribution: Contribution) -> None:
         self.session, self.party, self._signer, self._contribution = session, party, signer, contribution

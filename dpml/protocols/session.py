@@ -74,7 +74,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree that is safe if the given shares of the parties collude and drop out.
+    """Return the ring of least degree that tolerates the fractions `colluders` and `dropouts` of all parties.
 
     The result is None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
@@ -100,7 +100,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return a topology safe against `colluders` parties: a ring if it halves the number of masks, or all pairs."""
+    """Return a topology that tolerates `colluders`: a ring if it halves the number of masks, otherwise all pairs."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring

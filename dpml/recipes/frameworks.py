@@ -64,7 +64,7 @@ def is_word(text: str) -> bool:
 
 def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(said, Mapping):
-        raise UserError(f"{where} needs its arguments: {', '.join(needed)}.")
+        raise UserError(f"{where} must contain values for {', '.join(needed)}.")
     refuse_unknown("argument", [str(key)[:60] for key in said], (*needed, *more), where)
     for key in needed:
         if key not in said:
@@ -90,7 +90,7 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
 
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in _FLOWER:
-        raise UserError(f"flower must have one of the keys {', '.join(_FLOWER)}, with the arguments of that key.")
+        raise UserError(f"flower must contain one of Flower's classes {', '.join(_FLOWER)}, with the class's arguments.")
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}

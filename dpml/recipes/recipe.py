@@ -85,7 +85,7 @@ class TrainingRecipe:
         for name, hint in get_type_hints(TrainingRecipe, include_extras=True).items():
             object.__setattr__(self, name, convert(getattr(self, name), hint, name))
         if self.rounds * self.local_steps * self.runs > MOST:
-            raise UserError(f"rounds x local_steps x runs must be at most {MOST:,}.")
+            raise UserError(f"the product of rounds, local_steps and runs must be at most {MOST:,}.")
         if (self.noise_multiplier is None) == (self.std is None):
             raise UserError("a recipe needs either noise_multiplier or std, the standard deviation of its noise.")
         if not self.noise <= _LOUDEST:
