@@ -81,7 +81,7 @@ class Finding:
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:
-    """Attack every guarantee of an algorithm, with `draws` releases of each of two neighbouring data sets."""
+    """Attack every guarantee of an algorithm with `draws` releases of each of two neighbouring data sets."""
     if draws < 100:
         raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
     _load_neighbours(algorithm)

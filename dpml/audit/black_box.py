@@ -61,7 +61,7 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 
 def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
-    """Yield nine pairs of neighbouring data sets, in which a label flips or a row changes its sign."""
+    """Yield nine pairs of neighbouring data sets, which differ in a label or in the sign of a row."""
     low, high = (0.0 if loss.task == "multiclass" else -1.0), 1.0
     rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
     directions = rng.standard_normal((N - 1, d))

@@ -66,7 +66,7 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the distance of the two data sets: their GDP parameter mu or, if mu is NaN, their largest privacy loss."""
+        """Return the two data sets' GDP parameter mu, or their largest privacy loss if mu is NaN."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
@@ -80,7 +80,7 @@ class Exposure:
 
 
 def difference(first: Array, second: Array) -> Array:
-    """Return second - first, with 0 for equal entries or two NaNs, and inf for other differences that are not finite."""
+    """Return second - first, with 0 for equal entries or two NaNs, and inf for other non-finite differences."""
     with np.errstate(invalid="ignore"):
         apart: Array = second - first
     if np.isfinite(apart).all():

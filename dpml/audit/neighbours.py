@@ -90,7 +90,7 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def polar(log_norm: Array, angle: Array) -> Array:
-    """Convert the logarithm of a norm and an angle to a point in the plane, (..., 2)."""
+    """Convert polar coordinates (log of the norm, angle) to points in the plane, (..., 2)."""
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 

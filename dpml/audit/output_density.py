@@ -86,7 +86,7 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """Search for the largest |log likelihood ratio| of two data sets under L2-Laplace noise; return NaN if it fails."""
+    """Search for the largest privacy loss of two data sets under L2-Laplace noise; return NaN if the search fails."""
     if _different(pair) > _MOST or ridge < _LOST:
         return math.nan
     size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]
@@ -104,7 +104,7 @@ def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return the largest privacy loss of two data sets, their GDP parameter mu, and whether losses are nearly normal."""
+    """Return two data sets' largest privacy loss, their GDP parameter mu, and whether losses are nearly normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate both data sets so that they differ along the first axis; return None unless all rows lie in a plane."""
+    """Rotate both data sets so that their sums of y x differ along axis 0; return None unless rows lie in a plane."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

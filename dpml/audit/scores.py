@@ -95,7 +95,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """Return the fraction of the proven mu that the two data sets reach; for delta = 0, the fraction of the proven eps."""
+        """Return the fraction of the proven mu (of the proven eps for delta = 0) that the two data sets reach."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:

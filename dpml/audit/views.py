@@ -153,7 +153,7 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 @exposures.register(ObjectivePerturbation)
 @exposures.register(GaussianObjectivePerturbation)
 def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the released minimiser, with the log likelihood ratio of minimisers if known."""
+    """Return what an attacker sees of the released minimiser, and its log likelihood ratio if the ratio is known."""
     sent: Any = algorithm.messages(budget, pair[0].problem)[0]
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
@@ -244,7 +244,7 @@ class Distinct(GradientMeans):
 
 
 def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
-    """Return what an observer sees of last models: the released model, or the last models of one or all clients."""
+    """Return the last models that an observer sees: the released model, or the last model of one or all clients."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:

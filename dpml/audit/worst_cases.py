@@ -183,7 +183,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; its party's models in the two data sets are mirror images.
+    """Return two data sets that differ in one row; the models of the row's party are mirror images.
 
     The party's other rows are a crowd (0, c), and the row is (a, b) or (-a, b). For d = 1, a row flips its label.
     """
@@ -205,7 +205,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 
 @worst_case.register
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in party 0's rows; its models in the two data sets are mirror images.
+    """Return two data sets that differ in party 0's rows; the models of party 0 are mirror images.
 
     All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). The
     other public rows are a crowd (0, c). For d = 1, party 0 flips its labels.

@@ -26,7 +26,7 @@ _PLAIN = 40.0  # larger eps are added, which is tight because randomised respons
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy that releases have spent on one row, or on one party if all guarantees protect parties.
+    """The total privacy loss of one row over several releases, or of one party if all guarantees protect parties.
 
     An (eps, delta)-DP release is treated as the worst such mechanism. For a perturbed objective, the whole privacy
     curve is used. The order of releases does not matter.
@@ -156,5 +156,5 @@ class Accountant:
 
 def _counted(times: int) -> int:
     if times != int(times) or times < 1:
-        raise UserError(f"times must be a whole number of at least 1, got times={times}.")
+        raise UserError(f"the number of releases must be a whole number of at least 1, got times={times}.")
     return int(times)

@@ -63,7 +63,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta, or raise a UserError that says that the algorithm `who` needs a delta."""
+        """Return delta; if delta is None, raise a UserError that names the algorithm `who`."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -162,7 +162,7 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A `Problem` whose parties have unknown numbers of rows; reading `sizes` raises a UserError with the text `why`."""
+    """A `Problem` whose parties have unknown numbers of rows; reading `sizes` raises a UserError that says `why`."""
 
     def __init__(self, problem: Problem, why: str) -> None:
         vars(self).update(vars(problem), why=why)  # the properties below take precedence

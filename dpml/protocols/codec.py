@@ -47,7 +47,7 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the error of every entry of a decoded sum of all parties, before the sum is rounded to floats."""
+        """A bound on the fixed-point error of every entry of a decoded sum over all parties."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:

@@ -156,7 +156,7 @@ class Party:
         return self._seal_end.key + self._mask_end.key
 
     def _seats(self) -> frozenset[int]:
-        """Return the public list of this party's possible neighbours, which the server cannot change."""
+        """Return the parties with which this party may share masks; the server cannot change this public list."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

@@ -38,7 +38,7 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """Return the least number of signatures that two different lists of survivors cannot both have.
+    """Return the least number of signatures that no two different lists of survivors can both get.
 
     Honest parties sign one list, but C colluders of a malicious server sign any number. Two lists with q signatures
     would each need q - C different honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6).

@@ -70,7 +70,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return the log of a bound on the hockey-stick divergence H_t of outputs with a row from outputs without it."""
+    """Return the log of a bound on the hockey-stick divergence H_t(P || Q) of outputs P with a row and Q without it."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
