@@ -138,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets of equal rows with balanced labels; they differ in one label, or in one party's labels."""
+    """Return two data sets with equal rows and balanced labels; one label, or all labels of one party, differ."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

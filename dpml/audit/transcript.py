@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return each message's part along the data sets' shift, and the shift's norm, as two arrays (draws, T)."""
+        """Return each message's part along the shift between data sets, and the shift's norm: two arrays (draws, T)."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 

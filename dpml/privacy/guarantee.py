@@ -151,7 +151,7 @@ class Problem:
         return min(self.sizes) if self.sizes else self.N // self.M
 
     def squares(self, parties: int) -> float:
-        """Return the sum of (N_k/N)^2 over the `parties` parties that have the fewest rows N_k."""
+        """Return the sum of (N_k/N)^2 over the `parties` smallest parties, where party k has N_k of the N rows."""
         if not self.sizes:
             return parties / self.M**2
         return float(((np.sort(self.sizes) / self.N) ** 2)[:parties].sum())

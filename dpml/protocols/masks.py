@@ -33,7 +33,7 @@ class End(NamedTuple):
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
-    """Return the key that encrypts the only message from the sender to the receiver."""
+    """Return the key that encrypts the one message that the sender sends to the receiver."""
     return _key(secret, session, b"seal", sender, receiver)
 
 

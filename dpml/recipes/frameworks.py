@@ -83,7 +83,7 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
         means = getattr(due, key)
         if getattr(recipe, key) != means:
             raise UserError(
-                f"{where} implies {key}={means}, but the recipe has another value: leave out {key}, or use dpml's keys."
+                f"{where} implies {key}={means}, unlike the recipe: leave out {key}, or replace {where} by dpml's keys."
             )
     return recipe
 
@@ -139,7 +139,7 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         )
     norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
     if drop_last and batch > rows:
-        raise UserError("opacus.drop_last leaves no batch: choose opacus.batch_size no larger than opacus.rows.")
+        raise UserError("opacus.drop_last drops the only batch: choose opacus.batch_size no larger than opacus.rows.")
     batches = math.floor(rows / batch) if drop_last else math.ceil(rows / batch)
     common = {
         "clip": math.hypot(*(_positive("opacus.max_grad_norm", norm) for norm in norms[:10_000])),

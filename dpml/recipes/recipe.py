@@ -122,7 +122,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """Return the training recipe that keys and values describe; a value may be the text of a number."""
+    """Return the training recipe of a mapping from keys to values; numbers may be written as text."""
     refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:
