@@ -88,7 +88,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what each observer sees of the messages of releases; the mechanisms `known` compute noiseless sums."""
+    """Return what each observer sees of the messages in releases of two data sets."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
