@@ -153,7 +153,7 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 @exposures.register(ObjectivePerturbation)
 @exposures.register(GaussianObjectivePerturbation)
 def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the released minimiser, and its log likelihood ratio if the ratio is known."""
+    """Return what an attacker sees of the released minimiser, and the likelihood-ratio attack if one is known."""
     sent: Any = algorithm.messages(budget, pair[0].problem)[0]
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
