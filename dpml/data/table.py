@@ -72,11 +72,11 @@ class Tabular:
         check_bounds(self.info, self.bounds, self.steps)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        """Parse the files at `paths`, whose keys are the names in `info.files`."""
+        """Parse the raw files of the data set, where `paths` maps their names to their paths."""
         raise NotImplementedError
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Return the rows for training (N rows, or all if N is None) and the rows for testing."""
+        """Return the indices of the training rows (N rows, or all if N is None) and of the test rows."""
         return rng.permutation(self.available())[:N], slice(self.available(), None)
 
     def available(self) -> int:
