@@ -59,7 +59,7 @@ class Range:
 
 
 Column = Range | tuple[str, ...]
-"""The public facts about a column: the range of a numeric column, or all values of a symbolic column."""
+"""The public facts about a column: the range of a numeric column, or all values of a categorical column."""
 
 
 @dataclass(frozen=True)

@@ -73,9 +73,9 @@ class Box:
 
     Attributes:
         low, high: The smallest and the largest value of every column, (p,).
-        group: The group of every column, (p,). The 0/1 columns of one symbolic feature form a group. In a row, at most
-            one column of a group is at its `high`, and the other columns are at their `low`.
-        levels: The number of values of each symbolic column of the table, 0 for a numeric column.
+        group: The group of every column, (p,). The 0/1 columns of one categorical feature form a group. In a row, at
+            most one column of a group is at its `high`, and the other columns are at their `low`.
+        levels: The number of values of each categorical column of the table, 0 for a numeric column.
         length: An additional bound on the L2 norm of a row.
         edges: The edges of every column of the table, on the scale of `low` and `high`.
     """
@@ -163,12 +163,12 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Move symbolic columns to the end, as one 0/1 column for each value; unknown values give zeros."""
+    """Move categorical columns to the end, as one 0/1 column for each value; unknown values give zeros."""
     return _coded(extent, first=0)
 
 
 def treatment(extent: Extent) -> Step:
-    """Replace each symbolic column as `one_hot` does, but without the column of its first value (the reference)."""
+    """Replace each categorical column as `one_hot` does, but without the column of its first value (the reference)."""
     return _coded(extent, first=1)
 
 
@@ -176,11 +176,11 @@ def _coded(extent: Extent, first: int) -> Step:
     if not any(extent.levels):
         return Step(lambda X: X, SCHEMA, lambda before: before)
     levels = np.array(extent.levels, dtype=np.intp)
-    numeric, symbolic = np.flatnonzero(levels == 0), np.flatnonzero(levels)
-    group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic] - first))
+    numeric, coded = np.flatnonzero(levels == 0), np.flatnonzero(levels)
+    group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[coded] - first))
 
     def apply(X: Array) -> Array:
-        return np.hstack([X[:, numeric], *(X[:, [column]] == np.arange(first, levels[column]) for column in symbolic)])
+        return np.hstack([X[:, numeric], *(X[:, [column]] == np.arange(first, levels[column]) for column in coded)])
 
     def box(before: Box) -> Box:
         low, high = np.zeros(len(group)), np.ones(len(group))
@@ -246,7 +246,7 @@ def min_max(extent: Extent) -> Step:
 
 
 def symmetric(extent: Extent) -> Step:
-    """Scale each numeric feature to [-1, 1] over the training rows; keep the 0/1 columns of symbolic features."""
+    """Scale each numeric feature to [-1, 1] over the training rows; keep the 0/1 columns of categorical features."""
     low, high = extent.low.copy(), extent.high.copy()
     if any(extent.levels):
         numeric = extent.levels.count(0)  # they come first
@@ -394,7 +394,7 @@ def apply_steps(
 
     Args:
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
-        train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A symbolic value is coded 0, 1, ..., or
+        train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A categorical value is coded 0, 1, ..., or
             -1 if it is unknown.
         columns: The public range or values of each column, from which all parameters are computed; or, to fit the
             steps to the training rows, the number of values of each column (0 if numeric; empty if all are numeric).
@@ -495,10 +495,10 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
         return
     if any(levels) and not set(_CODED) & set(names):
         raise UserError(
-            f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
+            f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are categorical: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
-    # without symbolic values, one_hot and treatment change nothing, unless bin or spline made 0/1 columns before
+    # without categorical values, one_hot and treatment change nothing, unless bin or spline made 0/1 columns before
     for name, allowed in _FIRST.items() if any(levels) or not _CUTS.keys().isdisjoint(names) else ():
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:

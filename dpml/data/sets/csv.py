@@ -258,8 +258,8 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
     party = columns[options.party].codes if options.party is not None and options.party in columns else None
     incomplete, what = np.isnan(y) if party is None else np.isnan(y) | (party < 0), "the label or the party"
     if options.missing == "keep":
-        symbolic = np.flatnonzero(levels)
-        X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
+        categorical = np.flatnonzero(levels)
+        X[:, categorical] = np.nan_to_num(X[:, categorical], nan=-1.0)
     else:
         incomplete, what = incomplete | np.isnan(X).any(axis=1), "a value"
     left = int(incomplete.sum())
