@@ -12,7 +12,7 @@ from dpml.errors import UserError, nearest
 
 
 class Bound(NamedTuple):
-    """State which values an option allows: `holds` tests a value, and `words` describes the values in a message."""
+    """The values that an option allows: the function `holds` tests a value, and the text `words` describes them."""
 
     words: str
     holds: Callable[[Any], bool]

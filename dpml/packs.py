@@ -47,10 +47,10 @@ def options() -> list[Path]:
 
 
 def add(folders: list[Path]) -> None:
-    """Register the user's folders as packs, in this process and in its child processes."""
+    """Register the user's folders as packs (folders of papers), in this process and in its child processes."""
     for folder in (path.resolve() for path in folders):
         if not (folder / CARD).is_file():
-            raise UserError(f"--pack={folder} is not a pack: it has no {CARD}.")
+            raise UserError(f"--pack={folder} is not a pack: it has no card.yaml.")
         if not re.fullmatch(r"[a-z][a-z0-9_]*", folder.name):
             raise UserError(
                 f"--pack={folder} has an invalid name: use a small letter, then small letters, digits and _."
@@ -64,12 +64,12 @@ def add(folders: list[Path]) -> None:
 
 
 def home(name: str) -> Path:
-    """Return the folder of the pack with this name; the folder of an unknown pack need not exist."""
+    """Return the folder of the pack (of one paper) called `name`; an unknown pack's folder need not exist."""
     return known().get(name, shipped_folder("experiments") / name)
 
 
 def is_ours(module: str) -> bool:
-    """Return whether a module is part of dpml or of a pack that dpml ships."""
+    """Return whether a module is part of dpml or of a pack (a paper's folder) that dpml ships."""
     root, _, rest = module.partition(".")
     if not module.startswith(f"{__name__}."):
         return root == __name__.partition(".")[0]

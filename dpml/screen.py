@@ -51,7 +51,7 @@ class _Printable:
 
 @contextmanager
 def guarded() -> Iterator[None]:
-    """Escape control characters in all text that goes to stderr or to a terminal, inside a `with` block."""
+    """Inside a `with` block, escape control characters in all text that goes to stderr or to a terminal."""
     with ExitStack() as stack:
         stack.enter_context(redirect_stderr(_Printable(sys.stderr)))
         if sys.stdout.isatty():

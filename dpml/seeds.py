@@ -1,4 +1,4 @@
-"""Create random number generators that are independent for each purpose."""
+"""Create independent random number generators for different purposes, such as data and noise."""
 
 import zlib
 

@@ -64,7 +64,7 @@ def gamma(n: float, dtype: type[np.floating] = np.float64) -> float:
 
 
 def imprecision(terms: float, entries: int, height: float = TALL, model: float = 0.0) -> float:
-    """Return the largest relative increase of a sum's sensitivity by rounding in double precision.
+    """Return the largest relative increase of a sum's sensitivity that rounding in double precision can cause.
 
     Args:
         terms: the number of added terms, none longer than the sensitivity.
@@ -79,7 +79,7 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 
 
 def single_imprecision(terms: float, entries: int) -> float:
-    """Return the largest relative increase of a sum's sensitivity by rounding if blocks of terms use single precision.
+    """Return the largest relative increase of a sum's sensitivity by rounding if single precision adds blocks of terms.
 
     A block has up to `SHORT` terms, none longer than half the sensitivity. The blocks' sums are added in double
     precision: up to 16 in any order, and the results in pairs.

@@ -1,4 +1,4 @@
-"""Define the default constants that were chosen on data, and name the data sets on which each constant was chosen.
+"""Define default hyper-parameters, and name the data sets on which they were chosen.
 
 All constants are public and do not depend on the rows of a run. "Adult" is UCI Adult with one-hot features in the unit
 ball, with eps = .05 to 1 unless another eps is given. "Crime" is Communities and Crime.

@@ -74,7 +74,7 @@ class LocalClassifiers(
         return READINGS[self.variant]
 
     def strength(self, n: int) -> float:
-        """Return the ridge coefficient for the mean loss over n rows: lam, or lam/n if the variant minimises sums."""
+        """Return the ridge coefficient for the mean loss over n rows: lam, or lam/n if lam is for the sum of losses."""
         return self.lam / n if self.reading.sums else self.lam
 
     @property
@@ -90,7 +90,7 @@ class LocalClassifiers(
         raise NotImplementedError
 
     def minimiser(self, problem: Problem) -> Minimiser:
-        """Return the statistic to which noise is added: the exact model as a function of all parties' rows."""
+        """Return the function from all parties' rows to the model, before noise is added."""
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
@@ -300,7 +300,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return a model trained on the parties' votes, or one model for each seed of the parties' classifiers."""
+        """Return a model trained on the parties' votes; for scikit-learn classifiers, return one model per seed."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)
@@ -336,7 +336,7 @@ TAIL = 0.05  # the probability with which the noise, or the sample of rows, viol
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
-    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of binary `soft` with the paper's noise.
+    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of two-class `soft` with the paper's noise.
 
     The bound holds with probability 1 - 2 `TAIL`. `voters` is 1 for `vote` (eq. 9), n is the number of auxiliary rows,
     and `length` is the norm of the reference model.

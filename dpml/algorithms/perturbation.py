@@ -58,12 +58,12 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
 
 
 def typical_norm(lam: float) -> float:
-    """Return the assumed norm of the minimiser: `TYPICAL_NORM`, or an upper bound if the bound is smaller."""
+    """Return the assumed norm of the minimiser: the smaller of `TYPICAL_NORM` and an upper bound on the norm."""
     return min(TYPICAL_NORM, longest_minimiser(LOSSES["logistic"], lam)) if lam > 0 else TYPICAL_NORM
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the added ridge Delta, and the part of eps that the loss's curvature c leaves for the noise."""
+    """Return the ridge Delta that is added to lam, and the part of eps that is left for the noise."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 

@@ -86,7 +86,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
-        """Return the state for pickling; if `ledger` is None, the state has the ledger of the open `with` block."""
+        """Return the state for pickling, with the ledger of an open `with` block if the estimator has no ledger."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()
@@ -111,7 +111,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         fitted = self.bounds is None or getattr(self, "y_bounds", ()) is None
         effects = self.algo == Regression.name
         if effects and (weights or not self.fit_intercept):
-            raise UserError(f"algo={self.algo} needs fit_intercept=True, and no sample_weight or class_weight.")
+            raise UserError(f"algo={self.algo} needs fit_intercept=True, without sample_weight or class_weight.")
         rows = thinned(into_ball(X, *bounds, self.fit_intercept, effects), weights, generator(seed, "weights"))
         with limit_blas():
             parties = self._dealt(Dataset("X", task, rows, y, rows[:0], y[:0]), party, seed)
@@ -145,15 +145,16 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
     def _warn(self, facts: Facts, ledger: Ledger | None) -> None:
         weakest = worst(facts.held)
-        unproven, why = math.isinf(weakest.eps), "; and because ".join(facts.open)
+        unproven = math.isinf(weakest.eps)
+        why = "; and because ".join(facts.open) or f"algo={self.algo} proves none at eps={self.eps:g}"
         if ledger is not None and unproven:
             raise UserError(
-                f"no eps is proven for this fit, because {why or f'algo={self.algo} proves none at eps={self.eps:g}'}, "
-                "so the ledger cannot account for it: fit outside of the ledger's `with` block, or without ledger=."
+                f"no eps is proven for this fit, because {why}, so a ledger cannot account for it: fit outside of the "
+                "ledger's `with` block, or without ledger=."
             )
         message = large_delta(weakest.delta, facts.problem.N)
         if facts.open:
-            advice = ["give public ranges as bounds (and y_bounds)"] * (facts.ranges == "fitted")
+            advice = ["give public ranges as bounds, and y_bounds for a regressor"] * (facts.ranges == "fitted")
             advice += ["leave random_state out"] * (facts.randomness == "seed")
             message = f"nothing is proven of this model, because {why}."
             message += f" {'; '.join(advice).capitalize()}." if advice else ""
@@ -175,7 +176,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     def _algorithm(self, task: Task) -> Algorithm:
         name = self.algo
         if not isinstance(name, str):
-            raise UserError(f"algo must be the name of an algorithm, got {name!r}: for a budget, write eps={name!r}.")
+            raise UserError(f"algo must be the name of an algorithm, got {name!r}: for the budget, write eps={name!r}.")
         check_option("algo", name)
         chosen = {key: plain(value, f"algo.{key}") for key, value in (self.algo_options or {}).items()}
         node = {**option_node(name), **chosen}
@@ -225,7 +226,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
                 self.ledger_.publish(self.entry_, hashlib.sha256(text.encode()).hexdigest())
 
     def summary(self, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
-        """Return the coefficients of a model of algo="regression" with intervals and p-values, as in `dpml.read_table`.
+        """Return the table of coefficients, intervals and p-values that `dpml.read_table` returns (algo="regression").
 
         Args:
             level: the confidence level of the intervals.
@@ -236,7 +237,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         if self.facts_.ranges == "fitted":
-            raise UserError("a table of coefficients needs public ranges: give bounds (and y_bounds).")
+            raise UserError("a table of coefficients needs public ranges: give bounds, and y_bounds for a regressor.")
         model = self._model()
         return frame(coefficient_table(model, level, per), model.task == "binary")
 
@@ -271,8 +272,8 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         facts = self.facts_
         if facts.ranges == "fitted":
             raise UserError(
-                "a model's file needs public ranges, but this model's ranges were fitted to the rows: give bounds (and "
-                "y_bounds)."
+                "a model's file needs public ranges, but this model's ranges were fitted to the rows: give bounds, and "
+                "y_bounds for a regressor."
             )
         if not (floating or facts.exact or facts.noiseless):
             raise UserError(
@@ -291,11 +292,10 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
             if facts.open:
                 why = f"nothing is proven of this model, because {facts.open[0]}"
             raise UserError(
-                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True) to write a file that warns of it."
+                f"{why}: fit again with ledger=PATH, or call save(path, unsafe=True) to write a file with this warning."
             )
 
     def _keep(self, weights: Array) -> None:
-        """Split a model's weights (K, d) into the features' weights `coef_` (K, p) and `intercept_` (K,)."""
         self._weights = self.coef_ = weights
         self.intercept_: Any = np.zeros(len(weights))
         self._constant = bool(self.fit_intercept)  # the parameter can change later
@@ -387,7 +387,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         return self
 
     def decision_function(self, X: ArrayLike) -> Array:
-        """Return a score per row, where scores >= 0 predict ``classes_[1]``, or K scores per row for K > 2 classes."""
+        """Return one score per row (scores >= 0 predict ``classes_[1]``) or, for K > 2 classes, K scores per row."""
         check_is_fitted(self)
         K = len(self.classes_)
         return self._scores(X, 1 if K == 2 else K)
@@ -414,7 +414,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
 @_suggesting
 @dataclass(eq=False, repr=False)
 class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
-    """A linear least-squares regression with (eps, delta) differential privacy, where neighbours differ in one row.
+    """A linear least-squares regression with (eps, delta) differential privacy.
 
     >>> import numpy as np, dpml
     >>> rng = np.random.default_rng(0)
@@ -424,7 +424,7 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     >>> model.score(X, y) > 0.8
     True
 
-    Other parameters and attributes are as for `PrivateClassifier`, and the same data are private. A prediction is
+    Other parameters, attributes, private data and neighbours are as for `PrivateClassifier`. A prediction is
     ``middle + half * x'w``, where x is the row in the unit ball. It is linear in the features, except that rows are
     divided by their lengths.
 

@@ -34,7 +34,7 @@ _OF_DATA = ("dataset", "N", "seed", "data_dir", "mirror", "offline")
 
 
 def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Guarantee]:
-    """Compute a release's claimed and proven guarantee against every observer, without data (`dpml guarantee`).
+    """Compute the claimed and the proven guarantee of a release against every observer (`dpml guarantee`).
 
     >>> import dpml
     >>> for g in dpml.guarantee(algo="capefm", eps=0.1, delta=1e-5, M=10, N=5000, d=30, calibration="tight"):
@@ -45,14 +45,14 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     transcript sample 0.0822 proven
     colluders sample 0.1 proven
 
-    Arguments are as for `dpml.run`, with one value each. M, N and d (features) can be any numbers; by default, N and d
-    are those of the data set.
+    Arguments are as for `dpml.run`, with one value each. No data are read: M, N and d (features) can be any numbers. By
+    default, N and d are those of the data set.
     """
     return PlannedRelease.of(settings_of(overrides, keys, config_dir)).guaranteed()
 
 
 def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> list[Finding]:
-    """Attack a release as every observer, and compare the result with the claimed and the proven eps (`dpml audit`).
+    """Attack a release in each observer's role; compare the eps reached with the claimed and proven eps (`dpml audit`).
 
     The data are synthetic. The eps that an attack reaches is a lower bound on the true eps.
 
@@ -69,7 +69,7 @@ def attack(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -
 
 
 def check(recipe: str | Path | None = None, **keys: Any) -> list[Judged]:
-    """Compute what a training recipe guarantees against every observer, and judge the claimed eps (`dpml check`).
+    """Compute the guarantees of a training recipe against every observer, and judge the claimed eps (`dpml check`).
 
     >>> import dpml
     >>> for view in dpml.check(rounds=100, noise_multiplier=10, delta=1e-5, unit="client", clients=20, claimed_eps=3):
@@ -117,7 +117,7 @@ def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, floa
 
 
 def rows(path: str | Path) -> "pd.DataFrame":
-    """Return the results stored in `path`: a folder of a run or a sweep, or a figure such as results/kang2019/fig1."""
+    """Return the table of results of a run or a sweep (its folder) or of a figure (such as results/kang2019/fig1)."""
     from dpml.reporting.tables import read_rows  # slow to load
 
     path = Path(path)
@@ -132,7 +132,7 @@ def _load(config: Mapping[str, Any], source: Source) -> Dataset:
 
 
 def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
-    """Deal a data set's rows to parties; return how much parties differ, the partition rule, and the parties."""
+    """Deal a data set's rows to parties; return row counts by party and class, the partition rule, and the parties."""
     config, d = compose_one(settings)
     if d is not None:
         raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
@@ -165,7 +165,7 @@ class PlannedRelease(NamedTuple):
 
     @property
     def about(self) -> str:
-        """Describe the release in one line: its algorithm, eps, sizes and rounds."""
+        """Describe the release in one line: its algorithm, eps, rounds, and numbers of rows, features and parties."""
         algorithm, problem = self.algorithm, self.problem
         facts = {"algo": algorithm.name, "eps": self.budget.eps, "N": problem.N, "d": problem.d, "M": problem.M}
         facts |= {key: getattr(algorithm, name) for key, name in _ROUNDS.items() if getattr(algorithm, name, None)}
@@ -184,7 +184,7 @@ class PlannedRelease(NamedTuple):
         proven = [g for g in self.guaranteed() if g.basis in HELD]
         if not all(math.isfinite(g.eps) for g in proven):
             raise UserError(
-                f"nothing is proven for algo={self.algorithm.name} with these keys, so there is no certificate."
+                f"nothing is proven for algo={self.algorithm.name} with these settings, so there is no certificate."
             )
         return json.dumps(seal_object(certificate(*self, proven)), indent=1) + "\n"
 
@@ -203,7 +203,7 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release to attack, the number of draws, the seed, and the settings that the audit has chosen."""
+    """Return the release to attack, the number of draws, the seed, and the settings that the user has not chosen."""
     config, d = compose_one(settings)
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():

@@ -42,7 +42,7 @@ class CellsFailedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """The request of a command: one plan for a run or a sweep, or one plan for each experiment."""
+    """The work of a command: its configuration, and a plan of the fits for each experiment, run or sweep."""
 
     config: DictConfig  # the composed configuration, with Hydra's own settings
     plain: Mapping[str, Any]  # the configuration without Hydra's own settings
@@ -59,7 +59,7 @@ class Asked:
 
 
 def ask(settings: Settings) -> Asked:
-    """Turn a command's settings into a request, which has the configuration and the status of all fits (cells)."""
+    """Turn a command's settings into a configuration and plans, which contain the status of every fit (cell)."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
     overrides = _overrides(settings, crossed=bool(found))
@@ -227,7 +227,7 @@ def _published(
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
-    """For each block of settings, estimate the CPU seconds of a fit from published times and this machine's speed."""
+    """Estimate the CPU seconds of a fit in each block of settings, from published times and this machine's speed."""
     from dpml.reporting.manifest import Manifest
 
     cost = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("cost")
@@ -239,7 +239,7 @@ def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[
 
 
 def base_of(experiment: Experiment, results: Path) -> Path:
-    """Return the path of an experiment's files; if a command changes settings, the files have a separate folder."""
+    """Return the path of an experiment's files, in a separate folder if a command changes the experiment's settings."""
     if not experiment.changes:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
@@ -262,7 +262,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError with the most common reason if none of the fits in the figure can be computed."""
+    """Raise UserError with the most common reason if no fit (cell) of an experiment's figure can be computed."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):
@@ -281,7 +281,7 @@ def _signature(points: Sequence[Point]) -> set[tuple[str, str]]:
 
 
 def compute(asked: Asked, command: str) -> int:
-    """Compute the missing results of a request; return an exit status, where 0 means that results can be written."""
+    """Compute all missing results of a command; return the exit status, which is 130 after Ctrl-C and otherwise 0."""
     plans, run_options = asked.plans, asked.options
     console, errors = Screen(), Screen(stderr=True)
     if len(plans) == 1 and not run_options.dry:

@@ -42,10 +42,10 @@ _PUBLIC = {
 
 
 def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) -> tuple[Request, Path]:
-    """Return the request for a release, and the path of its ledger; by default, each data file has one ledger."""
+    """Return the request for a release, and the path of its ledger (by default, the ledger of the data file)."""
     given = settings.given
     for key in {"seed", "draws"} & given.keys():
-        raise UserError(f"a release is one model, with random numbers from the operating system: remove {key}=.")
+        raise UserError(f"a release computes one model, with noise from the operating system: remove {key}=.")
     defaults = [word for word in _DEFAULTS if word.partition("=")[0] not in given]
     config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]))
     _choose_for_a_release(config, given)
@@ -115,8 +115,8 @@ def _stated(dataset: Any, config: Mapping[str, Any]) -> tuple[ColumnBounds, str]
     if not isinstance(dataset, Tabular) or dataset.bounds != "public":
         raise UserError(
             "a release needs public ranges, not ranges taken from private rows: for your own file, add --bounds "
-            "FILE.yaml (`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes a draft of it); for "
-            "another data set, set dataset.bounds=public."
+            "FILE.yaml (`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes a draft of this "
+            "file); for another data set, set dataset.bounds=public."
         )
     info = dataset.info
     classes = () if info.task == "regression" else tuple(f"{label:g}" for label in sorted(info.classes))

@@ -1,4 +1,4 @@
-"""Map an estimator's rows into the unit ball, and keep rows at random with probabilities given by their weights."""
+"""Map an estimator's rows into the unit ball, and keep each row with a probability given by its weight."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ Bounds = Sequence[Any]  # low and high, each a number or one per feature
 
 
 def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = False) -> Array:
-    """Map each row of X (n, p) into the unit ball, independently of other rows; append a feature 1 if `constant`.
+    """Map each row of X (n, p) into the unit ball, independently of other rows; if `constant`, append a feature 1.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
     lengths or, if `linear`, by the largest possible length. The sign of a score stays that of a linear function.
@@ -59,7 +59,7 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
 
 
 def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
-    """Return a list with one array, the rows' sample weights cut off at 1, or an empty list if no weights are given."""
+    """Return a list of one array, the sample weights cut off at 1, or an empty list if the user gives no weights."""
     if given is None:
         return []
     weights = _check_sample_weight(given, X, dtype=np.float64, ensure_non_negative=True)
@@ -75,7 +75,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return a list with one array, each row's class weight divided by the largest weight, or [] without weights.
+    """Return a list of one array, each row's class weight over the largest weight, or an empty list without weights.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """
@@ -94,6 +94,6 @@ def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes
 
 
 def owners(party: ArrayLike) -> Index:
-    """Return the index of the party that has each row, (n,). Parties are numbered in the order of their ids."""
+    """Return the party number of each row, (n,), where parties are numbered in the order of their ids."""
     numbers: Index = np.unique(column_or_1d(party), return_inverse=True)[1]
     return numbers

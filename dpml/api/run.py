@@ -39,7 +39,7 @@ class Result:
         return f"{self.table().to_string(index=False)}\n{counts}"
 
     def table(self, metrics: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return a table with a line per setting: means ± half the 95 % interval, and the claimed and the proven eps.
+        """Return a table with a line per setting: each mean ± half its 95 % interval, and the claimed and proven eps.
 
         `metrics` are the metrics to show: by default accuracy or rmse, and the optimality gap, if they were measured.
         """

@@ -1,4 +1,4 @@
-"""Represent the settings of a command, or the arguments of a function, as words KEY=VALUE of a command line."""
+"""Represent a command's settings or a function's arguments as command-line arguments KEY=VALUE."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ _PRIVATE = ("data_dir", "mirror", "offline", "results_dir")
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a command: words KEY=VALUE in Hydra's syntax, and the values of each key that a sweep varies."""
+    """The settings of a command: arguments KEY=VALUE in Hydra's syntax, and the list of values of each swept key."""
 
     words: Sequence[str] = ()
     config_dir: Path | None = None
@@ -34,7 +34,7 @@ class Settings:
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Move words with several values, such as ``M=5,10``, to the field `lists` of the returned settings."""
+        """Return a copy in which keys with several values, such as ``M=5,10``, are moved from `words` to `lists`."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():
@@ -53,13 +53,13 @@ class Settings:
 
 
 def is_private(word: str) -> bool:
-    """Return whether a setting KEY=VALUE affects only the places of files or how fits are computed, but no result."""
+    """Return whether a setting KEY=VALUE can change where files are or how fits run, but not the results."""
     key = word.lstrip("+~").partition("=")[0]
     return key in _PRIVATE or key.replace("/", ".").partition(".")[0] in ("run", "hydra")
 
 
 def settings_of(overrides: Sequence[str], keys: Mapping[str, Any], config_dir: str | Path | None) -> Settings:
-    """Turn overrides and keyword arguments of a function into settings; a list is one value for keys in `LISTED`."""
+    """Turn a function's arguments into settings; a list of values means a sweep, unless the key takes a list."""
     for word in overrides:
         if not isinstance(word, str) or not ("=" in word or word.startswith("~")):
             raise UserError(f"an override must be text, 'KEY=VALUE', got {word!r}.")

@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def held(self) -> float:
-        """The eps that dpml proves, or the eps that a plug-in declares."""
+        """The proven eps, or for a plug-in the eps that the plug-in declares."""
         return self.proven if math.isnan(self.declared) else self.declared
 
     @property
@@ -81,9 +81,9 @@ class Finding:
 
 
 def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: int = 0) -> list[Finding]:
-    """Attack every guarantee of an algorithm, with `draws` releases of each of two neighbouring data sets."""
+    """Attack every guarantee of an algorithm with `draws` releases of each of two neighbouring data sets."""
     if draws < 100:
-        raise UserError(f"draws of an audit must be at least 100, got draws={draws}.")
+        raise UserError(f"an audit needs at least 100 draws, got draws={draws}.")
     _load_neighbours(algorithm)
     guarantees = guaranteed(algorithm, budget, problem)
     proven = {g.view: g for g in guarantees if g.basis in HELD}

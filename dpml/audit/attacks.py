@@ -45,7 +45,7 @@ def mu_from_rates(fpr: Array, tpr: Array) -> Array:
 
 
 def eps_by_rates(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` for any scores; the bound fails with probability at most `error`."""
+    """Return a lower bound on eps for scores of any distribution; the bound fails with probability at most `error`."""
     return _by_rates(lambda fpr, tpr: eps_from_rates(fpr, tpr, delta), first, second, error, _EVERYWHERE, 1 / 4)
 
 
@@ -79,7 +79,7 @@ def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:
 
 
 class Rates(NamedTuple):
-    """Measured false and true positive rates (k,) of an attack, and lower and upper bounds on each rate (2, k)."""
+    """An attack's false and true positive rates at k thresholds, with lower and upper bounds (2, k) on each rate."""
 
     fpr: Array
     tpr: Array
@@ -107,7 +107,7 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` > 0 from n >= 100 normal scores, wrong with probability <= `error`."""
+    """Return a lower bound on eps from at least 100 normal scores; the bound fails with probability at most `error`."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 

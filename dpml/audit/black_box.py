@@ -25,13 +25,13 @@ _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what observers see of two data sets if they see only the released model; omit the observer `client`."""
+    """Treat every observer except `client` as an attacker who sees only the released model."""
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [_released(algorithm, pair, budget, view) for view in views if view != "client"]
 
 
 def _released(algorithm: Any, pair: Pair, budget: Budget, view: View = "release") -> Exposure:
-    """Describe the released model by finite numbers, and by one more number that is 1 if the model contains NaN."""
+    """Describe the released model by finite numbers; an additional number says whether the model contains NaN."""
     shown = model_exposure(prepared(algorithm, pair), budget)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
@@ -61,7 +61,7 @@ def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
 
 
 def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
-    """Yield nine pairs of neighbouring data sets, in which a label flips or a row changes its sign."""
+    """Yield nine pairs of neighbouring data sets, which differ in a label or in the sign of a row."""
     low, high = (0.0 if loss.task == "multiclass" else -1.0), 1.0
     rng, (N, d) = np.random.default_rng(0), (problem.N, problem.d)
     directions = rng.standard_normal((N - 1, d))

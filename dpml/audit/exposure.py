@@ -66,11 +66,11 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the distance mu of the two data sets, or their largest log likelihood ratio if mu is NaN."""
+        """Return the two data sets' GDP parameter mu, or their largest privacy loss if mu is NaN."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return attacks trained on observations (n, k) of both data sets, and the data sets' distance mu (or NaN)."""
+        """Train attacks on observations (n, k) of both data sets; return the attacks and the data sets' mu, or NaN."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 
@@ -80,7 +80,7 @@ class Exposure:
 
 
 def difference(first: Array, second: Array) -> Array:
-    """Return second - first; equal entries and two NaNs give 0, and other differences that are not finite give inf."""
+    """Return second - first, with 0 for equal entries or two NaNs, and inf for other non-finite differences."""
     with np.errstate(invalid="ignore"):
         apart: Array = second - first
     if np.isfinite(apart).all():

@@ -22,7 +22,7 @@ _LENGTHS = np.linspace(0.1, 1, 19).tolist()
 def synthetic_parties(
     task: Task, X: Array, y: Array, sizes: Index, auxiliary: Array | None = None, classes: int = 2
 ) -> Parties:
-    """Split rows X (N, d) with labels y (N,) into parties with `sizes` (M,) rows, and add public rows (n, d).
+    """Split rows X (N, d) with labels y (N,) among M parties of the given `sizes`, and add public rows (n, d).
 
     A test row has the highest class as its label, so that the number of classes does not depend on private labels.
     """
@@ -62,7 +62,7 @@ def one_replaced(
 
 
 def turned_label(problem: Problem, task: Task = "binary") -> Pair:
-    """Return two data sets that differ in the label of one row; this row has length 1."""
+    """Return two data sets that differ in the label of one row, whose norm is 1."""
     return one_replaced(task, problem, [1.0], [1.0])
 
 
@@ -90,12 +90,12 @@ def mirrored_crowd(n: int, across: float, along: float) -> Array:
 
 
 def polar(log_norm: Array, angle: Array) -> Array:
-    """Convert the logarithm of a norm and an angle to a point in the plane, (..., 2)."""
+    """Convert polar coordinates (log of the norm, angle) to points in the plane, (..., 2)."""
     return np.exp(log_norm)[..., None] * np.stack([np.cos(angle), np.sin(angle)], axis=-1)
 
 
 def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike) -> Array:
-    """Return the point (k,) of a box at which the function `value` is largest, found by a search."""
+    """Search a box for the point (k,) at which the function `value` is largest."""
     options: Any = {"updating": "deferred", "vectorized": True, "popsize": 40, "tol": 1e-6, "seed": 0}
     found = differential_evolution(lambda x: -value(x.T), Bounds(low, high), **options)  # type: ignore[arg-type, misc]
     return np.asarray(found.x)
@@ -124,7 +124,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return two data sets that differ in one target; at the model `start`, the row's clipped slopes are opposite."""
+    """Return two data sets that differ in one target; the row's clipped gradients at the model `start` are opposite."""
     length = float(np.linalg.norm(start))
     row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
     return one_replaced("regression", problem, row, row)
@@ -138,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets of equal rows with balanced labels; they differ in one label, or in one party's labels."""
+    """Return two data sets with equal rows and balanced labels; one label, or all labels of one party, differ."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

@@ -34,7 +34,7 @@ Folded = Sequence[Rows]
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Return two data sets that differ in one row; the row has long and opposite gradients in the two data sets.
+    """Return two data sets that differ in one row, whose gradients in the two data sets are large and opposite.
 
     A crowd of rows (p, c) and (-p, c) holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b). The longest
     minimiser belongs to ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the ridge resists shifts across, and the
@@ -86,7 +86,7 @@ def minimiser_score(
 
 
 def largest_loss(loss: Loss, pair: Folded, ridge: float, scale: float) -> float:
-    """Search for the largest |log likelihood ratio| of two data sets under L2-Laplace noise; return NaN if it fails."""
+    """Search for the largest privacy loss of two data sets under L2-Laplace noise; return NaN if the search fails."""
     if _different(pair) > _MOST or ridge < _LOST:
         return math.nan
     size = scale * np.concatenate([np.zeros(1), np.geomspace(0.01, 8, 40)])[:, None]
@@ -104,7 +104,7 @@ def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return the largest log likelihood ratio of two data sets, their mu, and whether the ratios are nearly normal."""
+    """Return two data sets' largest privacy loss, their GDP parameter mu, and whether losses are nearly normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -112,7 +112,7 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return how well an attacker distinguishes two data sets under Gaussian noise, as two numbers (NaN if unknown).
+    """Return two measures of how well an attacker distinguishes two data sets; both are NaN if unknown.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
     scores differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not depend
@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate two planar data sets so that they differ along the first axis; return None for other data sets."""
+    """Rotate both data sets so that their sums of y x differ along axis 0; return None unless rows lie in a plane."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

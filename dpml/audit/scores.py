@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores (draws,) that all attacks on one view give to releases of the first and of the second data set.
+    """The scores (draws,) that each attack on one observer (view) assigns to releases of two data sets.
 
     `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
@@ -63,13 +63,13 @@ class Scores:
         return max(bounds)
 
     def exact(self, delta: float) -> float:
-        """Return the exact eps of the two data sets at `delta`; NaN if it is not known."""
+        """Return the eps of the two data sets at `delta`, computed without random draws; NaN if it is not known."""
         if delta == 0:
             return self.loss
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
 
     def mu(self, confidence: float) -> float:
-        """Return the largest of the attacks' lower bounds on the mu of a view that is mu-GDP."""
+        """Return the largest lower bound on mu that the attacks give, if the view is mu-GDP."""
         error = (1 - confidence) / len(self.attacks)
         return max(
             (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
@@ -95,7 +95,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """Return the mu of the two data sets divided by the proven mu (for delta = 0, the ratio of the eps)."""
+        """Return the fraction of the proven mu (of the proven eps for delta = 0) that the two data sets reach."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:
@@ -109,7 +109,7 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """Return, for every observer, the scores of all attacks and the mu of the two data sets."""
+    """Return for each observer the scores of all attacks, and the GDP parameter mu of the two data sets."""
     sides = rng.spawn(2)
     own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker's generator, not the release's
     width = sum(exposure.sample(0, np.random.default_rng(0), 1).shape[1] for exposure in exposures)

@@ -65,7 +65,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return what the observer sees of a message, minus the noiseless sum of the first of both data sets."""
+        """Return the numbers that the observer sees of a message, less the first data set's noiseless sum."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
@@ -89,7 +89,7 @@ class Recorder:
 
 
 def _units(vectors: Array) -> tuple[Array, Array]:
-    """Return the directions (B, k) and lengths (B,) of vectors; a zero vector points along the first axis."""
+    """Return the directions (B, k) and norms (B,) of vectors; a zero vector gets the direction of the first axis."""
     length = np.linalg.norm(vectors, axis=1)
     direction = vectors / np.where(length > 0, length, 1.0)[:, None]
     direction[length == 0, 0] = 1.0
@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return each message's noise along the data sets' difference, and the length of the difference (draws, T)."""
+        """Return each message's part along the shift between data sets, and the shift's norm: two arrays (draws, T)."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -115,7 +115,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return two attacks: the log likelihood ratio of all messages, and a modified ratio that is exactly normal.
+        """Return two attacks: the log likelihood ratio of all messages, and a variant whose scores are exactly normal.
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then
@@ -142,7 +142,7 @@ class Transcript(Exposure):
         return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)
 
     def distance(self) -> float:
-        """Return the exact mu of the two data sets if it is known, or an estimate from a few releases."""
+        """Return the GDP parameter mu of the two data sets, or an estimate from a few releases if mu is not known."""
         if not math.isnan(self.mu):
             return self.mu
         try:

@@ -88,7 +88,7 @@ def recorded(
     gaussian: bool = True,
     known: Sequence[Prepared] | None = None,
 ) -> list[Transcript]:
-    """Return what each observer sees of the messages of releases; the mechanisms `known` give the noiseless sums."""
+    """Return what each observer sees of the messages in releases of two data sets."""
     algorithm, problem = both[0].algorithm, both[0].problem
     messages, sharing = algorithm.messages(budget, problem), algorithm.sharing(problem)
     channels = {view: sharing.channel(view, problem) for view in views}
@@ -117,7 +117,7 @@ def recorded(
 
 
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
-    """Return the covariance of one party's noise in all messages, relative to each message's noise_std.
+    """Return the covariance matrix of one party's noise in all messages, relative to each message's noise_std.
 
     The published noise of psgd has variance d + 1 in every coordinate of a party's rho, plus noise that is drawn once.
     """
@@ -126,7 +126,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return the distance between two data sets' exact sums, divided by noise_std; NaN for adaptive sums."""
+    """Return the distance between two data sets' noiseless sums, divided by noise_std; NaN for adaptive sums."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -153,7 +153,7 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 @exposures.register(ObjectivePerturbation)
 @exposures.register(GaussianObjectivePerturbation)
 def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the released minimiser, and the log likelihood ratio if it is known."""
+    """Return what an attacker sees of the released minimiser, and the likelihood-ratio attack if one is known."""
     sent: Any = algorithm.messages(budget, pair[0].problem)[0]
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
@@ -182,7 +182,7 @@ def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]
 
 @lru_cache
 def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
-    """Return the seed, among a thousand, whose initial network has the longest gradients for both labels.
+    """Return the seed, among a thousand, whose initial network has the largest gradients for both labels.
 
     The guarantee holds for every public initial network.
     """
@@ -221,7 +221,7 @@ def _far_seed(d: int) -> int:
 
 @dataclass(frozen=True)
 class Attacked(Prepared):
-    """A prepared algorithm that sums over distinct rows, which is faster because thousands of rows are equal."""
+    """A prepared algorithm that merges equal rows, because the data sets of an audit have thousands of equal rows."""
 
     def terms(self, statistic: Statistic) -> Terms[Any]:
         if statistic not in self._terms:
@@ -230,7 +230,7 @@ class Attacked(Prepared):
 
 
 class Distinct(GradientMeans):
-    """Compute mean gradients of distinct rows in double precision."""
+    """Compute mean gradients in double precision, after merging equal rows."""
 
     @cached_property
     def groups(self) -> list[Rows]:
@@ -244,7 +244,7 @@ class Distinct(GradientMeans):
 
 
 def _last_models(algorithm: NoisyDescent, view: View, both: Sequence[Prepared], budget: Budget) -> Exposure:
-    """Return the last models that an observer sees: the released model, or the models of one or all clients."""
+    """Return the last models that an observer sees: the released model, or the last model of one or all clients."""
     hidden = view in ("client", "colluders") and algorithm.layout.last_iterates(both[0].problem)
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:

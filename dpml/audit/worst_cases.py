@@ -55,7 +55,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return two neighbouring data sets with the M, N and d of `problem` that come closest to the proven guarantee.
+    """Return two neighbouring data sets whose privacy loss, as far as we know, comes closest to the proven guarantee.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -118,7 +118,7 @@ def of_driven_model(algorithm: PrivateSGD, budget: Budget, problem: Problem) -> 
 
 
 def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
-    """Return the component of the model along `ahead` at each of T sums of a release without noise, (T,)."""
+    """Project the models of T noiseless rounds onto the direction `ahead`, and return one number per round, (T,)."""
     models: list[Array] = []
     heard = replace(mechanism, announce=lambda of, at: models.append(at[0][0, -len(ahead) :]))
     heard.release([budget], Quiet(PCG64(0)), 1)
@@ -129,7 +129,7 @@ def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
 @worst_case.register(ObjectivePerturbation)
 @worst_case.register(GaussianObjectivePerturbation)
 def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; the row has a long gradient in both data sets."""
+    """Return two data sets that differ in one row, whose gradient is large in both data sets."""
     sent: Any = algorithm.messages(budget, problem)[0]
     if isinstance(sent, Sum) or algorithm.loss.lipschitz is None or problem.d == 1:
         return turned_label(problem, algorithm.loss.task)
@@ -183,7 +183,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; the row decides to which side of an axis a party's model points.
+    """Return two data sets that differ in one row; the models of the row's party are mirror images.
 
     The party's other rows are a crowd (0, c), and the row is (a, b) or (-a, b). For d = 1, a row flips its label.
     """
@@ -205,7 +205,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 
 @worst_case.register
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in party 0's rows; the party's two models are mirror images.
+    """Return two data sets that differ in party 0's rows; the models of party 0 are mirror images.
 
     All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). The
     other public rows are a crowd (0, c). For d = 1, party 0 flips its labels.
@@ -232,14 +232,14 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return auxiliary rows (n, 2) for which one party's votes change the model of algo=soft the most."""
+    """Return public rows (n, 2) for which one party's votes change the model fitted to all votes the most."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array) -> tuple[Array, Array]:
-        """Return three distinct public rows (B, 3, 2) for B parameter vectors, and each row's number of copies (B, 3).
+        """For each of B parameter vectors, return three public rows (B, 3, 2) and their numbers of copies (B, 3).
 
         `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
         """
@@ -279,7 +279,7 @@ def worse_pair(algorithm: Any, pair: Pair, budget: Budget, rng: Generator, tries
 
 
 def distance(algorithm: Any, pair: Pair, budget: Budget) -> float:
-    """Return the largest distance between two data sets over all observers; NaN if no distance is known."""
+    """Return how well the best observer distinguishes two data sets, as a mu or a privacy loss; NaN if unknown."""
     known = [exposure.distance() for exposure in exposures(algorithm, pair, budget)]
     return max((far for far in known if not math.isnan(far)), default=math.nan)
 
@@ -303,7 +303,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Replace the labels y (n,) at the positions `which` by other labels of the task."""
+    """Change the labels y (n,) where the mask `which` is true."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

@@ -51,7 +51,7 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
 
 
 def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
-    """Print the main metrics and the claimed and proven eps of a run (in all views) or a sweep (in the worst view)."""
+    """Print the main metrics and the eps against every observer or, for a sweep, against the strongest observer."""
     from dpml.reporting.run_table import claims_in, run_table  # loads pandas
     from dpml.reporting.statistics import about_intervals, settings, summarise
 

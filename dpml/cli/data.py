@@ -90,7 +90,7 @@ def run_get(arguments: Namespace) -> None:
             failed.append(name)
             print(f"{name}: {error}", file=sys.stderr)
     if failed:
-        raise UserError(f"failed to fetch: {', '.join(failed)} (see above).")
+        raise UserError(f"failed to fetch {', '.join(failed)}: the lines above say why.")
 
 
 def _prepare(source: Source, files: Files) -> str:

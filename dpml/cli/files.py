@@ -14,12 +14,12 @@ READING = ("encoding", "separator", "decimal", "na")
 
 
 def written(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of a command that describe the format of a file, such as its encoding."""
+    """Return the command-line options that describe the format of a file, such as --encoding."""
     return _given(arguments, READING)
 
 
 def own_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the options of a command that are settings of dataset=csv, such as the label."""
+    """Return the command-line options that set options of dataset=csv, such as --label."""
     return _given(arguments, ("bounds", "label", "party", "drop", *READING))
 
 
@@ -29,7 +29,7 @@ def _given(arguments: argparse.Namespace, keys: Sequence[str]) -> dict[str, Any]
 
 
 def own_file(arguments: argparse.Namespace) -> list[str]:
-    """Return the words KEY=VALUE of `dpml release`, including the file's name and format as options of dataset=csv."""
+    """Return the settings KEY=VALUE of `dpml release`, including the name and the format of the user's file."""
     words = arguments.overrides
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:

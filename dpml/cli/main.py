@@ -285,7 +285,7 @@ def _add_federation(commands: Any) -> None:
 
 
 def _adder(commands: Any, run: str, text: str = "", group: str = "") -> Callable[..., None]:
-    """Return a function that adds commands, or subcommands of the command `group`, to the parser."""
+    """Return a function that adds commands to the parser; the commands are subcommands of `group` if it is set."""
     if group:
         parent = commands.add_parser(group, help=text, description=f"{text[:1].upper()}{text[1:]}.")
         commands = parent.add_subparsers(required=True, metavar="ACTION")

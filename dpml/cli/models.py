@@ -13,7 +13,6 @@ from dpml.errors import UserError
 from dpml.files import to_json
 from dpml.privacy.guarantee import DECLARED, REAL
 from dpml.privacy.safe import written
-from dpml.release.facts import NOT_THESE_BITS
 from dpml.release.ledger import Audience, Cap, Ledger, LedgerEntry, Unit, spent
 from dpml.screen import Screen
 
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 _SEEN = {"release": "those who see what is published", "worst": "the worst view of every release"}
 _FIXED = "These totals are proven if the algorithm and the budget of every release were fixed in advance"
+_REAL = "proven for real numbers, not for these bits"
 _DECLARED = "declared by code that is not part of dpml, and not proven"
 _NEVER = "not published, but accounted for, because somebody may have seen its model"
 _EFFECTS = (
@@ -48,7 +48,7 @@ def run_release(arguments: Namespace) -> None:
 
 
 def run_show(arguments: Namespace) -> None:
-    """Print a model's guarantees, classes, and coefficients in the data's units; with --shapes, draw all effects."""
+    """Print a model's guarantees, classes, and coefficients in the data's units; --shapes draws feature effects."""
     from dpml.release.model import read_model
 
     model, console = read_model(arguments.model), Screen()
@@ -69,7 +69,6 @@ def run_show(arguments: Namespace) -> None:
 
 
 def _coefficients(model: "Model") -> Iterator[Sequence[str]]:
-    """Yield each numeric column's effect on the score per unit, and each category's effect minus the mean effect."""
     import numpy as np
 
     from dpml.data.info import Range
@@ -94,7 +93,7 @@ def _draw_shapes(model: "Model", folder: Path) -> None:
     from dpml.reporting import shapes  # slow to load
 
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
-        raise UserError(f"--shapes {folder} is there already, and not empty: choose another folder.")
+        raise UserError(f"--shapes {folder} exists already and is not empty: choose another folder.")
     files = shapes.write(model, folder)
     print(f"{len(files)} files in {folder}: each feature as .png and .svg, and all numbers in shapes.csv\n")
 
@@ -129,7 +128,7 @@ def run_ledger(arguments: Namespace) -> None:
         console.print(f"Cap for one {cap.unit}: eps = {cap.eps:g} at delta = {cap.delta:g}.")
     for entry in entries:
         bases = {each.basis for each in entry.guarantees}
-        notes = [NOT_THESE_BITS] * (REAL in bases) + [_DECLARED] * (DECLARED in bases) + [_NEVER] * (not entry.model)
+        notes = [_REAL] * (REAL in bases) + [_DECLARED] * (DECLARED in bases) + [_NEVER] * (not entry.model)
         console.print(f"Release {entry.number}: {'; '.join([*notes, entry.setting])}")
 
 

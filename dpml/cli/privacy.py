@@ -157,7 +157,7 @@ _FAILING = {"unproven": ("false", "not proven"), "false": ("false",), "never": (
 
 
 def run_check(arguments: Namespace) -> None:
-    """Print what training recipes guarantee; exit with 1 if a claim has a verdict that --fail-on names."""
+    """Print the guarantees of training recipes; exit with 1 if a claim has one of the verdicts in --fail-on."""
     words = [word for word in arguments.overrides if is_word(word)]
     files = [word for word in arguments.overrides if not is_word(word)]
     if not arguments.overrides:

@@ -183,5 +183,5 @@ def _job(config: Any) -> float | None:
     if status == INTERRUPTED:
         raise KeyboardInterrupt
     if status:
-        raise UserError(f"{command} did not complete: see above.")
+        raise UserError(f"{command} did not complete: the lines above say why.")
     return mean

@@ -43,7 +43,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`, with the algorithm's share of auxiliary rows unless the rule has its own share."""
+    """Return the partition `rule`, with the algorithm's share of public rows if the user has not set a share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
@@ -96,7 +96,7 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Convert the user's options to the declared types, and call `target` with the options and the dict `extra`."""
+    """Convert the user's options to their declared types, and call `target` with these and with `extra` arguments."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
@@ -115,7 +115,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Return an option, such as algo=capefm, with default values for all parameters that the option's file omits."""
+    """Return the keys of an option, such as algo=capefm, with defaults for the parameters that its file omits."""
     if "defaults" in option or "_target_" not in option:
         return option
     try:
@@ -156,7 +156,7 @@ def imported(path: Any, where: str) -> Any:
 
 
 def spread(value: Any, key: str) -> Any:
-    """Return the whole numbers of a text LOW..HIGH if `key` takes ranges; otherwise return the value unchanged."""
+    """Return the whole numbers of a range LOW..HIGH; return any other value unchanged."""
     limits = _RANGE.fullmatch(value) if key in RANGED and isinstance(value, str) else None
     if limits is None:
         return value

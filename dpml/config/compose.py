@@ -1,4 +1,4 @@
-"""Compose a configuration: let Hydra load options (files such as conf/algo/capefm.yaml), and then set single keys."""
+"""Compose a configuration from files such as conf/algo/capefm.yaml, which Hydra loads, and from user settings."""
 
 import pickle
 import sys
@@ -30,7 +30,7 @@ VERSION_BASE: dict[str, Any] = {"version_base": "1.3"} if hydra.__version__.star
 
 @lru_cache(maxsize=4096)
 def parsed(word: str) -> Override:
-    """Parse a word KEY=VALUE of the command line as one of Hydra's overrides."""
+    """Parse a command-line argument KEY=VALUE as one of Hydra's overrides."""
     try:
         return OverridesParser.create().parse_overrides([word])[0]
     except OverrideParseException:
@@ -99,7 +99,7 @@ class Composed(NamedTuple):
 
 
 def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Composed:
-    """Compose the configuration of `dpml-run` from words KEY=VALUE with one value each."""
+    """Compose the configuration of `dpml-run` from settings KEY=VALUE with one value each."""
     words = [parsed(word) for word in overrides]
     for word in words:
         if word.is_sweep_override():
@@ -155,7 +155,6 @@ def _by_hydra(words: Sequence[str]) -> DictConfig:
 
 @contextmanager
 def _initialised() -> Iterator[None]:
-    """Let `hydra.compose` find dpml's configuration until the context ends, and then restore Hydra's state."""
     theirs = GlobalHydra.instance().hydra
     GlobalHydra.instance().clear()
     try:

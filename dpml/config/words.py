@@ -1,11 +1,11 @@
-"""Write values as words of a command line, KEY=VALUE."""
+"""Write values as command-line arguments KEY=VALUE."""
 
 import re
 from typing import Any
 
 
 def word_of(key: str, *values: Any) -> str:
-    """Return the word KEY=VALUE, or KEY=A,B for several values, with quotes where Hydra needs them."""
+    """Return the argument KEY=VALUE, or KEY=A,B for several values, with quotes where Hydra needs them."""
     return f"{key}={','.join(map(_as_word, values))}"
 
 

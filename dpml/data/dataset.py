@@ -58,7 +58,7 @@ class Source(Protocol):
         """The metadata of the data set."""
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Return the number of training rows (all rows if N is None) and of features, without reading any data."""
+        """Return the numbers of training rows (all rows if N is None) and of features, without reading any data."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""
@@ -82,7 +82,7 @@ TestFraction = Annotated[float, Bound("in [0, 1)", lambda share: 0 <= share < 1)
 
 
 def training_rows(rows: int, test_fraction: float) -> int:
-    """Return how many of `rows` rows are training rows if the share `test_fraction` is for testing."""
+    """Return the number of training rows if a share `test_fraction` of `rows` rows is for testing."""
     return rows - round(rows * test_fraction)
 
 

@@ -37,7 +37,7 @@ class Range:
         if self.log and self.low <= -1:
             raise UserError(f"a range on the scale log(1 + value) must begin above -1, got {self.low:g}.")
         if len(self.edges) >= 1000:
-            raise UserError(f"a feature's range must have fewer than 1,000 `edges` of bins, got {len(self.edges):,}.")
+            raise UserError(f"a feature's range must have fewer than 1,000 bin edges, got {len(self.edges):,}.")
         ends = np.array([self.low, *self.edges, self.high])
         apart = np.diff(np.log1p(ends) if self.log else ends)  # on the scale on which the edges are used
         if self.edges and not np.all(apart > 0):
@@ -46,7 +46,7 @@ class Range:
             raise UserError(f"edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
 
     def parts(self, count: float) -> tuple[float, ...]:
-        """Return the edges that cut the range into `count` parts of equal length, on a log scale if `log` is set."""
+        """Return the edges that cut this range into `count` parts of equal length, on a log scale if `log` is set."""
         if count not in range(1, 1001):
             raise UserError(f"edges must be a list, or a whole number of parts from 1 to 1,000, got {count}.")
         low, high = np.log1p([self.low, self.high]) if self.log else (self.low, self.high)
@@ -59,7 +59,7 @@ class Range:
 
 
 Column = Range | tuple[str, ...]
-"""The public facts about a column: the range of a numeric column, or all values of a symbolic column."""
+"""The public facts about a column: the range of a numeric column, or all values of a categorical column."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Info:
 
 
 def described(module: str) -> dict[str, Info]:
-    """Return a dict from data set names to metadata, read from the YAML file next to the file `module`."""
+    """Return the metadata of data sets by name, read from NAME.yaml next to the file NAME.py (`module`)."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 
@@ -137,7 +137,7 @@ def beside(module: str) -> dict[str, Any]:
 
 
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
-    """Return the metadata of a data set, given its parsed YAML entry `said`.
+    """Return the metadata of a data set, given its `name` and its parsed YAML entry `said`.
 
     In the entry, `urls` (with ``{name}``) is the default address of all `files`, and a key ``NAME, NAME`` of `columns`
     sets several columns.

@@ -17,7 +17,7 @@ _BLOCK = 1 << 24  # bytes that are read at a time
 
 
 def take(X: Array, rows: Index) -> Array:
-    """Return ``X[rows]`` of X (n, d); if X is mapped from a file, a result above 1 GiB is mapped from a file, too."""
+    """Return ``X[rows]`` of X (n, d), which is mapped from a file if X is and if the result exceeds 1 GiB."""
     if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
         return X[rows]
     try:

@@ -103,7 +103,7 @@ class Partition:
         check_options(self, "partition")
 
     def deal(self, data: Dataset, rows: Index, M: int, rng: Generator) -> tuple[Index, Index]:
-        """Order `rows`, which are shuffled, by party; return the ordered rows, and each party's number of rows."""
+        """Assign the shuffled `rows` to parties; return the rows in party order, and the sizes of the parties."""
         raise NotImplementedError
 
     def aside(self, rows: int) -> int:
@@ -121,7 +121,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class BySize(Partition):
-    """A rule that decides how many rows each party gets; ``drawn = False`` marks a rule without random numbers."""
+    """A rule that decides how many rows each party gets; the rows themselves are assigned at random."""
 
     drawn: ClassVar[bool] = True
 
@@ -177,7 +177,7 @@ def _by_owner(rows: Index, owners: Index, M: int) -> tuple[Index, Index]:
 
 
 def partition(data: Dataset, rule: Partition, M: int, rng: Generator, adversary: Adversary | None = None) -> Parties:
-    """Set auxiliary rows aside, then assign the other training rows of `data` to M parties by `rule`."""
+    """Set a share of the rows aside as public, then assign the other training rows to M parties by `rule`."""
     rows, aside = len(data.y), rule.aside(len(data.y))
     if not 1 <= M <= rows - aside:
         raise UserError(
@@ -215,7 +215,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 
 
 def check_each(option: str, rows: int, N: int, M: int, of: str = "rows") -> None:
-    """Raise UserError if N rows are too few to give each of M parties `rows` rows or shards."""
+    """Raise UserError if N rows are too few for M parties with `rows` rows (or shards) each."""
     if rows * M > N:
         raise UserError(f"partition.{option}={rows} {of} for each of M={M} parties are more than N={N} rows: reduce M.")
 
@@ -340,7 +340,7 @@ class PowerLaw(BySize):
 
 @dataclass(frozen=True)
 class Dirichlet(ByLabel):
-    """The parties' shares of each class are drawn from the symmetric Dirichlet(alpha) distribution.
+    """For each class, the parties' shares of its rows are drawn from the symmetric Dirichlet(alpha) distribution.
 
     Yurochkin et al. 2019, NIID-Bench (Li et al. 2022, ``noniid-labeldir``) and Flower use this partition, but repeat
     the draw until every party has 10 rows. dpml instead moves rows to parties with fewer than `smallest` rows.
@@ -427,7 +427,7 @@ def dirichlet_shares(alpha: float, M: int, rng: Generator) -> Array:
 
 
 def rows_of_shares(shares: Array, n: int, rng: Generator) -> Index:
-    """Assign n rows to parties in ascending order; party k gets n * shares[k] rows, rounded down or up at random."""
+    """Return the party of each of n rows, in ascending order; party k gets n * shares[k] rows, randomly rounded."""
     ends = np.cumsum(shares)
     points = (np.arange(n) + rng.random()) * (ends[-1] / n)
     return np.minimum(np.searchsorted(ends, points, side="right"), len(shares) - 1)  # rounding: a point at the end
@@ -466,7 +466,7 @@ FIFTHS = 5  # real-valued targets are split into so many equally large classes
 
 @dataclass(frozen=True)
 class Skew:
-    """Counts of rows that show how unequal a partition is, by party and class, (M, K).
+    """The number of rows of each party and class, (M, K), which shows how unequal a partition is.
 
     Attributes:
         names: The names of the K classes; for real-valued targets, intervals (`intervals`).
@@ -503,7 +503,7 @@ def distances(counts: Index) -> Array:
 
 
 def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
-    """Return each label's class 0..K-1, (N,), and the K classes' names; real targets are divided into fifths."""
+    """Return each label's class 0..K-1, (N,), and the K class names; real targets form five classes of equal size."""
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]

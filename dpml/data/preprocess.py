@@ -40,7 +40,7 @@ def norms(X: Array) -> Array:
 
 @dataclass(frozen=True)
 class TrainingRows:
-    """Training rows X (n, p), dense or sparse, and each column's number of values (0 for a numeric column)."""
+    """Training rows X (n, p), dense or sparse, and each column's number of categories (0 for a numeric column)."""
 
     X: Any
     levels: Levels = ()
@@ -73,9 +73,9 @@ class Box:
 
     Attributes:
         low, high: The smallest and the largest value of every column, (p,).
-        group: The group of every column, (p,). The 0/1 columns of one symbolic feature form a group. In a row, at most
-            one column of a group is at its `high`, and the other columns are at their `low`.
-        levels: The number of values of each symbolic column of the table, 0 for a numeric column.
+        group: The group of every column, (p,). The 0/1 columns of one categorical feature form a group. In a row, at
+            most one column of a group is at its `high`, and the other columns are at their `low`.
+        levels: The number of values of each categorical column of the table, 0 for a numeric column.
         length: An additional bound on the L2 norm of a row.
         edges: The edges of every column of the table, on the scale of `low` and `high`.
     """
@@ -108,7 +108,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return a map that clips columns to public ranges and applies the declared logarithms, and the map's image."""
+    """Return a map that clips columns to public ranges and takes logarithms where declared, and the map's image."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -125,7 +125,7 @@ def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array]
 
 
 def levels_of(columns: Mapping[str, Column | None]) -> Levels:
-    """Return the number of values of each symbolic column; 0 for a numeric column."""
+    """Return each column's number of categories, which is 0 for a numeric column."""
     return tuple(len(column) if isinstance(column, tuple) else 0 for column in columns.values())
 
 
@@ -150,7 +150,7 @@ class Step:
     length: float = math.inf
 
     def after(self, box: Box) -> Box:
-        """Return a set that contains all rows to which the step can map a row of `box`."""
+        """Return a set that contains the step's outputs for all rows in `box`."""
         if self.box is not None:
             return self.box(box)
         return replace(box, low=self.apply(box.low), high=self.apply(box.high), length=self.length)
@@ -163,12 +163,12 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Move symbolic columns to the end, as one 0/1 column for each value; unknown values give zeros."""
+    """Move categorical columns to the end, as one 0/1 column for each value; unknown values give zeros."""
     return _coded(extent, first=0)
 
 
 def treatment(extent: Extent) -> Step:
-    """Replace each symbolic column as `one_hot` does, but without the column of its first value (the reference)."""
+    """Replace each categorical column as `one_hot` does, but without the column of its first value (the reference)."""
     return _coded(extent, first=1)
 
 
@@ -176,11 +176,11 @@ def _coded(extent: Extent, first: int) -> Step:
     if not any(extent.levels):
         return Step(lambda X: X, SCHEMA, lambda before: before)
     levels = np.array(extent.levels, dtype=np.intp)
-    numeric, symbolic = np.flatnonzero(levels == 0), np.flatnonzero(levels)
-    group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[symbolic] - first))
+    numeric, coded = np.flatnonzero(levels == 0), np.flatnonzero(levels)
+    group = np.arange(len(levels)).repeat(np.append(np.ones_like(numeric), levels[coded] - first))
 
     def apply(X: Array) -> Array:
-        return np.hstack([X[:, numeric], *(X[:, [column]] == np.arange(first, levels[column]) for column in symbolic)])
+        return np.hstack([X[:, numeric], *(X[:, [column]] == np.arange(first, levels[column]) for column in coded)])
 
     def box(before: Box) -> Box:
         low, high = np.zeros(len(group)), np.ones(len(group))
@@ -191,12 +191,12 @@ def _coded(extent: Extent, first: int) -> Step:
 
 
 def binned(extent: Extent) -> Step:
-    """Replace each numeric column that has edges by one 0/1 column per part of its range."""
+    """Replace each numeric column that has bin edges by one 0/1 column per bin."""
     return _cut(extent, "bin", indicators)
 
 
 def splined(extent: Extent) -> Step:
-    """Replace each numeric column that has edges by hat functions: each is 1 at one edge and 0 at all other edges."""
+    """Replace each numeric column that has edges by linear B-splines, each 1 at one edge and 0 at all other edges."""
     return _cut(extent, "spline", hats)
 
 
@@ -206,7 +206,7 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
     places = [place for place, column in enumerate(numeric) if len(extent.edges[column])]
     if not places:
         raise UserError(
-            f"dataset.steps has {name}, but no column has edges: add them to a range of the bounds file, such as "
+            f"dataset.steps has {name}, but no column has edges: add edges to a column in the bounds file, such as "
             "age: {low: 0, high: 100, edges: [30, 45, 60]}, or edges: 8 for eight equal parts."
         )
     ends = {p: np.array([extent.low[p], *extent.edges[numeric[p]], extent.high[p]]) for p in places}
@@ -228,12 +228,12 @@ def _cut(extent: Extent, name: str, made: Callable[[Array, Array], Array]) -> St
 
 
 def indicators(values: Array, edges: Array) -> Array:
-    """Return a 0/1 array (n, K) that says which of the K parts between K + 1 edges contains each value (n,)."""
+    """Return a 0/1 array (n, K) that says which of the K bins between K + 1 edges contains each value (n,)."""
     return np.eye(len(edges) - 1)[np.searchsorted(edges[1:-1], values, side="right")]
 
 
 def hats(values: Array, edges: Array) -> Array:
-    """Return the linear interpolation weights of K + 1 edges for values (n,): an array (n, K + 1)."""
+    """Return the weights (n, K + 1) that interpolate values (n,) linearly between K + 1 edges."""
     at = np.searchsorted(edges[1:-1], values, side="right")
     share = (values - edges[at]) / (edges[at + 1] - edges[at])
     one = np.eye(len(edges))
@@ -246,7 +246,7 @@ def min_max(extent: Extent) -> Step:
 
 
 def symmetric(extent: Extent) -> Step:
-    """Scale each numeric feature to [-1, 1] over the training rows; keep the 0/1 columns of symbolic features."""
+    """Scale each numeric feature to [-1, 1] over the training rows; keep the 0/1 columns of categorical features."""
     low, high = extent.low.copy(), extent.high.copy()
     if any(extent.levels):
         numeric = extent.levels.count(0)  # they come first
@@ -255,7 +255,7 @@ def symmetric(extent: Extent) -> Step:
 
 
 def to_both_sides(low: Array, high: Array) -> Apply:
-    """Return the map that scales columns from [low, high] (p,) to [-1, 1]."""
+    """Return a function that maps each column linearly from its range [low, high] to [-1, 1]."""
     return per_column((low + high) / 2, (high - low) / 2)
 
 
@@ -265,7 +265,7 @@ def max_abs(extent: Extent) -> Step:
 
 
 def per_column(offset: Array, scale: Array) -> Apply:
-    """Return the map of rows X to (X - offset) / scale, column by column; a scale of 0 counts as 1."""
+    """Return a function that maps rows X to (X - offset) / scale, where a scale of 0 counts as 1."""
     safe = np.where(scale > 0, scale, 1.0)
     return lambda X: np.asarray((X - offset) / safe)
 
@@ -394,7 +394,7 @@ def apply_steps(
 
     Args:
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
-        train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A symbolic value is coded 0, 1, ..., or
+        train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A categorical value is coded 0, 1, ..., or
             -1 if it is unknown.
         columns: The public range or values of each column, from which all parameters are computed; or, to fit the
             steps to the training rows, the number of values of each column (0 if numeric; empty if all are numeric).
@@ -404,7 +404,7 @@ def apply_steps(
     extent: Extent
     if isinstance(columns, Mapping):
         if train.shape[1] != len(columns):
-            raise UserError(f"{train.shape[1]} columns have {len(columns)} bounds: give bounds for each column.")
+            raise UserError(f"{len(columns)} bounds are given for {train.shape[1]} columns: give one bound per column.")
         into, extent = into_ranges(columns)
     else:
         extent = TrainingRows(train, columns or (0,) * train.shape[1])
@@ -467,7 +467,7 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
 
 
 def check_bounds(info: Info, bounds: Bounds, steps: Sequence[str]) -> None:
-    """Raise UserError if `bounds` is public, but public ranges are missing or unsuitable for the steps."""
+    """Raise UserError if `bounds` is public, but the data set has no public ranges or the steps cannot use them."""
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):
@@ -495,16 +495,16 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
         return
     if any(levels) and not set(_CODED) & set(names):
         raise UserError(
-            f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are symbolic: "
+            f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are categorical: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
-    # without symbolic values, one_hot and treatment change nothing, unless bin or spline made 0/1 columns before
+    # without categorical values, one_hot and treatment change nothing, unless bin or spline made 0/1 columns before
     for name, allowed in _FIRST.items() if any(levels) or not _CUTS.keys().isdisjoint(names) else ():
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:
             raise UserError(
-                f"dataset.steps may have {name} only once, and only {' and '.join(sorted(allowed))} before it, "
-                f"because {name} needs the original columns; dataset.steps has [{', '.join(names)}]."
+                f"{name} needs the original columns, so it may occur only once in dataset.steps, and only "
+                f"{' and '.join(sorted(allowed))} may come before it, got [{', '.join(names)}]."
             )
     # a missing value lies in no part of a range, so impute must come before bin and spline; no scale can be fitted to
     # missing values, so impute must be the first fitted step
@@ -518,7 +518,7 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
-    """Map the rows of X by `apply`, block by block; overwrite X if `in_place` and the width does not change."""
+    """Apply a function to the rows of X in blocks; overwrite X if `in_place` and the number of columns stays equal."""
     width = apply(X[:0]).shape[1]
     out = X if in_place and width == X.shape[1] else np.empty((X.shape[0], width))
     for rows in blocks(X.shape[0], most=_BLOCK):
@@ -536,7 +536,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Divide targets by the largest absolute value of training targets, or of a range to which targets are clipped."""
+    """Scale targets by the largest absolute training target or, given a range, clip and scale them by the range."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}

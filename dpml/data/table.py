@@ -32,9 +32,9 @@ class Table:
     """The parsed rows of a data set's files; the training part comes first.
 
     Attributes:
-        X: Features (n, p), dense or sparse; NaN is a missing value, and symbolic values are coded 0, 1, ... or -1.
+        X: Features (n, p), dense or sparse; NaN is a missing value, and categorical values are coded 0, 1, ... or -1.
         y: Labels (n,), in the form of the task; regression targets are not scaled.
-        levels: The number of values of each symbolic column, 0 for a numeric column; empty if all columns are numeric.
+        levels: The number of values of each categorical column, 0 for a numeric column; empty if all are numeric.
         party: The party of each row, or of each row of an official training part, 0..P-1.
         left_out: The number of rows that are left out because of their values.
     """
@@ -72,11 +72,11 @@ class Tabular:
         check_bounds(self.info, self.bounds, self.steps)
 
     def parse(self, paths: Mapping[str, Path]) -> Table:
-        """Parse the files at `paths`, whose keys are the names in `info.files`."""
+        """Parse the raw files of the data set, where `paths` maps their names to their paths."""
         raise NotImplementedError
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Return the rows for training (N rows, or all if N is None) and the rows for testing."""
+        """Return the indices of the training rows (N rows, or all if N is None) and of the test rows."""
         return rng.permutation(self.available())[:N], slice(self.available(), None)
 
     def available(self) -> int:
@@ -222,11 +222,11 @@ def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
 
 
 def encode(
-    parts: "Sequence[pd.DataFrame]", symbolic: Collection[int], stated: Mapping[str, Column]
+    parts: "Sequence[pd.DataFrame]", categorical: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Join tables with the same columns into one array, and return the number of values of each symbolic column.
+    """Join tables with the same columns into one array, and return the number of values of each categorical column.
 
-    A symbolic value becomes its index in the list `stated` or in the first table's sorted values; -1 if unknown.
+    A categorical value becomes its index in the list `stated` or in the first table's sorted values; -1 if unknown.
     """
     import pandas as pd  # slow to load, and only parsing needs it
 
@@ -235,7 +235,7 @@ def encode(
     levels = [0] * X.shape[1]
     for column in range(X.shape[1]):
         cells: list[Any] = [part.iloc[:, column] for part in parts]
-        if column in symbolic:
+        if column in categorical:
             values = pd.Index(sorted(listed.get(column) or cells[0].unique()))
             levels[column] = len(values)
             cells = [values.get_indexer(pd.Index(each)) for each in cells]

@@ -1,4 +1,4 @@
-"""Read and check the terms of a federation, which come from somebody else and contain no code and no paths."""
+"""Read and check the terms of a federation, which somebody else wrote and which contain no code and no paths."""
 
 import csv
 import json
@@ -136,7 +136,7 @@ class Agreed:
         return option_node(self.algo) | dict(self.options)
 
     def algorithm(self, loss: Loss, task: Task) -> Algorithm:
-        """Return the agreed algorithm, which also counts the model's errors if the terms have `count_errors`."""
+        """Return the agreed algorithm, which also counts the model's errors if the terms contain `count_errors`."""
         algorithm: Any = algorithm_of(self._node(), loss, "tight")
         return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
@@ -163,7 +163,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Build the terms of a federation from words KEY=VALUE and from the file-format options of a bounds file."""
+    """Build the terms of a federation from words KEY=VALUE and from a bounds file's options about the file format."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

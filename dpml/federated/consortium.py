@@ -1,4 +1,4 @@
-"""Write folders for all parties of a federation and for the aggregator, with the commands that they must type."""
+"""Write folders for the parties and the aggregator of a federation, with the commands that each of them must type."""
 
 import re
 import shlex

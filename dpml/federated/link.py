@@ -248,4 +248,4 @@ def _require_this_machine(address: tuple[str, int], missing: str) -> None:
     with suppress(ValueError):
         if ip_address(address[0]).is_loopback:
             return
-    raise UserError(f"{address[0]} is another machine, and its connection needs TLS: add {missing}, or use 127.0.0.1.")
+    raise UserError(f"{address[0]} is another machine, so the connection needs TLS: add {missing}, or use 127.0.0.1.")

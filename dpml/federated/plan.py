@@ -136,7 +136,7 @@ class FederationPlan:
         return tuple(unsigned)
 
     def require_signatures(self) -> None:
-        """Raise UserError unless all parties have signed, because a plan may harm parties that have not seen it."""
+        """Raise UserError unless all parties have signed the plan: an unread plan could harm a party."""
         if self.unsigned:
             raise UserError(
                 f"the plan lacks the signature of {', '.join(self.unsigned)}: every party must sign it with "
@@ -158,7 +158,7 @@ class FederationPlan:
 
     @property
     def problem(self) -> Problem:
-        """Return the plan's public numbers, such as M and N; parties that may drop out are counted as colluders."""
+        """Return the plan's public numbers, such as the row count. Parties that may drop out count as colluders."""
         sizes = tuple(seat.rows for seat in self.seats)
         d = width(self.terms.dataset.steps, self.stated.columns)
         K = len(self.stated.classes) if self.task == "multiclass" else 1
@@ -192,7 +192,7 @@ class FederationPlan:
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """Return the session of the secure sum that the message `opening` starts, named by the message's hash."""
+        """Return the session of the secure sum that a message starts. The name of the session is the message's hash."""
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
         length = self.sums.lengths[opening.number]
@@ -237,7 +237,7 @@ def read_plan(path: Path) -> FederationPlan:
     content = _json(path, "plan such as `dpml federate plan` writes")
     if content.get("format") != FORMAT or set(content) != set(_KEYS):
         raise UserError(
-            f"{path} is not a plan of this version of dpml: it needs the key format with the value {FORMAT!r}, and the "
+            f"{path} is not a plan of this version of dpml: its format must be {FORMAT!r}, and it must have the "
             f"keys {', '.join(_KEYS[1:])}."
         )
     try:

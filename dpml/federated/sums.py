@@ -98,7 +98,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Prepare all parts of a party's answers that can fail, and return a function that only adds the noise."""
+        """Do all that can fail before a party's noise is drawn; return a function that adds noise to the answers."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
@@ -140,7 +140,7 @@ class Sums:
         return at
 
     def release(self, ask: Ask) -> Release:
-        """Run all secure sums, each with one call of the function `ask`; return the weights (1, 1, K d) and metrics."""
+        """Run all secure sums by calling `ask` once for each sum; return the weights (1, 1, K d) and the metrics."""
         arguments = b""
 
         def announce(statistic: Statistic, at: tuple[Array, ...]) -> None:

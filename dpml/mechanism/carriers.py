@@ -103,7 +103,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return a noisy sum for B runs, (B, k): `number` is its index, and `at` are the arguments of the statistic."""
+        """Return the noisy sum with index `number` for B runs, (B, k), given the arguments `at` of its statistic."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)
@@ -201,7 +201,7 @@ and for an observer the noise of each source (scale 1)."""
 
 
 def simulated(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-    """Return the sum over all parties' rows plus noise, as a simulation computes it."""
+    """Return the sum over all parties' rows plus noise, without messages between the parties."""
     unit, parts = carrier.unit_noise(number)
     exact = carrier.shaped(number, carrier.mechanism.terms(carrier.statistic(number)).total(*at))
     constant = None if carrier.constant is None else carrier.constant.sum(axis=0)

@@ -89,7 +89,7 @@ class Counting(Program, lam=0.0, units=UNITS):
         return replace(release, metrics={**release.metrics, **found})
 
     def deviation(self, message: Sum, problem: Problem) -> float:
-        """Return the noise_std of the metric `error` if no party drops out."""
+        """Return the noise_std of the released training error, assuming that no party drops out."""
         scale = LARGEST if self.regression else 1.0
         drawn = discrete.grid(message, problem)
         return scale / (2 * problem.units(self.unit)) * (math.sqrt(problem.M * drawn.variances[0]) * drawn.steps[0])

@@ -28,7 +28,7 @@ _WIDEST_NOISE = 2.0**55  # the largest standard deviation of the noise in a sum,
 
 
 def checked(vectors: Integers, radius: int) -> Integers:
-    """Return integer vectors (..., k) unchanged; raise AssertionError if one is longer than `radius`."""
+    """Return integer vectors (..., k) unchanged; raise AssertionError if the norm of a vector exceeds `radius`."""
     rows = vectors.reshape(-1, vectors.shape[-1])
     for some in map(rows.__getitem__, blocks(len(rows), rows.shape[-1])):
         squares = np.einsum("ij,ij->i", some, some)
@@ -38,7 +38,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return how many steps per unit a grid can have if noise with standard deviation `width` must fit into 64 bits."""
+    """Return how many steps per unit a grid may have, at most `most`, so that the noise fits into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -49,7 +49,7 @@ def whole_steps(most: int, width: float) -> int:
 
 
 class Grid(NamedTuple):
-    """The grid on which the numbers of a sum are integers, and the discrete noise in each block of numbers.
+    """A grid on which the entries of a sum are integers, and the distribution of the discrete noise.
 
     Attributes:
         resolution: The fineness of the grid, as `Statistic.resolution` defines it.
@@ -64,14 +64,14 @@ class Grid(NamedTuple):
     variances: tuple[Fraction, ...]
 
     def law(self, block: int) -> DiscreteGaussian | DiscreteLaplace | None:
-        """Return the distribution of a party's noise in one block, in steps of the grid; None: no noise."""
+        """Return the distribution of a party's noise in one block, in steps of the grid, or None without noise."""
         if not self.variances:
             return DiscreteLaplace(Fraction(self.widths[block])) if self.widths[block] else None
         return DiscreteGaussian(self.variances[block]) if self.variances[block] else None
 
 
 def grid(message: "Sum", problem: Problem) -> Grid:
-    """Return the grid and the discrete noise with which the parties of `problem` release a sum."""
+    """Return the grid and the discrete noise for the noisy sum `message`."""
     of, blocks = message.of, message.block_widths()
     resolution = of.resolution(blocks, problem)
     steps = of.steps(resolution, problem)
@@ -98,12 +98,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw every party's noise in one block of numbers, for each budget's grid: (parties, len(grids) * draws, size)."""
+    """Draw every party's noise in one block of a sum's entries: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw the sum of all noise in one block of numbers, for each budget's grid: (len(grids) * draws, size)."""
+    """Draw the parties' total noise in one block of a sum's entries: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)

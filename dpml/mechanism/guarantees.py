@@ -38,7 +38,7 @@ def stated(
     delta: float,
     uncounted: str | None = None,
 ) -> list[Guarantee]:
-    """Return a release's guarantees; no eps is proven if `uncounted` names a use of private rows outside the proof."""
+    """Return a release's guarantees. If `uncounted` names a use of rows that no proof covers, no eps is proven."""
     guarantees = []
     for view, (eps, source, mu, curve) in proofs.items():
         if view in claims:
@@ -52,7 +52,7 @@ def stated(
 
 
 def no_privacy(unit: Unit, source: str) -> list[Guarantee]:
-    """Return the guarantee of a release without noise, whose eps is infinite."""
+    """Return the guarantee of a release without noise: eps is infinite."""
     return stated(
         {"release": Proof(math.inf, source)}, {"release": "no privacy is claimed"}, unit, Budget(math.inf), 0.0
     )

@@ -53,12 +53,12 @@ class Terms(ABC, Generic[Of]):
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums of integers (P, B, k), counted in steps of a grid; if `secure`, return one sum for each party."""
+        """Return sums in steps of a grid, as integers (P, B, k); `secure` requires one sum per party (P = M)."""
         raise UserError(_NO_GRID)
 
 
 class Statistic(ABC):
-    """A function of a row, or of a party's rows, whose values are summed; the object contains no rows.
+    """A function of a row, or of a party's rows, whose values are summed. A statistic contains no rows.
 
     Its numbers form blocks; the noise may differ between blocks.
     """
@@ -104,7 +104,7 @@ class Statistic(ABC):
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the resolution of the grid as a whole number, such as the number of fractional bits."""
+        """Return how fine the grid is, as an integer such as the number of fractional bits."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:

@@ -138,7 +138,7 @@ class Program(ABC):
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of a release under `budget`, in order; no other method decides the noise."""
+        """Return the noisy sums of a release under `budget`, in their order; only this method decides the noise."""
 
     @abstractmethod
     def run(self, carrier: Carrier) -> Release:
@@ -161,7 +161,7 @@ class Program(ABC):
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
-        """Return a text that names what depends on private rows but is not accounted for; None if there is nothing."""
+        """Return a text that names each use of private rows that the proof does not cover; None if there is none."""
         return None
 
     def way(self) -> Way:
@@ -182,7 +182,7 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the relative increase of mu that rounding causes in sums of the statistic `of` (None: all)."""
+        """Return the relative increase of mu by rounding in sums of the statistic `of` (None: in all sums)."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 
@@ -196,7 +196,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return a proof for each observer, whose mu is larger if the observer knows some of the noise."""
+        """Return a proof for each observer. An observer who knows some of the noise has a larger mu."""
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
             return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))
@@ -207,7 +207,7 @@ class Program(ABC):
         return {view: gaussian_proof(total * factor, delta, self.proof) for view, factor in views.items()}
 
     def secure_sums(self, budget: Budget, problem: Problem) -> int | None:
-        """Return how many vectors a release sums by secure aggregation; None: the release does not use the protocol."""
+        """Return how many vectors a release sums by secure aggregation, or None without secure aggregation."""
         several = replace(problem, M=max(problem.M, 2), N=max(problem.N, 2), sizes=(), colluders=0)
         return sums_in(self.messages(budget, problem)) if self.sharing(several).secure else None
 

@@ -114,7 +114,7 @@ class Sharing(ABC):
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """Return a bound on a party's noise in units of its scale, exceeded by at most one in 10^40 numbers."""
+        """Return a bound, in noise scales, that a noise value exceeds with probability at most 10^-40."""
         return REACH
 
 
@@ -202,7 +202,7 @@ class CapeNoise(Sharing):
 
 @dataclass(frozen=True)
 class IndependentNoise(Sharing):
-    """Each party adds independent noise with 1/M of the sum's variance, and sends its message openly."""
+    """Each party adds independent noise with 1/M of the total variance, and sends its message openly."""
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)
@@ -233,5 +233,5 @@ def cape_whole_view(M: int, honest: int, spread: float) -> float:
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the noise_std of the secrets in CAPE: 1 for published noise, and 1000 (`MASK`) for tight noise."""
+    """Return the noise_std of CAPE's zero-sum noise before centring: 1 for published, 1000 for tight noise."""
     return MASK if calibration == "tight" else 1.0

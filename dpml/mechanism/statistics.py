@@ -61,7 +61,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Sum `part` of the rows' vectors over each group of rows between two successive offsets: (P, B, length)."""
+        """Sum ``part(vectors)`` over the rows of each of P groups: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
@@ -79,11 +79,11 @@ class RowTerms(Terms["ClippedRows"]):
         size = runs * of.length
         for rows in blocks(len(y), size, max(min(_TOGETHER, size * TALL), size * SHORT)):
             vectors = np.asarray(of.function(X[rows], y[rows], *at), dtype=float)
-            due = (runs, rows.stop - rows.start, of.length)
-            if vectors.shape != (due if at else due[1:]):
-                raise UserError(f"the function of ClippedRows returns shape {vectors.shape}, but must return {due}.")
+            shape = (runs, rows.stop - rows.start, of.length)
+            if vectors.shape != (shape if at else shape[1:]):
+                raise UserError(f"the function of ClippedRows returns shape {vectors.shape}, but must return {shape}.")
             with np.errstate(over="ignore"):
-                vectors = vectors.reshape(due) / of.clip
+                vectors = vectors.reshape(shape) / of.clip
             if not np.isfinite(vectors).all():  # clipping would give NaN; the message must not reveal the row
                 raise UserError("the function of ClippedRows must return finite numbers, even after division by clip.")
             yield rows, vectors

@@ -65,7 +65,7 @@ class Rows:
         clip: float | None = None,
         classes: int = 1,
     ) -> "Rows":
-        """Store rows X (n, d), labels y and weights v (n,) in blocks, for gradients with slopes in [-clip, clip]."""
+        """Store rows X (n, d), labels y and weights v (n,) in blocks, and clip the loss's derivatives at `clip`."""
         signed = loss.task == "binary"
         half = _in_blocks(X * (y[:, None] / 2 if signed else 0.5), dtype)
         targets = hard_targets(y, classes) if loss.task == "multiclass" else y[:, None] / 2
@@ -96,7 +96,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return a copy of the rows in which the slopes of descent b are clipped to [-clip_b, clip_b]."""
+        """Return a copy of the rows in which descent b clips the loss's derivatives to [-clip_b, clip_b]."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield the indices, the rows divided by 2, and the slopes of the loss, for several blocks of rows at a time.
+        """Yield the indices, half of each row, and the loss's derivatives by the scores, for several blocks at a time.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """
@@ -152,7 +152,7 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """Sum the rows' gradients in each of k blocks, with a column for each model: (..., k, d, columns)."""
+    """Return the sum of the gradients of each of k blocks of rows, for all models: (..., k, d, columns)."""
     return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 
@@ -283,7 +283,7 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    """Return the limit on slopes that keeps gradients no longer than `clip`; slopes multiply rows divided by 2."""
+    # the limit on the loss's derivatives, which multiply rows divided by 2
     most: Any = loss.lipschitz if clip is None else clip
     if clip is not None and loss.lipschitz is not None and loss.task == "binary":
         most = np.minimum(clip, loss.lipschitz)

@@ -1,4 +1,4 @@
-"""Emulate the solver of Imtiaz et al. 2019 on a quadratic over a box, where it may stop before the minimum.
+"""Emulate the solver of Imtiaz et al. 2019, which may stop before the minimum of a quadratic over a box.
 
 The authors used the interior-point method of MATLAB's `fmincon`, which stops after 3,000 evaluations of the objective.
 The emulation has exact gradients, and follows the papers that the manual of `fmincon` cites (Byrd, Hribar & Nocedal
@@ -89,7 +89,7 @@ def _residual(w: Array, gradient: Array, low: Array, high: Array, barrier: Array
 def _searched(  # noqa: PLR0913 - a problem, a step, and the promised decrease
     A: Array, w: Array, gradient: Array, barrier: Array, move: Array, length: Array, decrease: Array
 ) -> tuple[Array, NDArray[np.int_], NDArray[np.bool_]]:
-    """Halve steps until the barrier objective decreases; return lengths, numbers of tries, and failures."""
+    """Halve steps until the objective decreases; return the step lengths, the numbers of tries, and the failures."""
     rise, bend = np.sum(gradient * move, axis=1), np.sum(move * _times(A, move), axis=1)
     bad, tries = np.ones(len(length), dtype=bool), np.zeros(len(length), dtype=int)
     for _ in range(_HALVINGS):

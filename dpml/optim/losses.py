@@ -40,7 +40,7 @@ class Quadratic:
     outputs: int = 1
 
     def linear(self, y: Array) -> Array:
-        """Return the linear coefficients c1(y) of rows with labels y, with shape (n,) or, for K classes, (n, K)."""
+        """Return the linear coefficients c1(y) of the loss for labels y, (n,) or, for K classes, (n, K)."""
         return -self.slope * (y if self.outputs == 1 else codes(y, self.outputs))
 
     @property
@@ -227,7 +227,7 @@ class Slopes:
 
     @property
     def cut(self) -> bool:
-        """Whether the clip changes any slope."""
+        """Whether the clip changes any derivative of the loss."""
         return self.clip is not None and (self.loss.lipschitz is None or self.clip < self.loss.lipschitz)
 
     @property
@@ -247,13 +247,13 @@ class Slopes:
 
     @property
     def bend(self) -> float:
-        """The largest y x'w at which the logistic loss's slope is clipped; 0 if the clip is None or at least 1/2."""
+        """The largest y x'w at which the logistic loss's derivative is clipped, or 0 if no derivative is."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
 
     def slope(self, scores: Array, y: Array) -> Array:
-        """Return the slopes at scores (n, B) of rows with labels (n,)."""
+        """Return the clipped derivatives of the loss at scores (n, B) of rows with labels (n,)."""
         slopes = self.loss.slope(scores, y)
         return np.clip(slopes, -self.lipschitz, self.lipschitz) if self.cut else slopes
 

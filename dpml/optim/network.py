@@ -85,7 +85,7 @@ def _squares(units: Array) -> Array:
 
 
 class Adam:
-    """Adam as in the scripts of Imtiaz et al. 2019, which changes parameter vectors w (B, size) in place.
+    """Adam as in the scripts of Imtiaz et al. 2019; a step changes the parameter vectors w (B, size) in place.
 
     Unlike Kingma & Ba (2015, Alg. 1), the scripts do not correct the bias of the second moment, and they add the small
     constant under the root.

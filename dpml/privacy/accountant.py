@@ -26,7 +26,7 @@ _PLAIN = 40.0  # larger eps are added, which is tight because randomised respons
 
 @dataclass(frozen=True)
 class Accountant:
-    """The privacy that releases have spent on one row, or on one party if all guarantees protect parties.
+    """The total privacy loss of one row over several releases, or of one party if all guarantees protect parties.
 
     An (eps, delta)-DP release is treated as the worst such mechanism. For a perturbed objective, the whole privacy
     curve is used. The order of releases does not matter.
@@ -117,12 +117,12 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum of all large eps (above `_PLAIN`), rounded up; large eps are added instead of composed."""
+        """The sum of all large eps, rounded up; for large eps, basic composition is tight."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
     def _plain(self) -> float:
-        """The sum of the pure eps that are at most `_PLAIN`, rounded up."""
+        """The sum of all eps that are not large, rounded up."""
         return total(self._pure.items())
 
     @property
@@ -135,7 +135,7 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether releases are composed by privacy loss distributions, which Gaussian releases alone do not need."""
+        """Whether the total is computed from privacy loss distributions; Gaussian releases alone do not need them."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 
@@ -156,5 +156,5 @@ class Accountant:
 
 def _counted(times: int) -> int:
     if times != int(times) or times < 1:
-        raise UserError(f"times must be a whole number of at least 1, got times={times}.")
+        raise UserError(f"the number of releases must be a whole number of at least 1, got times={times}.")
     return int(times)

@@ -38,7 +38,7 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1); single precision comes from NumPy's generator, because no noise uses it."""
+        """Draw uniform numbers in (0, 1); NumPy's generator draws single-precision numbers, which no noise uses."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))
@@ -69,7 +69,7 @@ class SystemGenerator(Generator):
 
 
 def check_tail(delta: float, exact: bool) -> None:
-    """Raise UserError if `delta` is too small for floating-point noise and the noise is not `exact`."""
+    """Raise UserError if `delta` is too small for floating-point noise, unless the noise is `exact`."""
     if 0 < delta < LEAST_DELTA and not exact:
         raise UserError(
             f"delta={delta:g} is too small for floating-point noise, which never exceeds "

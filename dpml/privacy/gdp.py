@@ -134,7 +134,7 @@ def correlated(covariance: NDArray[np.float64], shift: NDArray[np.float64]) -> f
 
 
 def _safe_root(f: Callable[[float], float], low: float, high: float, up: bool) -> float:
-    """Return the root of f in [low, high], moved by tiny steps to where f <= 0, so that privacy is never overstated."""
+    """Return the root of f in [low, high], rounded to the side where f <= 0, so that privacy is never overstated."""
     root = float(brentq(f, low, high, xtol=1e-300, rtol=1e-14, maxiter=500))
     step = 1e-15
     while f(root) > 0:

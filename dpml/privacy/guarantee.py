@@ -33,7 +33,7 @@ class Adversary:
         given = self.colluders
         if given is not None and not (0 <= given < 1 or (given >= 1 and float(given).is_integer())):
             raise UserError(
-                f"adversary.colluders must be a whole number of parties, or a share of parties below 1, got {given}."
+                f"adversary.colluders must be a whole number of parties, or a fraction below 1 of them, got {given}."
             )
 
     def count(self, M: int) -> int:
@@ -63,7 +63,7 @@ class Budget:
             )
 
     def require_delta(self, who: str) -> float:
-        """Return delta; raise UserError if no delta was chosen, although the algorithm `who` needs a delta."""
+        """Return delta; if delta is None, raise a UserError that names the algorithm `who`."""
         if self.delta is None:
             raise UserError(f"{who} adds Gaussian noise and needs a delta: set delta=1e-5, for example.")
         return self.delta
@@ -99,7 +99,7 @@ class Guarantee:
 
     @property
     def shown(self) -> dict[str, Any]:
-        """All fields except `curve`, as the dictionary that tables show."""
+        """The fields that tables show: all fields except `curve`."""
         return {key: value for key, value in vars(self).items() if key != "curve"}
 
     def __post_init__(self) -> None:
@@ -151,7 +151,7 @@ class Problem:
         return min(self.sizes) if self.sizes else self.N // self.M
 
     def squares(self, parties: int) -> float:
-        """Return the sum of (N_k/N)^2 over the `parties` parties that have the fewest rows N_k."""
+        """Return the sum of (N_k/N)^2 over the `parties` smallest parties, where party k has N_k of the N rows."""
         if not self.sizes:
             return parties / self.M**2
         return float(((np.sort(self.sizes) / self.N) ** 2)[:parties].sum())
@@ -162,7 +162,7 @@ class Problem:
 
 
 class UnsizedProblem(Problem):
-    """A `Problem` in which the parties' numbers of rows are unknown; reading `sizes` raises a UserError with `why`."""
+    """A `Problem` whose parties have unknown numbers of rows; reading `sizes` raises a UserError that says `why`."""
 
     def __init__(self, problem: Problem, why: str) -> None:
         vars(self).update(vars(problem), why=why)  # the properties below take precedence

@@ -68,7 +68,7 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
 
 
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
-    """Draw every party's N(0, I) noise ``ehat_k`` and ``g_k`` in CAPE: two arrays (draws, parties, size)."""
+    """Draw the two standard Gaussian vectors that each party needs in CAPE: two arrays (draws, parties, size)."""
     shape = draws, parties, size
     return rng.standard_normal(shape), rng.standard_normal(shape)
 
@@ -76,7 +76,7 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
 def cape_messages(
     rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
 ) -> tuple[Array, Array]:
-    """Draw the noise in every party's message in CAPE, and the secrets ``ehat_k``: two arrays (draws, parties, size).
+    """Draw (draws, parties, size) arrays of the noise in CAPE messages, and of the parties' inputs to the secure sum.
 
     Party k draws ``ehat_k`` and ``g_k ~ N(0, I)``. The noise in its message is ``shared * e_k + own * g_k``, where the
     ``e_k = ehat_k - (1/M) sum ehat`` sum to zero (Imtiaz et al. 2019, Alg. 1).

@@ -29,7 +29,7 @@ FADED = -700.0  # log of a negligible probability; exp takes twenty times as lon
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss: values `at` with probabilities `mass`, and inf with probability `infinite`."""
+    """An upper bound on a privacy loss distribution: values `at` have probabilities `mass`, and inf has `infinite`."""
 
     at: Array
     mass: Array
@@ -125,7 +125,7 @@ def pure(eps: float, times: int = 1) -> Losses:
 
 
 def from_curve(eps: Array, delta: Array) -> Losses:
-    """Return the privacy losses of a release whose delta is at most `delta` (n,) at ascending `eps` (n,).
+    """Convert points (eps, delta) of a privacy curve to privacy losses; `eps` (n,) must be ascending.
 
     Every privacy curve is convex in e^eps, so lines between the points are an upper bound.
     """
@@ -149,7 +149,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Return the privacy losses of all `parts` (losses, times) together, with most precision near `delta` or `eps`."""
+    """Compose releases, given as pairs (losses, times); the result is most precise near `delta` or `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)

@@ -64,7 +64,7 @@ class SampledGaussian:
         return _allocated(self, delta) if self.sampling == "random_allocation" else _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
-        """Return a lower bound on the eps of the final model, computed from tests on the sum of all rounds.
+        """Return a lower bound on the eps of the final model, from hypothesis tests on the total of all noisy sums.
 
         No test is better for one round or without sampling. The result is None if a client's participation is seen, and
         for several sums of fixed size.

@@ -69,7 +69,7 @@ def secure_sum_integers(
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> SecureSum:
-    """Return the sum of integer vectors (M, d), exact modulo 2^64 in [-2^63, 2^63), by secure aggregation."""
+    """Return the exact sum of integer vectors (M, d) by secure aggregation; sums wrap modulo 2^64 to [-2^63, 2^63)."""
     vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.dtype not in (np.int64, np.uint64):
         raise ProtocolError(

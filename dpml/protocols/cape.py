@@ -37,7 +37,7 @@ class Cape:
 
 
 def codec_of(parties: int, spread: float) -> FixedPoint:
-    """Return the fixed-point encoding for the secure sum of CAPE's secrets ``ehat_k``, whose noise_std is `spread`."""
+    """Return the fixed-point encoding for CAPE's secure sum of Gaussian noise with standard deviation `spread`."""
     return FixedPoint.fit(parties, _MOST_STDS * spread)
 
 
@@ -51,7 +51,7 @@ def cape_sum(  # noqa: PLR0913 - the sum, its noise, and who carries it
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> Cape:
-    """Return the noisy sum of the sites' shares, computed by CAPE.
+    """Compute the noisy sum of all sites' vectors by CAPE.
 
     Args:
         shares: The sites' shares of the sum, (M, d).

@@ -15,7 +15,7 @@ Ring = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Encode numbers of size at most `bound` as multiples of 2^-`bits`, so that sums over `parties` do not overflow.
+    """Encode numbers in [-bound, bound] as multiples of 2^-bits, so that sums of `parties` numbers do not overflow.
 
     Each entry has an error below 2^-bits. Sums of encoded numbers are exact; `decode` rounds sums of more than 53 bits
     to floats.
@@ -38,7 +38,7 @@ class FixedPoint:
 
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
-        """Return the most precise encoding for sums over `parties` of numbers of size at most `bound`."""
+        """Return the most precise encoding of numbers in [-bound, bound] for sums of `parties` numbers."""
         # begin slightly above the largest `bits` with bound 2^bits <= 2^63/parties - 2
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:
@@ -47,7 +47,7 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the error of every entry of a decoded sum of all parties, before the sum is rounded to floats."""
+        """A bound on the fixed-point error of every entry of a decoded sum over all parties."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:

@@ -17,8 +17,8 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     """Run secure aggregation of M random vectors (d,), and return a dictionary of bytes, seconds and errors."""
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
-            f"the number of parties must be from 2 to {_MOST_PARTIES:,}, the number of entries from 1 to {_MOST:,}/M, "
-            f"and the share of drop-outs in [0, 1), got M={M}, d={d} and a share of {drop}."
+            f"secure aggregation can be measured for 2 to {_MOST_PARTIES:,} parties, vectors of at least one entry (in "
+            f"total at most {_MOST:,}), and a fraction of drop-outs in [0, 1): got M={M}, d={d} and {drop}."
         )
     session = Session.of(M, d)
     rng = np.random.default_rng(0)
@@ -46,7 +46,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
 
 
 def float_difference(codec: FixedPoint, count: int) -> float:
-    """Return a bound on the difference between a decoded sum of `count` numbers and their sum in floats, in any order.
+    """Return a bound on the difference between a decoded sum of `count` numbers and any floating-point sum of them.
 
     The bound is the error of decoding plus Higham's bound on additions of floats (Accuracy and Stability of Numerical
     Algorithms, 2nd ed., eq. 4.4).

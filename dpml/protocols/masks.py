@@ -33,7 +33,7 @@ class End(NamedTuple):
 
 
 def seal_key(secret: bytes, session: Session, sender: End, receiver: End) -> bytes:
-    """Return the key that encrypts the only message from the sender to the receiver."""
+    """Return the key that encrypts the one message that the sender sends to the receiver."""
     return _key(secret, session, b"seal", sender, receiver)
 
 
@@ -48,7 +48,7 @@ def self_mask_key(seed: bytes, session: Session, own: End) -> bytes:
 
 
 def commitment(seed: bytes, session: Session, own: End) -> bytes:
-    """Return a party's commitment to its seed; finding the seed again is as hard as guessing 256 bits."""
+    """Return a party's commitment to its seed; recovering the seed is as hard as guessing 256 bits."""
     return _key(seed, session, b"commitment", own, own)
 
 

@@ -132,7 +132,7 @@ def unpack_keys(body: bytes) -> tuple[bytes, bytes]:
 
 
 def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_out: Iterable[int] = ()) -> bytes:
-    """Return the body of the message MASKED."""
+    """Return the body of the message MASKED, with which a party sends its masked vector."""
     numbers = vector.astype("<u8", copy=False).tobytes() + beside.astype("<f8", copy=False).tobytes()
     return numbers + np.array(sorted(left_out), "<u4").tobytes()
 
@@ -140,7 +140,7 @@ def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_ou
 def unpack_masked(
     body: bytes, length: int, beside: int, parties: int = 0
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], list[int]]:
-    """Return the masked vector, the openly sent numbers, and the parties whose shares the sender could not decrypt."""
+    """Return the masked vector, the plaintext numbers, and the parties whose shares the sender could not decrypt."""
     end = 8 * (length + beside)
     more = len(body) - end
     if not 0 <= more <= 4 * parties or more % 4:
@@ -152,7 +152,7 @@ def unpack_masked(
 
 
 def pack_survivors(ids: Iterable[int], parties: int) -> bytes:
-    """Return the body of the messages SURVIVORS and CONSISTENCY: one bit per party, the lowest for the first party."""
+    """Encode the set of surviving parties as the body of a message, with one bit per party."""
     here = np.zeros(parties, dtype=np.bool_)
     here[list(ids)] = True
     return np.packbits(here, bitorder="little").tobytes()
@@ -168,7 +168,7 @@ def unpack_survivors(body: bytes, parties: int) -> frozenset[int]:
 
 
 def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
-    """Return the body of the message UNMASK."""
+    """Return the body of the message UNMASK, with the shares that the server needs to remove masks."""
     return pack_entries(Kind.UNMASK, (*self_masks, *mask_keys), _COUNT.pack(len(self_masks)))
 
 

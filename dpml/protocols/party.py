@@ -24,7 +24,7 @@ Contribution = Callable[[], tuple[Ring, Array]]
 
 
 class Party:
-    """A party as a state machine, whose state a refused message does not change."""
+    """A party of secure aggregation as a state machine; a refused message does not change its state."""
 
     def __init__(self, session: Session, party: int, signer: Ed25519PrivateKey, contribution: Contribution) -> None:
         self.session, self.party, self._signer, self._contribution = session, party, signer, contribution
@@ -156,7 +156,7 @@ class Party:
         return self._seal_end.key + self._mask_end.key
 
     def _seats(self) -> frozenset[int]:
-        """Return the public list of this party's possible neighbours, which the server cannot change."""
+        """Return the parties with which this party may share masks; the server cannot change this public list."""
         session = self.session
         return frozenset(seat(session.parties, session.topology.degree, session.name)[self.party])
 

@@ -52,7 +52,7 @@ class Server:
 
     @property
     def beside(self) -> Array:
-        """The numbers that the survivors sent openly with their masked vectors, as an array (survivors, beside)."""
+        """The numbers that the survivors sent in plaintext with their masked vectors, one row per survivor."""
         return np.stack([self._beside[party] for party in self.survivors])
 
     @property
@@ -162,7 +162,7 @@ class Server:
         self._vectors[content.party] = vector.copy()
 
     def _leave_out(self) -> None:
-        """Leave out parties until all remaining parties can read each other's shares; sum the remaining vectors."""
+        """Exclude parties until all others can decrypt each other's shares; then sum the other parties' vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():

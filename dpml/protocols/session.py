@@ -38,7 +38,7 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """Return the least number of signatures that two different lists of survivors cannot both have.
+    """Return the least number of signatures that no two different lists of survivors can both get.
 
     Honest parties sign one list, but C colluders of a malicious server sign any number. Two lists with q signatures
     would each need q - C different honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6).
@@ -74,7 +74,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree that is safe if the given shares of the parties collude and drop out.
+    """Return the ring of least degree that tolerates the fractions `colluders` and `dropouts` of all parties.
 
     The result is None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
@@ -100,7 +100,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return a topology safe against `colluders` parties: a ring if it halves the number of masks, or all pairs."""
+    """Return a topology that tolerates `colluders`: a ring if it halves the number of masks, otherwise all pairs."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring

@@ -67,7 +67,7 @@ def _powers(x: Field, count: int) -> Field:
 
 
 def _matmul(A: Field, B: Field) -> Field:
-    """Return the matrix product AB modulo 2^31 - 1; sums of 2^11 products of 11-bit parts are exact in floats."""
+    """Return the matrix product AB modulo 2^31 - 1, computed exactly in floats by splitting B into 11-bit parts."""
     parts = np.concatenate([B >> shift & 0x7FF for shift in (0, 11, 22)], axis=1).astype(np.float64)
     products = (A[:, some].astype(np.float64) @ parts[some] for some in blocks(len(B), most=1 << 11))
     low, middle, high = np.split(sum(part.astype(np.uint64) % PRIME for part in products) % PRIME, 3, axis=1)
@@ -76,7 +76,7 @@ def _matmul(A: Field, B: Field) -> Field:
 
 @lru_cache(maxsize=64)
 def _weights_at_zero(holders: bytes) -> Field:
-    """Return the Lagrange weights (t,) at 0 of the points x_j: the product over j != i of x_j / (x_j - x_i)."""
+    """Return the weights (t,) of Lagrange interpolation at 0: the products over j != i of x_j / (x_j - x_i)."""
     x = np.frombuffer(holders, dtype=np.uint64)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME
     np.fill_diagonal(differences, x)  # cancels x_i in the product of all x_j

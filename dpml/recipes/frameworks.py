@@ -64,7 +64,7 @@ def is_word(text: str) -> bool:
 
 def _arguments(where: str, said: Any, needed: tuple[str, ...], more: tuple[str, ...] = ()) -> dict[str, Any]:
     if not isinstance(said, Mapping):
-        raise UserError(f"{where} needs its arguments: {', '.join(needed)}.")
+        raise UserError(f"{where} must contain values for {', '.join(needed)}.")
     refuse_unknown("argument", [str(key)[:60] for key in said], (*needed, *more), where)
     for key in needed:
         if key not in said:
@@ -83,14 +83,14 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
         means = getattr(due, key)
         if getattr(recipe, key) != means:
             raise UserError(
-                f"{where} implies {key}={means}, but the recipe has another value: leave out {key}, or use dpml's keys."
+                f"{where} implies {key}={means}, but the recipe differs: leave out {key}, or use only dpml's keys."
             )
     return recipe
 
 
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in _FLOWER:
-        raise UserError(f"flower must have one of the keys {', '.join(_FLOWER)}, with the arguments of that key.")
+        raise UserError(f"flower must contain one of the classes {', '.join(_FLOWER)}, with its arguments.")
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
@@ -139,7 +139,7 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
         )
     norms = given["max_grad_norm"] if isinstance(given["max_grad_norm"], list) else [given["max_grad_norm"]]
     if drop_last and batch > rows:
-        raise UserError("opacus.drop_last leaves no batch: choose opacus.batch_size no larger than opacus.rows.")
+        raise UserError("opacus.drop_last drops the only batch: choose opacus.batch_size no larger than opacus.rows.")
     batches = math.floor(rows / batch) if drop_last else math.ceil(rows / batch)
     common = {
         "clip": math.hypot(*(_positive("opacus.max_grad_norm", norm) for norm in norms[:10_000])),

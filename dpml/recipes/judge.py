@@ -93,7 +93,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return noise_std / clip for the noise that a sum is certain to contain and that the observer does not know."""
+    """Return noise_std / clip, counting only noise that every sum contains and the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
@@ -167,7 +167,7 @@ def _client_rate(recipe: TrainingRecipe) -> float:
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return in how many of `batches` batches a unit can be, if each epoch puts the unit into exactly one batch."""
+    """Return the number of epochs in `batches` batches, rounded up; each epoch uses a unit in exactly one batch."""
     return math.ceil(batches / _batches(rate))
 
 
@@ -221,7 +221,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return a `dpml verify` certificate of all views in which the noise is Gaussian and nothing is subsampled."""
+    """Return a certificate for `dpml verify` that covers all observers with Gaussian noise and no subsampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:

@@ -85,7 +85,7 @@ class TrainingRecipe:
         for name, hint in get_type_hints(TrainingRecipe, include_extras=True).items():
             object.__setattr__(self, name, convert(getattr(self, name), hint, name))
         if self.rounds * self.local_steps * self.runs > MOST:
-            raise UserError(f"rounds x local_steps x runs must be at most {MOST:,}.")
+            raise UserError(f"the product of rounds, local_steps and runs must be at most {MOST:,}.")
         if (self.noise_multiplier is None) == (self.std is None):
             raise UserError("a recipe needs either noise_multiplier or std, the standard deviation of its noise.")
         if not self.noise <= _LOUDEST:
@@ -122,7 +122,7 @@ KEYS = tuple(each.name for each in fields(TrainingRecipe) if each.name != "unpro
 
 
 def typed(content: Mapping[str, Any]) -> TrainingRecipe:
-    """Return the training recipe that keys and values describe; a value may be the text of a number."""
+    """Return the training recipe of a mapping from keys to values; numbers may be written as text."""
     refuse_unknown("key", [str(key)[:60] for key in content], KEYS, "a recipe")
     for key in ("rounds", "delta"):
         if key not in content:

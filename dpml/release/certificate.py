@@ -24,7 +24,7 @@ Message = dict[str, Any]
 def certificate(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee], away: int = 0
 ) -> dict[str, Any]:
-    """Return the certificate of an algorithm's release, for the proven or declared guarantee of every view.
+    """Return the certificate of a release, with the proven or declared guarantee against every observer (view).
 
     `away` parties may be missing from a sum; the colluders of `problem` include these parties.
     """
@@ -47,7 +47,7 @@ def certificate(
 
 
 def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
-    """Give every view the weakest guarantee, because the stronger guarantees assume the noise of all parties."""
+    """Give every observer the weakest guarantee, because the other guarantees need the noise of all parties."""
     most = worst(guarantees)
     return [replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in guarantees]
 
@@ -55,7 +55,7 @@ def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
 def described(
     algorithm: Algorithm, budget: Budget, problem: Problem, guarantees: Sequence[Guarantee]
 ) -> tuple[dict[str, Any], list[Message]]:
-    """Describe a release's noise and messages; return no messages if the verifier cannot derive the guarantees.
+    """Describe a release's noise and messages; return no messages if `verify.py` cannot derive the guarantees.
 
     Only known classes of messages and noise are described, but not derived classes, which may weaken a guarantee.
     """
@@ -76,7 +76,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a list with a certificate's entry for a guarantee's mu or privacy curve; [] for other guarantees."""
+    """Return the entry of a certificate that states a guarantee's mu or privacy curve, or [] if it has neither."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

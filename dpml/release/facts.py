@@ -95,7 +95,7 @@ class Facts:
         if self.author and not declared:
             raise UserError(
                 f"the guarantee of algo={self.algorithm} is declared by {self.author}, which is not part of dpml, and "
-                "dpml has not proven it: attack it with `dpml audit`, and add --declared to publish it as declared."
+                "dpml has not proven it: attack the algorithm with `dpml audit`, and publish with --declared."
             )
         least = worst(self.held).eps if self.held else math.inf
         if least > eps:
@@ -107,7 +107,7 @@ class Facts:
             )
 
     def require_messages(self) -> None:
-        """Raise UserError if the certificate has no messages, because nobody could verify the model."""
+        """Raise UserError if the certificate describes no messages, because nobody could then verify the model."""
         described = self.certificate or {"messages": [], "views": {}}
         if not all(described["messages"] or view.get("messages") for view in described["views"].values()):
             raise UserError(
@@ -126,7 +126,7 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts of a release in which `away` parties may be missing; `others` are further fields of `Facts`."""
+    """Return the facts about a release in which `away` parties may be missing; `others` sets the remaining facts."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
@@ -147,9 +147,6 @@ def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: in
     )  # fmt: skip
 
 
-NOT_THESE_BITS = "proven for real numbers, not for these bits"
-
-
 def has_exact_noise(algorithm: Algorithm) -> bool:
     """Return whether an algorithm's noise is discrete, so that rounding cannot weaken the guarantee."""
     return getattr(algorithm, "noise", "continuous") == "discrete"
@@ -166,7 +163,7 @@ def require_linear_model(algorithm: Algorithm) -> None:
 
 
 def option_node(name: str) -> dict[Any, Any]:
-    """Return the content of an algorithm's configuration file in dpml or in a pack."""
+    """Return the content of the configuration file of an algorithm."""
     files = (folder / "algo" / f"{name}.yaml" for folder in (shipped_folder("conf"), *packs.options()))
     content: Any = OmegaConf.to_container(OmegaConf.load(next(file for file in files if file.is_file())))
     return dict(content)
@@ -186,7 +183,7 @@ def require_exact(algorithm: Algorithm) -> None:
         raise UserError(
             f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: choose "
             "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd). With --floating dpml releases the "
-            f"model, and its guarantee is called {NOT_THESE_BITS}."
+            "model, and says that the guarantee is proven for real numbers, not for these bits."
         )
 
 

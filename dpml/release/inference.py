@@ -33,7 +33,7 @@ _CONFOUNDED = 0.5  # other coefficients are named if their share is at least hal
 
 @dataclass(frozen=True)
 class Coefficient:
-    """An effect of a column on the label, in the label's unit or in log odds, or NaN if the noise hides the effect.
+    """The effect of a column on the label, in the label's unit or in log odds; NaN if the noise hides the effect.
 
     `unit` is the change of the column that has this effect: an increase of a number, or another value than the first.
     """
@@ -52,7 +52,7 @@ def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBo
     if algorithm.name != Regression.name:
         return
     if (stated.target is None) != (algorithm.loss.name == "logistic"):
-        raise UserError("algo=regression needs loss=squared for numbers and loss=logistic for two classes.")
+        raise UserError("algo=regression needs loss=squared for a numeric label and loss=logistic for two classes.")
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
@@ -129,7 +129,7 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield, for each coefficient, the column, the unit, and the difference (d,) of two preprocessed rows."""
+    """Yield each effect's column and unit, and the linear combination (d,) of the weights that gives the effect."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}

@@ -89,7 +89,7 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """Return the guarantee against an audience, or the weakest guarantee if none is stated for the audience."""
+        """Return the guarantee against readers of the model if `audience` is "release", else the weakest guarantee."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
@@ -154,7 +154,7 @@ class Ledger:
         proven = tuple(guarantee for guarantee in guarantees if guarantee.basis in HELD)
         if not proven or math.isinf(worst(proven).eps):
             raise UserError(
-                "nothing is proven against the strongest observer, so no ledger takes this release: set another algo."
+                "nothing is proven against the strongest observer, so no ledger accepts the release: set another algo."
             )
         own = cap or (None if self.cap is None else Cap(self.cap, self.delta))
         who, key = None, content.key or secrets.token_hex(32)
@@ -167,7 +167,7 @@ class Ledger:
         return entry, {**values, "guarantees": [asdict(guarantee) for guarantee in proven]}
 
     def publish(self, entry: LedgerEntry, model: str) -> None:
-        """Record the SHA-256 of the file in which a release will be published."""
+        """Record the SHA-256 of a release's model file, before the file is published."""
         with self._opened() as (connection, content):
             content.append(connection, "published", _now(), {"entry": entry.number, "model": model})
 
@@ -179,7 +179,7 @@ class Ledger:
         return self._read().caps
 
     def spent(self, unit: Unit, audience: Audience) -> Accountant | None:
-        """Return the joint guarantee of all releases in the ledger against an audience; None if none is known."""
+        """Return the joint guarantee of all releases against the observers `audience`, or None if it is unknown."""
         return spent(self.entries(), unit, audience)
 
     def _check(self, before: Sequence[LedgerEntry], entry: LedgerEntry, cap: Cap) -> None:
@@ -249,7 +249,10 @@ def default_ledger(data: Path) -> Path:
     places = [name.with_name(f"{name.name}.ledger") for name in names]
     found = [place for place in places if place.exists()]
     if len(found) > 1:
-        raise UserError(f"{data} is a link with two ledgers, {found[0]} and {found[1]}: choose one with --ledger FILE.")
+        raise UserError(
+            f"{data} is a link, and the link and its target both have a ledger ({found[0]}, {found[1]}): choose one "
+            "with --ledger FILE."
+        )
     return found[0] if found else places[-1]
 
 
@@ -266,7 +269,7 @@ def _damaged(path: Path, what: str) -> UserError:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the joint guarantee of releases for a protected unit against an audience; None if none is known.
+    """Return the joint guarantee of releases against the observers `audience`, or None if no such guarantee is known.
 
     A guarantee for a party also holds for each of its samples. Guarantees for different parties do not add up, because
     both parties may have rows of the same people.

@@ -134,7 +134,7 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
 
 
 def divisor(stated: ColumnBounds) -> float:
-    """Return the number by which the labels of a regression are divided (`dpml.data.preprocess.scale_target`)."""
+    """Return the number by which preprocessing divides the labels of a regression."""
     if stated.target is None:
         return 1.0
     ends = np.array([stated.target.low, stated.target.high])

@@ -121,7 +121,7 @@ def delta_of(mu: Q, eps: Q) -> Q:
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
-    """Return the least eps above `low` with delta_at(eps) <= delta, to six digits, or None if it exceeds 2^30."""
+    """Return the least eps above `low` with delta_at(eps) <= delta, to six digits. Return None above 2^30."""
     high = 2 * (low := Q(math.ceil(max(low, Q(1, 1 << 40)) * 2**60), 2**60))
     while delta_at(high) > delta:
         low, high = high, 2 * high
@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): the observer does not know the noise of h of n parties, a share f h/n of the variance."""
+    """Return (h, n, f): the observer does not know the noise of h of n parties, with f h/n of the noise variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -200,7 +200,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The joint guarantee of messages: a mu (Gaussian noise), an eps (Laplace noise), or objective perturbation."""
+    """The joint guarantee of messages with Gaussian noise (`mu`), Laplace noise (`pure`), or a noisy objective."""
 
     mu: Q
     pure: Q
@@ -216,7 +216,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages; `heads` says how much of the noise the observer does not know."""
+    """Return the joint guarantee of messages against an observer; `heads` is the result of `unknown_noise`."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -239,7 +239,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return the guarantee of all messages together, for every view that a certificate names."""
+    """Return the joint guarantee of all messages against every observer (view) that a certificate names."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")
@@ -258,7 +258,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps; the two eps are equal if the stated eps is proven."""
+    """Return each view's name, stated eps and proven eps. If the stated eps holds, the proven eps equals it."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -274,7 +274,7 @@ def basis_of(certificate: dict[str, Any]) -> str:
 
 
 def written(x: float) -> str:
-    """Round a proven number up to four digits, or down if the relative change is less than a millionth."""
+    """Round a proven number up to four digits, or down if that changes the number by less than a millionth."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 
@@ -373,7 +373,7 @@ def read(path: str | Path) -> dict[str, Any]:
 
 
 def main(path: str) -> int:
-    """Print which stated eps hold; return 0 if all eps hold, 1 if one does not, and 2 if the file is rejected."""
+    """Print which stated eps hold. Return 0 if all stated eps hold, 1 if not, and 2 if the file is rejected."""
     try:
         content = read(path)
         certificate = content.get("certificate", content)

@@ -31,7 +31,7 @@ from dpml.running.spec import Experiment
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
-    """Write the rows of an experiment (``base_rows.csv``) and its figure (``base.csv``, ``.png``, ``.svg``, ``.md``).
+    """Write an experiment's rows to ``base_rows.csv``, and its figure to ``base.csv``, ``.png``, ``.svg`` and ``.md``.
 
     A calibration other than the published one has a second figure, such as ``base_tight.csv``. Files stay unchanged if
     they were made from the same cells.
@@ -109,7 +109,7 @@ DIGITS = 9
 
 
 def results_of(plan: Plan, published: pd.DataFrame) -> Results:
-    """Return an experiment's results, with values rounded to `DIGITS` digits and with settings filled into titles."""
+    """Return an experiment's results with rounded values, and with settings in place of the placeholders in titles."""
     results = plan.results()
     rows = results.rows.assign(value=[float(f"{value:.{DIGITS}g}") for value in results.rows["value"]])
     wanted = {name.rpartition(".")[2] for name in plan.experiment.shown_metrics}
@@ -123,7 +123,7 @@ def results_of(plan: Plan, published: pd.DataFrame) -> Results:
 
 
 def write_claims(folder: Path) -> list[Path]:
-    """Write the start page of all papers and the pages of each paper; return the pages whose text has changed."""
+    """Write the start page about all papers and the pages of each paper. Return the pages whose text has changed."""
     pages = {folder / name: text for name, text in overviews(manifests(folder)).items()}
     changed = [path for path, text in pages.items() if not path.is_file() or path.read_bytes() != text.encode()]
     for path in changed:
@@ -201,7 +201,7 @@ def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
 
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:
-    """Return a table that compares our means with the published means, by algorithm; empty without published means."""
+    """Return a table that compares our means with published means by algorithm, or [] if no means were published."""
     pairs = [pd.DataFrame(columns=["algo", "mean", "ours"])]
     for chart in charts:
         if chart.published is not None:

@@ -1,4 +1,4 @@
-"""Read cards: YAML files in packs, each of which describes a paper and its claims (docs/howto/add_a_paper.md)."""
+"""Read cards: YAML files that each describe a paper and its claims (docs/howto/add_a_paper.md)."""
 
 import importlib
 import re
@@ -44,19 +44,19 @@ class Card:
 
 
 def card_of(pack: str) -> Card | None:
-    """Return the card of a pack, or None if no pack has this name."""
+    """Return the card of a pack (the folder of a paper), or None if no pack has this name."""
     folder = packs.known().get(pack)
     return None if folder is None else _read(folder / packs.CARD, (folder / packs.CARD).stat().st_mtime_ns)
 
 
 def claims_of(pack: str) -> Mapping[str, Claim]:
-    """Return a mapping from claim ids to the claims of a pack; it is empty if no pack has this name."""
+    """Return the claims of a pack (the folder of a paper) by claim id, or {} if no pack has this name."""
     card = card_of(pack)
     return card.claims if card else {}
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment PACK/FIGURE (for the audit: the claims of all papers), by claim id."""
+    """Return the claims about an experiment by claim id; for the audit, these are all papers' claims about privacy."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}
@@ -90,14 +90,14 @@ def filled(value: Any, names: Mapping[str, Any]) -> Any:
 
 
 class _Reader:
-    """Read the claims of a card, and collect in `modules` the names of the pack's Python modules that contain tests."""
+    """Read the claims of a card, and collect the names of the Python modules whose functions test these claims."""
 
     def __init__(self, path: Path, readings: Mapping[str, Any]) -> None:
         self.path, self.pack, self.sets = path, path.parent.name, readings
         self.modules: set[str] = set()
 
     def claims(self, entries: Any, given: Mapping[str, Any]) -> Iterator[Claim]:
-        """Yield the claims of a list. YAML keys next to a nested list of claims apply to all nested claims."""
+        """Yield the claims of a list. YAML keys next to a nested list of claims apply to all claims in that list."""
         for entry in entries:
             for names in entry.get("for", [{}]):
                 own = filled({**given, **entry}, names)
@@ -117,7 +117,7 @@ class _Reader:
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield an interpretation of a claim for every combination of choices."""
+        """Yield an interpretation of a claim for every combination of the metrics, variants and options on the card."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):

@@ -1,4 +1,4 @@
-"""Select the rows and the published points that panels show, and check the experiments to which the panels belong."""
+"""Select the rows and the published points that each panel of a figure shows, and check an experiment's panels."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -45,7 +45,7 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return the rows of a summary that a panel draws. Rows without a value of the x setting appear at every x."""
+    """Return the rows of a summary that a panel draws. A row that has no value on the x axis appears at every x."""
     rows = with_axis(_part(summary, panel), panel.x)
     where = f"a panel of block {panel.block}"
     refuse_unknown("key", [panel.x], rows.columns, where)
@@ -87,7 +87,7 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
 
 
 def _level(rows: pd.DataFrame, x: str) -> pd.DataFrame:
-    """Repeat rows without a value of x, once for every value of x in the other rows."""
+    """Repeat each row that has no value of x, once for every value of x in the other rows."""
     missing = rows[x].isna()
     if missing.all() or not missing.any():
         return rows
@@ -164,7 +164,7 @@ def check(experiment: Experiment, points: Sequence[Point], published: pd.DataFra
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
-    """Reduce an experiment to one block and the panels of this block, unless `block` is None."""
+    """Keep only one block of an experiment and the panels of this block; keep everything if `block` is None."""
     if block is None:
         return experiment
     refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")
@@ -185,7 +185,7 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
 
 
 def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
-    """Keep published points and claims only where a modified experiment has the settings of the unmodified experiment.
+    """Keep the published points and claims of an experiment only where the user's settings equal the paper's settings.
 
     A panel keeps its points if its settings, except for x, are those of the `usual` points; claims need all settings.
     """

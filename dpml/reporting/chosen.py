@@ -32,7 +32,7 @@ class Chosen:
         for condition in conditions:
             key, equal, values = condition.partition("=")
             if not equal or key not in keys:
-                raise UserError(f"--where {condition} must be KEY=VALUE with a key of the rows: {nearest(key, keys)}")
+                raise UserError(f"--where {condition} must be KEY=VALUE with a setting as KEY: {nearest(key, keys)}")
             own = summary[key].map(text)
             wanted = {_as_text(value) for value in values.split(",")} if values not in set(own) else {values}
             for value in sorted(wanted - set(own)):

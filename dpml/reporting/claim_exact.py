@@ -52,7 +52,7 @@ def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | N
 
 
 def _wide(rows: pd.DataFrame, index: str, columns: str, names: Sequence[str]) -> pd.DataFrame:
-    """Return a table of the rows' values; raise NotComputedError unless every cell has one value."""
+    """Return a table of values; raise NotComputedError if an entry of the table has no value or several values."""
     values = rows[[index, columns, "value"]].drop_duplicates()
     if values.duplicated([index, columns]).any() or len(values) != len(names) * values[index].nunique():
         raise NotComputedError([f"one value of {' and '.join(names)} for every {index}"])

@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the first algorithm of each pair with the second algorithm, and collect the comparisons in groups.
+    """Compare the two algorithms of each pair of runs, and group the comparisons by block and by the two algorithms.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -201,7 +201,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 def by_data_set(
     evidence: Evidence, block: str, names: Names, where: Mapping[str, object], algorithms: Names, tests: Test
 ) -> list[Group]:
-    """Apply the test `on_sets` to the data sets in one block of an experiment, for rows with the settings `where`.
+    """Apply the test `on_sets` to all data sets of one block, using only the rows with the settings `where`.
 
     Args:
         names: all data sets of the claim, also those that were not computed.
@@ -316,7 +316,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
 
 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
-    """Return whether standard errors explain the difference between our absolute mean and the published mean `theirs`.
+    """Return whether chance explains the difference between the mean of our runs and the published mean `theirs`.
 
     Return None if more seeds, or more draws of one seed, could refute this with the same means.
     """

@@ -74,7 +74,7 @@ class Group:
 
 
 def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
-    """Return whether at least `number` of the values are True; None if that depends on undecided values (None)."""
+    """Return whether at least `number` of the values are True, or None if too many values are undecided (None)."""
     if values.count(True) >= number:
         return True
     return None if len(values) - values.count(False) >= number else False
@@ -122,7 +122,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return evidence with the same rows for another interpretation, in which the fields `changes` are replaced."""
+        """Return the same rows with another interpretation of a claim, or with changed fields of the interpretation."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -134,14 +134,14 @@ class Evidence:
         return self._kept[key]
 
     def where(self, column: str, value: Any) -> "Evidence":
-        """Return evidence with the rows that have `value` in `column`; raise NotComputedError if there is none."""
+        """Return evidence with the rows that have `value` in `column`; raise NotComputedError if no row has it."""
         if column not in self.rows or not (self.rows[column] == value).any():
             raise NotComputedError([f"{column} = {value}"])
         part = self.kept((column, value), lambda: replace(self, rows=self.rows[self.rows[column] == value]))
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the name of the column with the x values of a block. If the x axis shows 1/eps, the column is eps."""
+        """Return the column with the x values of a block; this column is eps if the x axis shows 1/eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -155,7 +155,7 @@ class Evidence:
         return varying[0]
 
     def runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        """Return a table of values, with a line per run (seed, draw) and a column per x; empty without runs."""
+        """Return a table of values, with a line per run (seed, draw) and a column per x. Without runs, it is empty."""
         key = block, algorithm, self.reading.metric, self.reading.variant
         return self.kept(key, lambda: self._runs(*key))
 
@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return tables of runs by block and algorithm. Each algorithm of a block must have two runs at the same x.
+        """Return a table of runs for each block and algorithm. The algorithms of a block must have runs at the same x.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -204,7 +204,7 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return a pair of two sets of runs, which a claim compares."""
+        """Return the two sets of runs that a claim compares, with the scale of the metric."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:

@@ -12,7 +12,7 @@ from dpml.reporting.tables import file_of, latex, markdown, texts
 
 
 def frame(lines: Sequence[Coefficient], odds: bool) -> pd.DataFrame:
-    """Return a table of all coefficients: NaN if noise hides a coefficient, and odds ratios if `odds` is true."""
+    """Return a table of all coefficients, with odds ratios if `odds` is true. Coefficients that noise hides are NaN."""
     table = pd.DataFrame([asdict(line) for line in lines])
     if odds:
         table[["odds_ratio", "odds_low", "odds_high"]] = np.exp(table[["estimate", "low", "high"]])
@@ -28,7 +28,6 @@ def written(lines: Sequence[Coefficient], kind: str, heading: str, odds: bool) -
 
 
 def _shown(line: Coefficient, odds: bool) -> dict[str, str]:
-    """Return a coefficient as texts for a table, rounded to two significant digits of half its interval."""
     names, what = {"column": line.column, "unit": line.unit}, "odds ratio" if odds else "estimate"
     if line.note:
         return {**names, what: "", "interval": line.note, "p": ""}

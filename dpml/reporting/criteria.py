@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs or, on a logarithmic scale, the absolute values (at least `zero`)."""
+        """Return the values of runs or, on a logarithmic scale, the maximum of `zero` and each absolute value."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -77,7 +77,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric. For a share, `room` is the non-private model's gap to the constant baseline."""
+    """Return the scale of a metric; `room` is the difference between the non-private and the constant model."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The runs of two algorithms at one x: `ours` of `algorithm` and `theirs` of `against`, indexed by (seed, draw)."""
+    """Two sets of runs at one x: the runs `ours` of `algorithm`, and the runs `theirs` of `against`."""
 
     block: str
     algorithm: str
@@ -131,7 +131,7 @@ class Comparison:
 
 
 def better(pairs: Sequence[Pair]) -> list[Comparison]:
-    """Decide for every pair whether the first algorithm is significantly better, by a relevant difference."""
+    """Decide for every pair whether the first algorithm is better by a significant and relevant difference."""
     effects = [effect(pair) for pair in pairs]
     above, below = (holm({n: one.p_above(sign) for n, one in enumerate(effects)}) for sign in (1, -1))
     found = []
@@ -173,7 +173,7 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Comparison:
-    """Decide whether a statement holds with probability at least `share`, if it held in `kept` of `of` trials.
+    """Decide whether a statement holds with probability at least `share`, given the number of trials in which it held.
 
     The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
     """

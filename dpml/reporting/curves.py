@@ -31,14 +31,14 @@ def settings(table: pd.DataFrame) -> list[str]:
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """Return the settings that determine a row's position on an x axis that shows the setting `x`."""
+    """Return the settings that determine where a row lies on the x axis, if the axis shows the setting `x`."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split the rows of a panel by algorithm, by the settings in `always`, and by every other setting that differs."""
+    """Split rows into curves by algorithm, by the settings `always`, and by settings that x does not determine."""
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:
@@ -124,7 +124,7 @@ def moving(panel: Sequence[Curve], x: str) -> list[str]:
 
 
 def text(value: Any) -> str:
-    """Return the shortest text from which a setting's value can be read back exactly; empty without a value."""
+    """Return the shortest text that represents a setting's value exactly, or an empty text if the value is missing."""
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     short = f"{value:g}" if isinstance(value, float) else str(value)

@@ -24,7 +24,7 @@ from dpml.reporting.tables import shortened
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of verifying an experiment: how many verdicts and table values were recomputed, and what is wrong."""
+    """The result of verifying an experiment: the numbers of recomputed verdicts and table values, and the errors."""
 
     experiment: str
     verdicts: int
@@ -49,7 +49,7 @@ def unpacked(content: bytes) -> pd.DataFrame:
 
 
 def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the stored rows of a figure, whose path without a suffix is `base`. Their checksum is in `files`."""
+    """Return the stored rows of the figure with the path `base`, without a suffix. Their checksum is in `files`."""
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run the experiment again with dpml-run.")
@@ -103,7 +103,7 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """Judge claims by the rows of an experiment, its panels (as mappings) and the published points."""
+    """Return verdicts on claims from the rows of an experiment, the x axes of its panels, and the published points."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
     evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, rows)
@@ -111,7 +111,7 @@ def judge(
 
 
 def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> Evidence | None:
-    """Return the paper's published points as evidence, with our rows of baselines added; None if there are no points.
+    """Return published points as evidence, with our results of the baselines, or None if no points were published.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """

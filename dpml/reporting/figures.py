@@ -47,7 +47,7 @@ def paper_figure(charts: Sequence[Chart], width: float) -> tuple[Figure, str]:
 
 
 def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tuple[Figure, str]:
-    """Draw panels below one legend, `columns` panels in a row and `width` inches wide; return figure and caption."""
+    """Draw panels as a figure with one legend, `columns` columns and a width in inches; return figure and caption."""
     columns = min(columns, len(charts))
     rows = -(-len(charts) // columns)
     width = min(width, 4.6) if columns == 1 else width
@@ -202,7 +202,7 @@ def save(figure: Figure, base: Path) -> list[Path]:
 
 
 def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
-    """Write a figure as PDF, PNG or SVG, by the suffix of the path. Equal figures give identical files."""
+    """Write a figure as PDF, PNG or SVG, depending on the suffix of the path. Equal figures give identical files."""
     picture, kind = io.BytesIO(), path.suffix[1:]
     # no date and no version in the file: the same rows give the same bytes
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}

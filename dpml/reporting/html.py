@@ -63,7 +63,7 @@ def _experiments(results: Path) -> dict[str, str]:
         for about in known:
             pages |= _figures(about, results)
     except (TemplateError, TypeError, AttributeError, LookupError, ValueError) as error:
-        raise UserError(f"a manifest in {results} is from another version ({error}): run dpml-run again.") from None
+        raise UserError(f"a manifest in {results} is of another dpml version ({error}): run dpml-run again.") from None
     return {START if name == "claims.md" else name: text for name, text in pages.items()}
 
 
@@ -118,7 +118,7 @@ def title(text: str) -> str:
 
 
 def _own_tags(_: Any, tokens: Sequence[Token], place: int, options: Any, env: Any) -> str:
-    """Return HTML that keeps the tags of templates, and shows all other tags as text."""
+    """Keep the HTML tags that dpml's templates write, and show all other tags as text."""
     parts = re.split(r"(<[^<>]*>)", tokens[place].content)
     return "".join(part if _OURS.fullmatch(part) else html.escape(part) for part in parts)
 

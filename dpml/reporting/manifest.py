@@ -1,4 +1,4 @@
-"""Read and write manifests, which have checksums of output files, a digest of the files' inputs and the Git commit."""
+"""Read and write manifests: the checksums of output files, a digest of the inputs, and the Git commit of dpml."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ _PLAIN_LIST = re.compile(r'\[\n((?:\s+(?:"(?:[^"\\]|\\.)*"|[^"\[\]{}\s]+),?\n)+)
 
 
 def stamp(plan: Plan, published: pd.DataFrame) -> str:
-    """Return a digest of all that determines an experiment's outputs: fits, settings, the paper's card and code."""
+    """Return a digest of everything that determines an experiment's outputs, such as fits, claims and code."""
     experiment = plan.experiment
     cells = [[p.block, p.key, p.finished, p.reason, p.record and p.record.code] for p in plan.points]
     computed = [[block.key, block.code] for block in experiment.computed]
@@ -42,13 +42,13 @@ class Manifest:
     path: Path
 
     def read(self) -> dict[str, Any]:
-        """Return the content of the manifest; empty if the file is missing or was changed after it was written."""
+        """Return the content of the manifest, or {} if the file is missing or was changed after it was written."""
         with suppress(OSError):
             return unseal_object(self.path.read_bytes()) or {}
         return {}
 
     def current(self, made_from: str) -> bool:
-        """Return whether all files of the manifest are unchanged and their inputs have the digest `made_from`."""
+        """Return whether the manifest's files are unchanged and were made from inputs with the digest `made_from`."""
         known = self.read()
         files = known.get("files")
         if known.get("stamp") != made_from or not isinstance(files, dict):
@@ -56,7 +56,7 @@ class Manifest:
         return files == checksums(self.path.parent / name for name in files)
 
     def keep(self, content: Mapping[str, Any], files: Iterable[Path] | None = None, private: bool = False) -> None:
-        """Write `content` with the checksums of `files` and of the manifest."""
+        """Write the manifest: `content`, the checksums of `files`, and a checksum of the manifest itself."""
         content = content if files is None else {**content, "files": checksums(files)}
         text = json.dumps(seal_object(content), indent=1, ensure_ascii=False)
         text = _PLAIN_LIST.sub(lambda found: f"[{' '.join(line.strip() for line in found[1].splitlines())}]", text)
@@ -77,7 +77,7 @@ def changed(path: Path, files: Any) -> bool:
 def refuse_changed(path: Path, files: Any) -> None:
     """Raise UserError if a file differs from its checksum in a manifest."""
     if changed(path, files):
-        raise UserError(f"{path} was changed after it was written: run its command again, or move it elsewhere.")
+        raise UserError(f"{path} was changed after it was written: repeat the command that wrote it, or move the file.")
 
 
 def check_table(path: Path) -> None:
@@ -85,7 +85,7 @@ def check_table(path: Path) -> None:
     manifest = beside(path.parent)
     known = manifest.read()
     if path.is_file() and manifest.path.is_file() and not known:
-        raise UserError(f"{manifest.path} is damaged, so {path.name} cannot be checked: run its command again.")
+        raise UserError(f"{manifest.path} is damaged, so {path.name} cannot be checked: run dpml-run again.")
     refuse_changed(path, known.get("files"))
 
 

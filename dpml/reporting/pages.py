@@ -1,4 +1,4 @@
-"""Make the pages of results from manifests: start page, pages of papers and figures, rankings of algorithms."""
+"""Make the pages of results from manifests: a start page, pages of papers and figures, and rankings of algorithms."""
 
 import re
 from collections import Counter
@@ -50,7 +50,7 @@ def page(template: str, **content: Any) -> str:
 
 
 def named(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a table with the display names of algorithms."""
+    """Replace the keys of algorithms in a table by display names."""
     lines = [[", ".join(map(curve, text.split(", "))) for text in line] for line in (table["columns"], *table["rows"])]
     return {"columns": lines[0], "rows": lines[1:]}
 
@@ -143,7 +143,7 @@ def _notes(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
-    """Return a text with the number that decides a verdict, the data set, the algorithms and the required number."""
+    """Return a text about the number that decides a verdict: the number, what was compared, and the required number."""
     one = verdict.deciding
     if not one:
         lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
@@ -248,7 +248,7 @@ def _by_folder(known: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the start page and the papers' pages by path in a results folder, made from the manifests `known`."""
+    """Make the start page and the papers' pages from the manifests `known`; return the pages by relative path."""
     papers = _papers([*known, *not_computed(known)])
     ranked = _by_folder(about for about in known if about.get("rankings"))
     which = next((f"{folder}/which.md" for folder in ranked), "")

@@ -1,4 +1,4 @@
-"""Draw one panel of a figure: curves with their bands, published points, and axes with scales, ends and ticks."""
+"""Draw one panel of a figure: curves and bands, published points, and axes with scales, limits and ticks."""
 
 import re
 import textwrap
@@ -37,19 +37,19 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """The curves of the panel, except for curves whose x is infinite everywhere, such as an infinite proven eps."""
+        """The curves of the panel with at least one finite x; a proven eps on the x axis can be infinite."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
     @property
     def names(self) -> list[str]:
-        """The words along the x axis, in order; an empty list if the x axis has numbers."""
+        """The words on the x axis in order, or an empty list if the x axis has numbers."""
         places = self.summary[self.panel.x]
         return [] if is_numeric_dtype(places) else list(dict.fromkeys(map(text, places)))
 
     @cached_property
     def wants_log(self) -> bool:
-        """Whether the y axis is logarithmic: the experiment's file says so, or the means span a factor of five."""
+        """Whether the y axis is logarithmic, because the experiment's file says so or means differ by a factor of 5."""
         panel, tables = self.panel, [table for table in (self.summary, self.published) if table is not None]
         own = [table.loc[~table["algo"].isin(REFERENCES), "mean"] for table in tables]  # references may be far away
         means = _as_drawn(pd.concat(own), panel.y)
@@ -59,7 +59,7 @@ class Chart:
         return not (means < -ZERO).any() and bool(positive.max() >= 5 * positive.min())
 
     def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
-        """Return a table of the panel's points: kind, curve, label, algorithm, x, mean, and the ends of the band.
+        """Return a table of the panel's points: kind, curve, label, algorithm, x, mean, and the limits of the band.
 
         The kind is curve, thin, floor (the constant baseline), zero (a curve of rounding errors, which has no position
         on a log axis), or published (by the paper, or the best program of others at each x).
@@ -95,7 +95,7 @@ class Chart:
         return pd.concat([table, points[~points["peer"]], points.loc[best].assign(algo=PEER)])
 
     def draw(self, axes: Axes, lines: pd.DataFrame, looks: Mapping[str, Look], log: bool) -> None:
-        """Draw the curves, the bands and the published points in `lines`, and set the scales, ends and ticks."""
+        """Draw the curves, bands and published points of the table `lines`, and set scales and ticks of the axes."""
         shown = lines[lines["kind"].isin(("curve", "thin", "floor"))]
         curves = [line for _, line in shown.groupby("curve", sort=False)]
         for number, line in enumerate(curves):
@@ -129,7 +129,7 @@ def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
 
 
 def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
-    """Return a band's ends: ``mean ± half`` on a linear axis, or ``mean * exp(± half / mean)`` on a logarithmic axis.
+    """Return a band's limits: ``mean ± half`` on a linear axis, or ``mean * exp(± half / mean)`` on a logarithmic axis.
 
     The second band follows from the delta method. A curve of absolute values has no band where the sign is unknown.
     """
@@ -140,7 +140,7 @@ def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd
 
 
 def _y_axis(axes: Axes, points: pd.DataFrame, panel: Panel, log: bool) -> None:
-    """Set the scale, the ends and the ticks of a panel's y axis.
+    """Set the scale, the limits and the ticks of a panel's y axis.
 
     The axis covers all means; it covers thin curves only if there are no other curves. It covers the ends of bands and
     the constant baseline if they are at most the height of the means, a factor of three, or a usual band away.
@@ -177,7 +177,7 @@ def share_ends(rows: Sequence[Sequence[Axes]]) -> None:
 
 
 def _x_axis(axes: Axes, values: pd.Series, scale: str, names: Sequence[str]) -> None:
-    """Set the scale of a panel's x axis, and the ticks: numbers, or the words in `names`."""
+    """Set the scale of a panel's x axis, and label the ticks by numbers or by the words `names`."""
     if names:
         axes.set_xticks(range(len(names)), [textwrap.fill(_range(name), 10) for name in names], fontsize=6.5)
         axes.margins(x=0.2)
@@ -206,7 +206,7 @@ def _range(name: str) -> str:
 
 
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
-    """Set the ticks of a logarithmic axis at powers of ten and, on a short axis, also at `steps` times powers of ten.
+    """Set the ticks of a logarithmic axis: powers of ten, and multiples of powers of ten if the axis is short.
 
     The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
     """

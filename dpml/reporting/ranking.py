@@ -171,7 +171,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is best, or not significantly worse than the best, at one eps on the most panels."""
+    """Return the algorithm that is best, or not significantly worse than the best, on the most panels at one eps."""
     choices = [choice for one in rankings for choice in one["choices"] if choice["eps"] == eps]
     counted = _among_the_best([choice for choice in choices if choice["above_floor"]])
     most = max(counted.values(), default=0)
@@ -196,7 +196,7 @@ def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:
-    """Return a table for one panel, with the best algorithm at every eps, its competitors, and the baselines."""
+    """Return a panel's table: the best algorithm at every eps, algorithms not significantly worse, and baselines."""
     lines = []
     for choice in ranking["choices"]:
         alike = [f"{name} {short(mean)}" for name, mean in choice["alike"]]
@@ -225,7 +225,7 @@ def _range(sums: Collection[int | None]) -> str:
 
 
 def oracle_table(oracle: Oracle, summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a table that compares a rule for hyper-parameters with the values of a grid that are best on test rows."""
+    """Return a table that compares a rule for hyper-parameters with an oracle, which tunes on the test rows."""
     rows = summary[summary["metric"] == oracle.metric.rpartition(".")[2]]
     rule, grid = (rows[rows["block"] == block] for block in (oracle.rule, oracle.grid))
     own = [curve for curve in curves(rule, "eps") if curve.algo in set(grid["algo"])]

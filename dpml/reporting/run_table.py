@@ -82,7 +82,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return column names for a metric's statistics, chosen to differ from the names of settings in `keys`."""
+    """Return column names for a metric's statistics that differ from the names of the settings `keys`."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 
@@ -121,7 +121,7 @@ def run_table(
 
 
 def claims_in(guarantees: pd.DataFrame) -> set[tuple[str, ...]]:
-    """Return the algorithms, with variants and calibrations, for which a finite eps was published."""
+    """Return the combinations of algorithm, variant and calibration for which a paper claims a finite eps."""
     claimed = guarantees[(guarantees["basis"] == "published") & np.isfinite(guarantees["eps"])]
     return set(claimed[_ALGORITHM].itertuples(index=False, name=None)) if len(claimed) else set()
 

@@ -1,4 +1,4 @@
-"""Draw the shapes of a published model: the contribution of each feature to the model's score, from the model alone."""
+"""Draw how each feature of a published model contributes to the model's score."""
 
 import re
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class Shape:
 
 
 def shapes(model: Model) -> list[Shape]:
-    """Return how the score depends on each feature while the other features have their middle or first value."""
+    """Return how the score depends on each feature; the other features are at mid-range or at their first value."""
     columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []
@@ -60,7 +60,7 @@ def _points(column: Range | tuple[str, ...]) -> Array:
 
 
 def write(model: Model, folder: Path) -> list[Path]:
-    """Write a picture (.png and .svg) of every shape, and the points of all shapes to shapes.csv. Return the paths."""
+    """Write a picture (.png and .svg) of each feature's contribution, and all points to shapes.csv."""
     folder.mkdir(parents=True, exist_ok=True)
     found, lines = shapes(model), _lines(model)
     written = []

@@ -97,7 +97,7 @@ def settings(rows: pd.DataFrame) -> list[str]:
 
 
 def replication(summary: pd.DataFrame) -> str:
-    """Return in words over how many seeds and draws an interval is computed, such as "5 seeds, 20 draws each"."""
+    """Return the numbers of seeds and noise draws behind an interval as a text, such as "5 seeds, 20 draws each"."""
     over_seeds = summary[summary["seeds"] > 1]
     over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
     words = []
@@ -139,7 +139,7 @@ def _numbered(rows: pd.DataFrame, keys: Sequence[str]) -> pd.Series:
 
 
 def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
-    """Give rows with different guarantees different group numbers, in groups where one seed has several guarantees."""
+    """Split a group of rows by guarantee if a single seed of the group has several guarantees."""
     several = rows["proven_eps"].groupby([number, rows["seed"]]).nunique() > 1
     split = number.map(several.groupby(level=0).any())
     if not split.any():
@@ -149,7 +149,7 @@ def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Drop duplicate runs, which have the same seed, draw and settings (`number`)."""
+    """Drop repeated runs; raise UserError if runs with equal seed, draw and settings have different values."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():
@@ -173,7 +173,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
-    """Return the rows with one noise `calibration`, and the rows of noiseless algorithms in the same blocks."""
+    """Return the rows with one noise calibration, and the rows of noiseless algorithms in the same blocks."""
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own
@@ -181,7 +181,7 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 @cache
 def official(dataset: str) -> tuple[int, int] | None:
-    """Return the numbers of training and test rows in a data set's official split; None without an official split."""
+    """Return the numbers of training and test rows in a data set's official split, or None if it has no such split."""
     try:
         info = catalogue.source(dataset).info
     except UserError:  # a file of the user's is not a named data set
@@ -190,19 +190,19 @@ def official(dataset: str) -> tuple[int, int] | None:
 
 
 def same_rows(rows: pd.DataFrame) -> pd.Series:
-    """Return for each result whether it used all official training rows, which are then equal for all seeds."""
+    """Return for each result whether it used a whole official training set, so that all seeds have the same rows."""
     all_rows = {name: found[0] for name in rows["dataset"].unique() if (found := official(str(name)))}
     return rows["N"] == rows["dataset"].map(all_rows)
 
 
 def varied(rows: pd.DataFrame) -> pd.Series:
-    """Return what seeds vary: "seeds" (everything), "parties" (the partition and the noise), or "noise"."""
+    """Return what differs between seeds: all ("seeds"), partition and noise ("parties"), or only noise ("noise")."""
     same = same_rows(rows)
     return pd.Series("seeds", index=rows.index).mask(same, "parties").mask(same & (rows["M"] == 1), "noise")
 
 
 def caution(summary: pd.DataFrame) -> str:
-    """Return a text that names the data sets on which all seeds have the same rows."""
+    """Return a warning that names the data sets on which all seeds use the same rows, or "" if there are none."""
     told = []
     same = summary[same_rows(summary)]
     for name, part in same.groupby("dataset", sort=False) if len(same) else ():

@@ -87,7 +87,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def short(number: float, up: bool = False) -> str:
-    """Write a number with three significant digits, rounded up if `up`; numbers below a million have no exponent."""
+    """Write a number with 3 significant digits; round up if `up` is true. Numbers below a million have no exponent."""
     if math.isinf(number):
         return "∞"
     if 999 < abs(number) < 1e6:
@@ -156,7 +156,7 @@ def read_rows(path: Path) -> pd.DataFrame:
     """Read the rows that a run or a sweep wrote."""
     rows = read_table(path, COLUMNS)
     if not len(rows) or not is_numeric_dtype(rows["value"]):
-        raise UserError(f"{path} has no numbers in its column 'value': run its command again.")
+        raise UserError(f"{path} has no numbers in its column 'value': repeat the command that wrote it.")
     return rows
 
 
@@ -172,12 +172,12 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
         raise UserError(f"{path} cannot be read: {error.strerror}.") from None
     except ValueError as error:  # from the encoding, or from pandas
         reason = str(error).strip().splitlines()[0].rpartition(" error: ")[2]
-        raise UserError(f"{path} is not a whole table ({reason}): run its command again.") from None
+        raise UserError(f"{path} is not a whole table ({reason}): repeat the command that wrote it.") from None
     missing = [column for column in columns if column not in table]
     if missing:
         raise UserError(f"{path} is not a table of a run: it has no column {missing[0]!r}.")
     if not content.endswith("\n"):
-        raise UserError(f"{path} is cut off in its last line: run its command again.")
+        raise UserError(f"{path} is cut off in its last line: repeat the command that wrote it.")
     return table
 
 
@@ -195,7 +195,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     if len(twice):
         what = " ".join(f"{key}={twice.iloc[0][key]}" for key in keys if twice.iloc[0][key])
         raise UserError(
-            f"the folders have different numbers for {what}: their draws, data, code, dpml version or machine differ."
+            f"the folders have different numbers for {what}: noise draws, data, code, dpml version or machine differ."
         )
     known = beside(target).read()
     if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both

@@ -37,7 +37,7 @@ def metric(key: str) -> str:
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a data set, given the name of the data set or of a block such as kdd_eps."""
+    """Return the display name of a data set, or of a block of an experiment such as kdd_eps."""
     stem = re.sub(r"_(eps|u|N|M|delta)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)
@@ -49,7 +49,7 @@ def symbols(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Replace the keys of algorithms, of blocks, and of the symbols eps, delta and lam in a text by display names."""
+    """Replace the keys of algorithms and blocks, and the words eps, delta and lam, in a text by display names."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]

@@ -49,12 +49,12 @@ class Cell:
         check_options(self)
 
     def check(self) -> None:
-        """Raise UserError if the noise can be calibrated for none of the budgets; data are not needed."""
+        """Raise UserError if the noise cannot be calibrated for any of the budgets; the check needs no data."""
         _calibrated(self.algorithm, self.budgets, self.problem)
 
     @property
     def problem(self) -> Problem:
-        """Return the quantities that determine noise and guarantees; unknown sizes of parties count as equal."""
+        """Return the public numbers that determine noise and guarantees; unknown party sizes are taken to be equal."""
         rows, d = self.dataset.size(self.N)
         info = self.dataset.info
         self.partition.check_task(info.task, info.name)
@@ -65,7 +65,7 @@ class Cell:
         return problem if sizes is None else problem.of_sizes(sizes)
 
     def identity(self, checksum: str | None) -> dict[str, Any]:
-        """Return the settings and the checksum of the data as plain values, from which the key of the cell is made."""
+        """Return the settings and the checksum of the data as plain values; the key of the cell is their hash."""
         parts = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "files"}
         values = {name: _plain(part) if is_dataclass(part) else part for name, part in parts.items()}
         budgets = [[budget.eps, budget.delta] for budget in self.budgets]
@@ -82,12 +82,11 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum of data for storing with results; hash the checksum of a user's file with a secret key."""
+    """Return the checksum to store with results; for a user's file, hash the checksum with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
 def _plain(part: Any) -> dict[str, Any]:
-    """Return the class and the fields of an object as plain values, without locations of files."""
     values = {f.name: getattr(part, f.name) for f in fields(part) if not f.metadata.get("place")}
     loss = {"loss": values["loss"].name} if "loss" in values else {}
     return {"class": f"{type(part).__module__}.{type(part).__qualname__}"} | values | loss
@@ -119,7 +118,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Compute a fit (cell): load and deal data, release models (or take those in `release`), and score the models."""
+    """Compute a fit (cell): load and partition the data, release models unless `release` has them, and score them."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
@@ -185,7 +184,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Release the models of fits (cells) with one `step_key` together; weights differ from single fits by rounding."""
+    """Release the models of several fits (cells) together; the weights differ from separate fits by rounding errors."""
     carriers = []
     for cell in cells:
         parties = deal(cell)
@@ -204,7 +203,7 @@ def _blas() -> ThreadpoolController:
 
 
 def limit_blas() -> AbstractContextManager[Any]:
-    """Limit BLAS to one thread for reproducible rounding, within a `with` statement or, without one, permanently."""
+    """Limit BLAS to one thread, for reproducible rounding: in a `with` statement, or permanently without one."""
     return _blas().limit(limits=1)
 
 

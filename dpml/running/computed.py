@@ -54,7 +54,7 @@ class Computed:
         return code.digest([*code.NUMBERS, "audit"], code.named([self.target, self.arguments]))
 
     def rows(self, store: Store) -> "pd.DataFrame":
-        """Return the function's rows from `store`; if the store has none, compute and store the rows first."""
+        """Return the block's rows from `store`; if the store does not have the rows, compute and store them first."""
         import pandas as pd  # slow to load, and not needed by guarantees
 
         record = self.kept(store)
@@ -78,7 +78,7 @@ class Computed:
 
 
 def check_arguments(function: Callable[..., Any], given: Mapping[str, Any], where: str) -> None:
-    """Raise UserError if a function does not have a given argument, or if a required argument is missing."""
+    """Raise UserError if a function has no parameter for a given argument, or if a required argument is missing."""
     parameters = inspect.signature(function).parameters
     refuse_unknown("key", given, parameters, where)
     missing = [one.name for one in parameters.values() if one.default is one.empty and one.name not in given]

@@ -19,7 +19,7 @@ _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the software versions (by default, the installed versions) and the commit of dpml."""
+    """Return the commit of dpml and software versions; by default, these are the installed versions."""
     return {"versions": dict(versions or made_with()), "git": _git_state()}
 
 

@@ -1,4 +1,4 @@
-"""Expand lists of settings to fits (cells): one fit for each combination of values, or several fits for many draws."""
+"""Expand lists of settings to fits (cells), one for each combination. Many noise draws are split into several fits."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -66,12 +66,12 @@ class Expansion:
 
     @cached_property
     def files(self) -> Files:
-        """Return the places of data files, with an absolute path of the data folder that every worker can use."""
+        """Return the locations of data files. The data folder has an absolute path, so that every worker can use it."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
     def points(self, experiment: Experiment, overrides: Mapping[str, Any], check: bool = False) -> list[Point]:
-        """Return all combinations of settings in all blocks; `check` skips points whose noise cannot be calibrated."""
+        """Return all combinations of settings; with `check`, skip the combinations whose noise cannot be calibrated."""
         shown = [name for name in experiment.shown_metrics if "." in name]
         points = []
         for name, block in _blocks(experiment, overrides):
@@ -129,7 +129,6 @@ class Expansion:
         return [cell, *(replace(cell, first=first, draws=min(draws - first, DRAWS)) for first in firsts)]
 
     def _check(self, cell: Cell) -> None:
-        """Check a fit once for all seeds, unless the seed determines the parties' sizes."""
         seed = cell.seed if cell.partition.drawn else None
         kind = [id(cell.dataset), id(cell.algorithm), repr(cell.partition), cell.M, cell.N, repr(cell.adversary), seed]
         self._once("check", kind, cell.check)

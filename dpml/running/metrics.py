@@ -23,7 +23,7 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Score models (budgets, draws, d) by dpml's metrics and by `further` metrics; return arrays (budgets, draws)."""
+    """Score models (budgets, draws, d) by dpml's and the user's (`further`) metrics; return arrays (budgets, draws)."""
     if weights is None:  # nothing was released
         return {}
     data = parties.data
@@ -65,7 +65,7 @@ def auc(weights: Array, parties: Parties, loss: Loss, lam: float) -> Array:
     """
     data = parties.data
     if data.task != "binary" or not len(data.y_test):
-        raise UserError(f"the metric auc needs test rows of two classes: dataset={data.name} has none.")
+        raise UserError(f"the metric auc needs test rows of two classes, which dataset={data.name} lacks.")
     positive = data.y_test > 0
     pairs = float(positive.sum()) * float((~positive).sum())
     areas = np.full(len(weights), np.nan)

@@ -23,7 +23,7 @@ from dpml.running.store import Store, digest
 
 @dataclass(frozen=True)
 class Options:
-    """The keys under `run`, which say how fits are computed. None of them changes a number."""
+    """The options run.dry, run.force, run.workers and run.address of a command, which do not change any result."""
 
     dry: bool = False
     force: str | Sequence[str] | None = None

@@ -25,7 +25,7 @@ COLUMNS = [*SETTING, "seed", "draw", "metric", "value", *PRIVACY, *SIZES, "tuned
 
 
 def own_columns(rows: "pd.DataFrame") -> list[str]:
-    """Return the names of a table's columns that are not in COLUMNS, such as algo.lam."""
+    """Return the names of a table's columns that are not standard columns (COLUMNS), such as algo.lam."""
     return [key for key in rows.columns if key not in (*COLUMNS, "block")]
 
 

@@ -32,7 +32,6 @@ from dpml.running.store import Record, Store
 from dpml.screen import Screen
 
 PATIENCE = 20.0  # seconds to wait for a scheduler
-LOST = "Finished cells are kept: give the same command again to go on."
 
 
 @dataclass(frozen=True)
@@ -116,7 +115,9 @@ def _in_processes(batches: Sequence[Batch], workers: int) -> Generator[list[tupl
         for result in results:  # noqa: UP028 - `yield from` would close `results` with a warning
             yield result
     except BrokenProcessPool:
-        raise UserError(f"a worker process died (out of memory?). {LOST}") from None
+        raise UserError(
+            "a worker process died (out of memory?). Finished cells are kept: give the same command again to go on."
+        ) from None
     finally:
         with warnings.catch_warnings(action="ignore"):  # joblib warns that tasks were cancelled
             results.close()
@@ -167,7 +168,9 @@ def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[
                 future.release()
         except Exception as error:  # an error of Dask, because `attempt` raises nothing
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
-            raise UserError(f"the Dask cluster failed: {reason} {LOST}") from error
+            raise UserError(
+                f"the Dask cluster failed: {reason} Finished cells are kept: give the same command again to go on."
+            ) from error
 
 
 def announce(plans: Sequence[Plan], options: Options, console: Screen) -> None:
@@ -229,7 +232,6 @@ def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
 
 
 def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Screen, alone: bool) -> None:
-    """Store the outcome of a fit (cell), and print failures; do not store a skipped fit if it is `alone` in a run."""
     first = points[0]
     settings = " ".join(f"{key}={value}" for key, value in first.settings.items() if value is not None)
     if isinstance(outcome, Record) and _of_other_data(first, outcome):

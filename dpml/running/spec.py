@@ -58,7 +58,7 @@ Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """The description of a paper's figure or table in an experiment file, or of a run, which has no figure panels.
+    """The settings and panels of a paper's figure or table, as in an experiment file, or the settings of a run.
 
     `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
     settings. Without a `grid`, the settings form one block, `all`. A panel can omit the name of an only block. Lists
@@ -142,5 +142,5 @@ def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of an experiment's block; all combinations of the values in one part are computed."""
+    """Return the parts of a block. A part maps settings to values, and all combinations of the values are computed."""
     return [block] if isinstance(block, Mapping) else block

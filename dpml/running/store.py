@@ -31,7 +31,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The stored results: ROOT/KEY-CODE.json for each finished fit (cell), and KEY.txt for each failed fit."""
+    """The stored results: a file KEY-CODE.json for each finished fit (cell), and a log KEY.txt for each failed fit."""
 
     root: Path
 

@@ -1,6 +1,6 @@
 """InterpretML's differentially private boosting of one feature at a time, DP-EBM (Nori et al. 2021, ICML).
 
-It uses the raw columns, with symbolic columns as categories. Ranges are those of the training rows, which no budget
+It uses the raw columns, with categorical columns as categories. Ranges are those of the training rows, which no budget
 accounts for, as in all programs here. Its neighbours differ by one added row. A replaced row is two such changes, so it
 gets eps/2 and delta/(1 + exp(eps/2)). Its own accounting was not checked. Options are the library's defaults.
 """

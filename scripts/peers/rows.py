@@ -46,7 +46,7 @@ class Data:
 
     Attributes:
         plain, plain_test: the rows before the `steps`, with missing values replaced by the median of training rows.
-        levels: the number of values of each symbolic column of plain rows, 0 for a numeric column.
+        levels: the number of values of each categorical column of plain rows, 0 for a numeric column.
     """
 
     X: Array

@@ -140,7 +140,7 @@ def test_data_are_those_that_a_run_has(folder):
         (lambda: dpml.run(algo=object), "algo"),
         (lambda: dpml.run(experiment="imtiaz2019/fig5"), "experiment"),
         (lambda: dpml.guarantee(algo=["fm", "gop"]), "algo=fm,gop"),
-        (lambda: dpml.attack(algo="constant", draws=10), "draws of an audit must be at least 100"),
+        (lambda: dpml.attack(algo="constant", draws=10), "an audit needs at least 100 draws"),
         (lambda: dpml.load("wdbc", algo="fm"), "algo"),
     ],
 )

@@ -139,7 +139,7 @@ def test_or_kept_or_refused(write):
     for content, missing, said in (
         (text, "keep", "must begin with impute"),
         (GAPS, "keep", "line 6: the label or the party is missing"),
-        (GAPS, "refuse", "f.csv, line 3: a value is missing, and 2 more rows"),
+        (GAPS, "refuse", "f.csv, line 3: a value is missing, as in 2 more rows"),
     ):
         with pytest.raises(UserError, match=said):
             load(CSV(path=write(content), label="label", missing=missing))

@@ -39,7 +39,7 @@ BAD_TABLES = [
     ((GOOD + LATER + "44,Kürschner,high\n").encode("latin-1"), {}, "DIR/f.csv, line 70006 is not UTF-8 text"),
     # a quoted value may go over several lines, and blank lines do not count as rows
     ('age,job,income\n1,"a\nb",low\n\n2,c\n', {}, "DIR/f.csv, line 5: there are 2 values"),
-    (GOOD + '7,"cl\n8,"clerk,low\ninf,clerk,low\n', {}, "DIR/f.csv, line 6: ',' expected after"),
+    (GOOD + '7,"cl\n8,"clerk,low\ninf,clerk,low\n', {}, "DIR/f.csv, line 6 is not valid CSV: ',' expected after"),
     ("income\nlow\nhigh\n", {}, "DIR/f.csv, line 1: there is only one column, 'income'"),
     ("31,nurse,low\n52,judge,high\n", {}, "DIR/f.csv has no column 'income' (dataset.label): choose one of 31"),
     (GOOD.replace("44", "inf"), {}, "has an infinite value (DIR/f.csv, line 4)"),

@@ -45,7 +45,7 @@ def test_get_all_says_what_could_not_be_had(dpml, raw, server, monkeypatch):
         assert f"{name}: ready" in out
     absent = "creditcard creditcard_subset har har_73of561 kddcup99 kddcup99_70k twitter_buzz url"
     failed = ", ".join(sorted([*PACKED, *absent.split()]))
-    assert err.splitlines()[-1] == f"dpml: error: failed to fetch: {failed} (see above)."
+    assert err.splitlines()[-1] == f"dpml: error: failed to fetch {failed}: the lines above say why."
     assert "cannot fetch train/X_train.txt of dataset=har" in err
     monkeypatch.delenv("DPML_MIRROR")
     assert "subset is not published: use dataset=creditcard" in dpml("data", "get", "creditcard_subset")[2]

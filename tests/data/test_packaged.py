@@ -34,7 +34,7 @@ def table(tmp_path, monkeypatch):
 
 
 def test_columns_are_dropped_coded_and_the_label_is_split_off(table):
-    about = {"label": "bought", "positive": "yes", "drop": ("id",), "symbolic": ("shop",), "classes": {-1: 2, 1: 1}}
+    about = {"label": "bought", "positive": "yes", "drop": ("id",), "categorical": ("shop",), "classes": {-1: 2, 1: 1}}
     found = table(ROWS, rows=3, features=5, **about)
     np.testing.assert_array_equal(found.X, [[2, 1, 0], [4, 0, 1], [1.5, 1, 0]])
     np.testing.assert_array_equal(found.y, [1, -1, -1])

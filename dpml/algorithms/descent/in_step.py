@@ -18,10 +18,10 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of one release: budget i tries the S step sizes with the indices ``numbers[i]``."""
+    """The gradient descents of one release, with S step sizes for each budget."""
 
     carrier: Carrier
-    numbers: NDArray[np.intp]
+    numbers: NDArray[np.intp]  # the indices of the step sizes, (budgets, S)
 
     @property
     def steps(self) -> Array:
@@ -54,7 +54,7 @@ def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Run algorithms with published noise on the same rows together, and return their releases."""
+    """Run algorithms with the papers' noise at the same time on the same rows, and return their releases."""
     return released(carriers, _together)
 
 
@@ -93,7 +93,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws Gaussian noise for several rounds, with the shape (rounds, groups, d, draws)."""
+    """Return a function that draws Gaussian noise (rounds, groups, d, draws), given the number of rounds."""
 
     def draw(rounds: int) -> Single:
         parts = []

@@ -141,7 +141,7 @@ class Pooled:
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the noise units, the sensitivity and the noise_std of the noisy sum of one round."""
+        """Return the fields `units`, `sensitivity` and `noise` of the noisy `Sum` that a round releases."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
@@ -172,7 +172,7 @@ class Clients:
     secure: bool
 
     def client_noise(self, problem: Problem, rows: Array) -> Array:
-        """Return the noise_std that each client adds to its mean gradient; `rows` has the clients' numbers of rows."""
+        """Return the noise_std that each client adds to its mean gradient, given each client's number of rows."""
         if self.published:
             return np.full(len(rows), 1 / problem.N)
         return 1 / (rows * math.sqrt(self.together(problem)))
@@ -204,8 +204,7 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the mu and the ratio of noise_stds for the smallest client: docs/privacy/kang2019.md, Theorem 3."""
-        if self.synchronous:
+        if self.synchronous:  # otherwise docs/privacy/kang2019.md, Theorem 3, for the smallest client
             return {}
         client = self.of_client(problem)
         average = (client, client * problem.N * self.sum_std(problem) / sensitivity(self.lipschitz, problem))

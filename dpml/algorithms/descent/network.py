@@ -50,7 +50,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows with the constant 1 appended, the labels, and each row's number of copies or None."""
+        """The distinct rows with the constant 1 appended, their labels, and their numbers of copies (None: all 1)."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 

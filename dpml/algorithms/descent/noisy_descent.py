@@ -70,7 +70,7 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The name, claim, observers and variants of noisy descent, which depend on the option `sites`."""
+    """The properties of noisy descent that depend on the option `sites`."""
 
     name: str
     claim: str
@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu for sensitivity 1, noise_std 1 in earlier rounds, and `last` in the last round."""
+    """Return the last model's mu if all sensitivities are 1, and all noise_stds are 1 except the last one."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -169,7 +169,7 @@ class NoisyDescent(
     def _set_clip(self) -> None:
         if self.clip is not None:
             if self.calibration == "published":
-                raise UserError(f"algo.clip of algo={self.name} needs calibration=tight: other noise has no clip.")
+                raise UserError(f"algo.clip of algo={self.name} needs calibration=tight.")
             if not self.loss.convex:
                 raise UserError(f"algo.clip needs loss=logistic or loss=squared, not loss={self.loss.name}.")
         elif self.tight and self.loss.convex:
@@ -177,8 +177,8 @@ class NoisyDescent(
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
             raise UserError(
-                f"algo={self.name} needs a clip for loss={self.loss.name}, whose slopes have no bound: set "
-                "calibration=tight, which clips slopes."
+                f"the gradients of loss={self.loss.name} have no bound, so algo={self.name} must clip them: set "
+                "calibration=tight."
             )
 
     @property
@@ -220,7 +220,7 @@ class NoisyDescent(
 
     @property
     def lipschitz(self) -> float:
-        """The bound G on the slopes: the clip, or the loss's Lipschitz constant."""
+        """The Lipschitz constant G of the loss after clipping."""
         return self.slopes.lipschitz
 
     @property
@@ -233,7 +233,7 @@ class NoisyDescent(
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for the step size `step` if a mean gradient over n rows has the noise_std 1/n.
+        """Return every observer's mu for one step size if the noise_std of a mean gradient over n rows is 1/n.
 
         Step 0 gives the mu of all rounds together.
         """
@@ -244,7 +244,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return the noise_std that a mean gradient over n rows needs for the step size `step`, multiplied by n."""
+        """Return n times the noise_std that `budget` requires of a mean gradient over n rows."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -318,13 +318,13 @@ class NoisyDescent(
         return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
     def validation(self, trial: Trial) -> Trial:
-        """Return gradient descents with one noise draw, for which the held-out rows are left out."""
+        """Return gradient descents on the rows that are not held out, with a single noise draw."""
         carrier = trial.carrier
         training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
 
     def best_on_held_out(self, trial: Trial, models: Array) -> NDArray[np.intp]:
-        """Return the index of the step size whose model is best on the held-out rows, (budgets, 1)."""
+        """Return one index per budget, (budgets, 1): the step size whose model is best on the held-out rows."""
         _, X, y = held_out(trial.carrier.mechanism.parties)
         losses = mean_loss(self.loss, X, y, models.reshape(-1, X.shape[1])).reshape(trial.numbers.shape)
         return np.argmin(losses + self.ridge(models[:, :, 0]), axis=1)[:, None]
@@ -350,7 +350,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield the index of each step size, and a release for only the budgets that try this step size."""
+        """For each step size, yield its index and a release for the budgets that try it."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier

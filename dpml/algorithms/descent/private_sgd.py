@@ -124,8 +124,8 @@ class PrivateSGD(
         super().__post_init__()
         if self.halving and self.rounds > _MOST_HALVINGS:
             raise UserError(
-                f"algo.rounds of psgd must be at most {_MOST_HALVINGS} with algo.variant=halving, got "
-                f"algo.rounds={self.rounds}: the noise doubles in every round."
+                f"algo.rounds of psgd must be at most {_MOST_HALVINGS}, got {self.rounds}: algo.variant=halving "
+                "doubles the noise in every round, and more rounds would overflow."
             )
 
     @property
@@ -201,7 +201,7 @@ class PrivateSGD(
         return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
-        """Return the models (B, d) after the last round; ``ask(w, t)`` returns noisy sums of gradients at models w."""
+        """Return the models (B, d) after the last round; ``ask(w, t)`` returns round t's noisy sums of gradients."""
         w = np.zeros((len(strength), problem.d))
         for t in range(self.rounds):
             w = w - (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)

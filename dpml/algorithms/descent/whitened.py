@@ -54,7 +54,7 @@ class WhitenedDescent(
         if self.budget_share is not None and self.labels and self.budget_share >= 1 - defaults.LABEL_SHARE:
             raise UserError(
                 f"algo.budget_share of {self.name} must be less than {1 - defaults.LABEL_SHARE:g}, got "
-                f"{self.budget_share:g}: the labels need {defaults.LABEL_SHARE:g}, and the rounds need the rest."
+                f"{self.budget_share:g}: the sums of labels and the rounds share the rest of the budget."
             )
 
     @property
@@ -71,14 +71,14 @@ class WhitenedDescent(
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the part of mu that all rounds of gradient descent spend together."""
+        """Return the mu of all rounds of gradient descent together."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 that the release of X'X spends; the default is smaller if noise hides X'X."""
+        """Return the share of mu^2 that is spent on X'X; by default, less is spent if the noise in X'X is large."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clips of T rounds for B descents, (T, B); `reach` is n mu, where n counts rows or parties."""
+        """Return the clips of T rounds for B descents, (T, B); `reach` is mu times the number of rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -188,7 +188,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Bound the mean squared norm of rows (B,) after whitening, which multiplies the eigenvalues of X'X by `seen`.
+    """Bound the mean squared norm of whitened rows, (B,). Whitening multiplies the eigenvalues of X'X by `seen`.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

@@ -28,9 +28,9 @@ from dpml.sums import TALL, PairwiseSum
 
 @dataclass(frozen=True)
 class Scales:
-    """The noise scales of the constant, linear and square coefficients; with scale inf, no constant is sent."""
+    """The noise scales of the constant, linear and square coefficients of a quadratic loss."""
 
-    constant: float
+    constant: float  # inf: the constant is not sent
     linear: float
     square: float
 
@@ -46,7 +46,7 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two labelled rows whose coefficients, divided by the noise_std, have the L2 distance `distance`.
+    """Two labelled rows whose loss coefficients, divided by the noise_std, have the L2 distance `distance`.
 
     The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
     times the largest label.
@@ -65,7 +65,7 @@ def joint_sensitivity(quadratic: Quadratic, scales: Scales, d: int) -> float:
 
 
 def worst_neighbours(quadratic: Quadratic, scales: Scales, d: int) -> Neighbours:
-    """Return the two rows whose coefficients, divided by the noise_std, differ most."""
+    """Return the two rows whose loss coefficients, divided by the noise_std, differ most."""
     C = 0.0 if quadratic.constant_range == 0 else _squared_ratio(quadratic.constant_range, scales.constant)
     A = _squared_ratio(quadratic.linear_bound, scales.linear)
     B = _squared_ratio(quadratic.square, scales.square)
@@ -139,7 +139,7 @@ _MOST_CLASSES = 1 << 10  # the most classes K for which the coarsest grid can re
 
 @dataclass(frozen=True)
 class CoefficientTerms(Terms["Coefficients"]):
-    """Compute sums of the coefficients over the parties' rows."""
+    """Compute sums of the coefficients of a quadratic loss over the parties' rows."""
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -192,7 +192,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """Yield the sums of each party, or of all rows together if the unit is a row and sums are not `secure`."""
+        """Yield one sum per party if sums are `secure` or if the unit is a party; otherwise the sum over all rows."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -261,7 +261,7 @@ class Coefficients(Statistic):
         return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of fractional bits of rows, at most 20, so that noisy sums of N rows fit into 64 bits."""
+        """Return to how many fractional bits (at most 20) rows are rounded, so that noisy sums fit into 64 bits."""
         if self.classes > _MOST_CLASSES:
             raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes: set algo.noise=continuous.")
         q = self.quadratic
@@ -322,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return the linear coefficients (..., K d) of a noisy polynomial, and its matrix (..., d, d) plus lam/2 I."""
+    """Return b (..., K d) and A (..., d, d) of the noisy objective ``w'Aw + b'w``, where A includes lam/2 I."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -342,12 +342,12 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the best noise scales for the given `mu` and models of norm `norm` (None: a typical norm)."""
+    """Return the noise scales with the least gradient noise for models of norm `norm` (None: a typical norm)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
-    """Return the noisy `Sum` of all coefficients, given the noise scales."""
+    """Return the noisy `Sum` of all coefficients of a quadratic loss, given the noise scales."""
     constant = (scales.constant,) if of.constant else ()
     units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(of.quadratic, scales, d), 1.0, units)

@@ -47,7 +47,7 @@ CLAIMS: dict[Sites, str] = {
 class FunctionalMechanism(
     Program, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS
 ):
-    """The functional mechanism: release the risk's quadratic coefficients with Gaussian noise, and minimise them.
+    """The functional mechanism: add Gaussian noise to the coefficients of a quadratic risk, and minimise this risk.
 
     Imtiaz, Mohammadi & Sarwate 2019 define the mechanism for one trusted curator (`fm`, Alg. 3), for sites with
     correlated noise (`capefm`, Alg. 4), for sites with independent noise (`conv`, Sec. 4.4), and for one site alone
@@ -103,7 +103,7 @@ class FunctionalMechanism(
         return TrustedCurator() if self.sites == "curator" else TrustedCurator(("release", "client"))
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the noise_std for the sums of the constant, linear and square coefficients."""
+        """Return the noise_std for the sums of the constant, linear and square coefficients of the loss."""
         if math.isinf(budget.eps):
             return Scales(math.inf if self.tight else 0.0, 0.0, 0.0)
         if self.tight:

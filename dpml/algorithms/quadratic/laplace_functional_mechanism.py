@@ -74,7 +74,7 @@ class LaplaceFunctionalMechanism(
         return TrustedCurator()
 
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
-        """Return bounds on the L1 sensitivities of the sums of the constant, linear and square coefficients.
+        """Return L1 sensitivity bounds for the sums of the loss's constant, linear and square coefficients.
 
         The linear coefficients change by at most ``2 linear_bound sqrt d``, and xx' changes by at most ``sqrt 2 d``.
         `tight` noise is on each entry above the diagonal once, so the bound is half of ``sqrt 2 d`` plus half of the
@@ -100,7 +100,7 @@ class LaplaceFunctionalMechanism(
         return constant + math.sqrt(1 - sine * sine) * (a + 2 * b * sine)
 
     def scales(self, budget: Budget, problem: Problem) -> Scales:
-        """Return the noise scales for the sums of the constant, linear and square coefficients."""
+        """Return the noise scales for the sums of the loss's constant, linear and square coefficients."""
         d = problem.d
         if math.isinf(budget.eps):
             return NO_NOISE if self.noise == "continuous" else Scales(math.inf, 0.0, 0.0)

@@ -71,7 +71,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The matrix (d, d) that scales each eigenvector by the share of its eigenvalue that comes from the floor."""
+        """A matrix that multiplies each eigenvector by the share of its eigenvalue that was added to reach a floor."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -176,7 +176,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The number of rows in the last two rounds' sums; the smaller number if parties dropped out in between."""
+        """The smaller of the numbers of rows in the sums of the last two rounds."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:
@@ -214,14 +214,14 @@ class NewtonMoments:
 
 
 def plain(sums: Any) -> Any:
-    """Return noisy sums as lists and numbers, for the file of a model."""
+    """Convert noisy sums to lists and numbers, which a model's file can store."""
     if isinstance(sums, Moments | NewtonMoments | Round):
         return {name: plain(of) for name, of in vars(sums).items()}
     return sums.tolist() if isinstance(sums, np.ndarray) else sums
 
 
 def moments_of(content: Mapping[str, Any]) -> Moments | NewtonMoments:
-    """Return noisy sums from the lists and numbers in the file of a model."""
+    """Convert the lists and numbers of a model's file to noisy sums."""
 
     def arrays(sums: Mapping[str, Any]) -> dict[str, Any]:
         return {name: np.array(of, dtype=float) if isinstance(of, list) else float(of) for name, of in sums.items()}

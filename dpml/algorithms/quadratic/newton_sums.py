@@ -1,4 +1,4 @@
-"""Define logistic regression by Newton's method on noisy sums of the gradient, the Hessian, and squared slopes.
+"""Define logistic regression by Newton's method on noisy sums of gradients, their outer products, and Hessians.
 
 A row x with the slope s of its loss adds s x to the gradient, |s| (1 - |s|) xx' to the Hessian, and s^2 xx' to the meat
 of the sandwich covariance. With discrete noise, a row becomes integers z, and its slope an integer q of at most Q =
@@ -37,7 +37,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2  # the multiples of this number are evenly spre
 
 @dataclass(frozen=True)
 class NewtonTerms(Terms["NewtonSums"]):
-    """Compute sums of gradients, Hessians and squared slopes over the parties' rows."""
+    """Compute sums of gradients, Hessians, and outer products of gradients over the parties' rows."""
 
     def total(self, *at: Array) -> Array:
         return self._real(slice(None), *at)
@@ -74,7 +74,7 @@ class NewtonTerms(Terms["NewtonSums"]):
 
 
 def _spread(X: Array, y: Array) -> Array:
-    """Return an offset in [0, 1) for every row, which is added to the row's slope before the slope is rounded down.
+    """Return an offset in [0, 1) for each row's loss derivative, to be added before rounding down.
 
     Copies of a row get different numbers. The sum over all copies of a row depends on the number of copies only, so
     the sums of neighbours differ in one term.
@@ -110,9 +110,9 @@ def _packed(X: Array, s: Array, most: float) -> Array:
 
 
 def _whole(z: Integers, q: Array, bits: int) -> Integers:
-    """Return exact sums of integer gradients, Hessians and squared slopes, added up in blocks with sums below 2^53."""
+    """Return exact integer sums of gradients, Hessians and outer products of gradients."""
     d = z.shape[1]
-    total = np.zeros(d + d * (d + 1), np.int64)
+    total = np.zeros(d + d * (d + 1), np.int64)  # of blocks with sums below 2^53
     for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):
         total += _packed(z[some].astype(float), q[some], 1 << _SLOPE_BITS).astype(np.int64)
     return total
@@ -120,7 +120,7 @@ def _whole(z: Integers, q: Array, bits: int) -> Integers:
 
 @dataclass(frozen=True)
 class NewtonSums(Statistic):
-    """The sums over rows x of logistic gradients, Hessians, and matrices slope^2 xx' (the meat of the sandwich)."""
+    """The sums over rows of logistic gradients, Hessians, and outer products of gradients."""
 
     terms = NewtonTerms
 
@@ -132,7 +132,7 @@ class NewtonSums(Statistic):
         return problem.N
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the number of fractional bits of rows, at most 13, so that noisy sums of N rows fit into 64 bits."""
+        """Return to how many fractional bits (at most 13) rows are rounded, so that noisy sums fit into 64 bits."""
         slope = 4**_SLOPE_BITS
         finest = min(4**_ROW_BITS, _SUMS // (problem.N * slope))
         return (whole_steps(finest, max(widths) * slope).bit_length() - 1) // 2

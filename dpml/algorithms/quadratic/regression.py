@@ -24,7 +24,7 @@ from dpml.program import Budget, Carrier, Problem, Program, Release, Sum
 
 @dataclass(frozen=True)
 class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",)):
-    """`regression`: private linear regression (one secure sum) or logistic regression (seven sums) with intervals.
+    """`regression`: private linear or logistic regression with confidence intervals for the coefficients.
 
     With dataset.steps=[impute,treatment,symmetric,constant,max_norm], the coefficients are those of ordinary
     regression. These steps give an intercept, categories without a reference level, and one common scale of all rows.

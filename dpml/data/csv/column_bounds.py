@@ -33,10 +33,6 @@ USUAL: dict[str, Any] = {
 }
 """The options of dataset=csv that a bounds file may set, with their usual values."""
 
-_FORMS = (
-    "write a range as {low: NUMBER, high: NUMBER}, optionally with log: true, edges: [NUMBER, ...] or edges: 8; write "
-    "dates as {unit: days, low: 2019-01-01, high: 2024-12-31}, optionally with format: '%d.%m.%Y', edges: [DATE, ...]"
-)
 _KEYS = ("columns", "classes", "target", FROM_ROWS, *USUAL)
 
 
@@ -65,7 +61,7 @@ class ColumnBounds:
 
     @property
     def columns(self) -> dict[str, Column]:
-        """The range or the list of values of every feature, where a date is a number of days since 1970-01-01."""
+        """The range or the list of values of every feature; dates are numbers of days since 1970-01-01."""
         return {name: column for name, column in features_of(self.kinds).items() if column is not None}
 
     @property
@@ -77,7 +73,7 @@ class ColumnBounds:
         return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Return a clause such as "age counts as 40" for every column whose missing values are replaced."""
+        """Return clauses such as "age counts as 40" for columns in which a number, here 40, replaces missing values."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
@@ -123,7 +119,7 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
             raise UserError(f"{path}: unknown key {str(key)!r}: {nearest(str(key), _KEYS)}")
     if content.get(FROM_ROWS):
         raise UserError(
-            f"{path} still says `{FROM_ROWS}: true`: its ranges were computed from the private rows. Replace them by "
+            f"{path} still says `from_rows: true`: its ranges were computed from the private rows. Replace them by "
             "ranges that are public, then delete that line."
         )
     columns = content.get("columns")
@@ -170,7 +166,7 @@ def _kind(statement: Any) -> ColumnKind:
     said = dict(statement) if isinstance(statement, dict) else {"values": statement}
     fill, missing = said.pop("fill", None), said.pop("missing", None)
     if missing not in (None, "indicator"):
-        raise UserError(f"the only value of `missing:` is indicator, got {missing!r}.")
+        raise UserError(f"missing must be the word indicator, got {missing!r}.")
     if said == {"values": "boolean"}:
         kind = ColumnKind("boolean", ZERO_ONE)
     elif said.keys() == {"values"}:
@@ -198,7 +194,11 @@ def _fill(kind: ColumnKind, value: Any) -> float:
 
 def _range(statement: Any, read: Callable[[Any], float], others: Collection[str]) -> Range:
     if not isinstance(statement, dict) or not {"low", "high"} <= statement.keys() <= {"low", "high", "edges", *others}:
-        raise UserError(f"{statement} is not a range: {_FORMS}.")
+        raise UserError(
+            f"{statement} is not a range: write a range as {{low: NUMBER, high: NUMBER}}, optionally with log: true, "
+            "edges: [NUMBER, ...] or edges: 8; write dates as {unit: days, low: 2019-01-01, high: 2024-12-31}, "
+            "optionally with format: '%d.%m.%Y', edges: [DATE, ...]."
+        )
     edges, log = statement.get("edges", []), statement.get("log", False)
     if not isinstance(log, bool):
         raise UserError(f"log must be true or false, got {log!r}.")

@@ -48,7 +48,7 @@ class ColumnKind:
         return self.column if isinstance(self.column, tuple) else ()
 
     def cells(self, column: FileColumn) -> Array:
-        """Return the feature's value in every row, (n,), NaN if it is missing; raise UserError at an invalid value."""
+        """Return the feature's value in every row, (n,), or NaN if it is missing; raise UserError if it is invalid."""
         if self.name == "category":
             place = {value: float(code) for code, value in enumerate(self.values)}
             return column.rows([place.get(text, -1.0) for text in column.texts])
@@ -90,7 +90,7 @@ Kinds = Mapping[str, ColumnKind]
 
 
 def matrix(columns: Columns, kinds: Kinds) -> Array:
-    """Return the features of all rows of a file, (n, p); a missing value without a `fill` becomes NaN."""
+    """Return the features of all rows of a file, (n, p), with missing values replaced by the column's `fill` or NaN."""
     X = np.empty((len(columns[next(iter(kinds))]), len(features_of(kinds))), order="F")  # it is filled by columns
     features = iter(X.T)
     for name, kind in kinds.items():

@@ -36,7 +36,7 @@ class Description:
 
     @property
     def width(self) -> int:
-        """The number of features after one-hot coding; columns that cannot be features do not count."""
+        """The number of features after one-hot coding, without the columns that cannot be features."""
         return sum(len(profile.kind.values) or 1 for profile in self.features if not profile.problem)
 
 
@@ -129,7 +129,7 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
 
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
-    """Return options with which the file is probably read correctly, and a sentence for each changed option."""
+    """Return options that probably read the file correctly, and a sentence about each option that was changed."""
     file = options.file
     if not file.is_text:
         return options, ()

@@ -23,7 +23,7 @@ _INTEGER_CLASSES = 20  # at most so many different integers are read as classes,
 
 @dataclass(frozen=True)
 class Labels:
-    """The task that the labels imply, and the names of the classes -1 and +1, or 0 to K-1 (none for a regression).
+    """The task that the labels imply, and the class names in the order -1, +1 or 0, ..., K-1; a regression has none.
 
     If `rest` is true, all labels except the positive label belong to class -1.
     """
@@ -95,7 +95,7 @@ def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numb
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Map each row's label, independently of other rows, to -1 or +1, to 0..K-1, or to a target; NaN if missing."""
+    """Convert each row's label to a number, which does not depend on other rows; a missing label becomes NaN."""
     if labels.task == "regression":
         return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}

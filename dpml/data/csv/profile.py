@@ -105,7 +105,7 @@ def _problem(column: FileColumn, kind: ColumnKind, forms: Sequence[str], cells: 
 
 
 def forms_of(texts: Sequence[str]) -> list[str]:
-    """Return the forms of dates, such as %d.%m.%Y, that fit all texts."""
+    """Return the date formats, such as %d.%m.%Y, that fit all texts."""
     if any(len(text) < 8 or not text[:1].isdigit() for text in texts):
         return []
     return [form for form in FORMS if all(day_number(text, form) < np.inf for text in texts)]
@@ -128,7 +128,7 @@ def with_unit(column: FileColumn) -> str:
 
 
 def gap_words(column: FileColumn) -> list[str]:
-    """Return the words in a column of numbers that mean a missing value; [] if a word has another meaning."""
+    """Return the words that mean a missing value in a column of numbers; [] if the column has any other word."""
     likely = all(text.lower() in WORDS_FOR_MISSING for text in column.words)
     return column.words if likely and len(column.words) < len(column.texts) else []
 

@@ -153,7 +153,7 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Return the number of each row, (n,), given one number for each distinct text; NaN for a missing value."""
+        """Replace each distinct text by its number in `values`; return all rows' numbers, (n,), with NaN if missing."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:
@@ -172,7 +172,7 @@ Columns = Mapping[str, FileColumn]
 
 
 def mend(text: str) -> str:
-    """Return a hint with the option that probably makes a text readable; "" if no such option is known."""
+    """Return a hint with the option that probably turns a text into a number or a missing value; otherwise ""."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""
@@ -339,7 +339,7 @@ def _rows(path: Path, written: Dialect) -> Iterator[tuple[int, list[str]]]:
         raise _wrong_bytes(path, written) from None
     except csv.Error as error:
         what = "a quote is opened and never closed" if "unexpected end" in str(error) else str(error)
-        raise UserError(f"{path}, line {start}: {what}.") from None
+        raise UserError(f"{path}, line {start} is not valid CSV: {what}.") from None
 
 
 def _wrong_bytes(path: Path, written: Dialect) -> UserError:

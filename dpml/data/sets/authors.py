@@ -84,7 +84,7 @@ class TwitterAuthors(Authors):
 
 @dataclass(frozen=True)
 class SyntheticAuthors(Authors):
-    """Synthetic samples of Imtiaz et al. 2019: rows uniform on [0, 1]^d, scaled to norm 1, with targets y = x'w*.
+    """Synthetic samples of Imtiaz et al. 2019: rows uniform on [0, 1]^d, scaled to norm 1; y = x'w* for weights w*.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.

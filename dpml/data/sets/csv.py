@@ -33,7 +33,7 @@ UNSET: Any = None
 
 @dataclass(frozen=True)
 class CSV:
-    """The rows of your own file `path`; a random share `test_fraction`, or the file `test_path`, is for testing.
+    """The rows of your own file `path`; the test rows are a random share `test_fraction` or the file `test_path`.
 
     A bounds file may set the options that the command line does not set.
 
@@ -129,7 +129,7 @@ class CSV:
 
     @property
     def holdings(self) -> str | None:
-        """A digest of the file and of every row's party, which must stay private; None if rows have no parties."""
+        """A digest of the file and of every row's party; the digest must stay private. None if rows have no parties."""
         party = read_rows(self)[0].party
         return None if party is None else sha256(checksums(self)["rows"].encode(), party.tobytes())
 
@@ -175,7 +175,7 @@ def checksums(options: CSV) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def read_rows(options: CSV) -> tuple[Table, Labels, ColumnBounds | None]:
-    """Return the rows of a file, the meaning of its labels, and its public bounds.
+    """Return the rows of a file, the task and the classes of its labels, and its public bounds.
 
     The rows of the file `path`, as many as ``facts["rows"]`` says, come first; the rows of the file `test_path` follow.
     ``dataset.cache=true`` keeps all of them in the user's cache.
@@ -229,7 +229,7 @@ def _build(options: CSV, file: CsvFile, stated: ColumnBounds | None) -> Table:
 
 
 def roles(file: CsvFile, options: CSV) -> list[str]:
-    """Return the names of the features: all columns that are not the label, the party, or dropped."""
+    """Return the names of the features: all columns except the label, the party and the dropped columns."""
     named = [("label", options.label), ("party", options.party), *(("drop", name) for name in options.drop)]
     keys: dict[str, str] = {}
     for key, name in ((key, name) for key, name in named if name is not None):
@@ -258,17 +258,17 @@ def _complete_rows(columns: Columns, kinds: Kinds, labels: Labels, options: CSV,
     party = columns[options.party].codes if options.party is not None and options.party in columns else None
     incomplete, what = np.isnan(y) if party is None else np.isnan(y) | (party < 0), "the label or the party"
     if options.missing == "keep":
-        symbolic = np.flatnonzero(levels)
-        X[:, symbolic] = np.nan_to_num(X[:, symbolic], nan=-1.0)
+        categorical = np.flatnonzero(levels)
+        X[:, categorical] = np.nan_to_num(X[:, categorical], nan=-1.0)
     else:
         incomplete, what = incomplete | np.isnan(X).any(axis=1), "a value"
     left = int(incomplete.sum())
     if left and options.missing != "drop":
-        others = f", and {left - 1:,} more rows" if left > 1 else ""
+        others = f", as in {left - 1:,} more rows" if left > 1 else ""
         fill = "set dataset.missing=keep and add the step impute, or " if options.missing == "refuse" else ""
         raise UserError(
-            f"{file.where(int(np.argmax(incomplete)))}: {what} is missing{others} (dataset.missing={options.missing}): "
-            f"{fill}set dataset.missing=drop (in experiments only) to leave out rows with missing values."
+            f"{file.where(int(incomplete.argmax()))}: {what} is missing{others}, but dataset.missing={options.missing} "
+            f"forbids this: {fill}set dataset.missing=drop (in experiments only) to leave out such rows."
         )
     if len(y) - left < least:
         raise UserError(

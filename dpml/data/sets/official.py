@@ -41,7 +41,7 @@ class Adult(Tabular):
 
 @dataclass(frozen=True)
 class Bank(RandomSplit):
-    """Bank marketing: 41,188 rows with ten numeric and ten symbolic features."""
+    """Bank marketing: 41,188 rows with ten numeric and ten categorical features."""
 
     info: ClassVar[Info] = _INFOS["bank"]
     steps: tuple[str, ...] = _CODED
@@ -150,10 +150,10 @@ class HAR73(HAR):
 
 
 def _kdd(loader: Tabular, paths: Mapping[str, Path]) -> Table:
-    symbolic = (1, 2, 3)  # protocol, service, flag
-    kinds = {column: "category" if column in (*symbolic, 41) else "float64" for column in range(42)}
+    categorical = (1, 2, 3)  # protocol, service, flag
+    kinds = {column: "category" if column in (*categorical, 41) else "float64" for column in range(42)}
     tables = [read_csv(path, header=None, dtype=kinds) for path in paths.values()]
-    X, levels = encode([table.iloc[:, :41] for table in tables], symbolic, loader.stated)
+    X, levels = encode([table.iloc[:, :41] for table in tables], categorical, loader.stated)
     return Table(X, np.concatenate([np.where(table[41] == "normal.", -1.0, 1.0) for table in tables]), levels)
 
 

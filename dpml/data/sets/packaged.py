@@ -15,13 +15,13 @@ from dpml.options import Bound
 PACKED: dict[str, dict[str, Any]] = beside(__file__)["tables"]
 """All tables, by the name of the data set: their metadata, and the values of `_READING`."""
 
-_READING = {"label": "", "positive": None, "drop": (), "symbolic": ()}
+_READING = {"label": "", "positive": None, "drop": (), "categorical": ()}
 """How rows are read, with the values of tables that do not say so:
 
 - label: The column to predict; empty: the last column of a file without names, or the second file.
 - positive: The label of class +1; None: labels are 0, 1, ..., K-1, or numbers.
 - drop: Columns that are not used, such as parts or consequences of the label, and row numbers.
-- symbolic: Numeric columns that are categories; text columns are always categories.
+- categorical: Numeric columns that are categories; text columns are always categories.
 """
 
 
@@ -47,12 +47,12 @@ class Packaged(RandomSplit):
         whole = read_csv(first, header=0 if reading["label"] else None, sep=r"\s+" if second else ",")
         table = whole if second else whole.drop(columns=list(reading["drop"])).dropna()
         label = read_csv(second[0], header=None)[0] if second else table.pop(reading["label"] or table.columns[-1])
-        symbolic = {
+        categorical = {
             place
             for place, name in enumerate(table.columns)
-            if name in reading["symbolic"] or table.dtypes.iloc[place].kind not in "biuf"
+            if name in reading["categorical"] or table.dtypes.iloc[place].kind not in "biuf"
         }
-        X, levels = encode([table], symbolic, {})
+        X, levels = encode([table], categorical, {})
         if reading["positive"] is not None:
             y = np.where(label == reading["positive"], 1.0, -1.0)
         elif self.info.task == "binary":

@@ -1,4 +1,4 @@
-"""Draw synthetic data by one of four recipes: three recipes from the papers, and one for logistic regression."""
+"""Draw synthetic data by one of four recipes: three recipes from papers, and one for logistic regression."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,26 +18,26 @@ _MEAN = 0.25  # mean of each coordinate in class +1 if `scale` is 1, from the au
 
 
 def linear(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Draw rows uniform on [0, 1]^d, scale them to norm 1, and set y = x'w* (scripts of Imtiaz et al. 2019)."""
+    """Draw rows x uniform on [0, 1]^d, scale them to norm 1, and set y = x'w* for weights w* (Imtiaz et al. 2019)."""
     X = rng.random((rows, len(direction)))
     _scale(X, np.full((rows, 1), _INSIDE))
     return X, X @ direction
 
 
 def logistic(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Draw rows uniform in the unit ball, and labels that are +1 with probability sigmoid(x'w*), and -1 otherwise."""
+    """Draw rows x uniform in the unit ball; label each +1 with probability sigmoid(x'w*) for weights w*, else -1."""
     X, uniform = _ball(rng, rows, len(direction))
     return X, np.where(uniform < expit(X @ direction), 1.0, -1.0)
 
 
 def ball_sign(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Draw rows uniform in the unit ball, and set y = sign(x'w*) (Rajkumar & Agarwal 2012, fig. 1, with d = 10)."""
+    """Draw rows x uniform in the unit ball, and set y = sign(x'w*) for weights w* (Rajkumar & Agarwal 2012, fig. 1)."""
     X, _ = _ball(rng, rows, len(direction))
     return X, np.where(X @ direction >= 0, 1.0, -1.0)
 
 
 def two_gaussians(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Draw labels -1 and +1, and Gaussian rows with mean y ||w*|| / 4 and variance 1 (Imtiaz et al. 2019, fig. 2)."""
+    """Draw labels y = -1 or +1, and features from N(y ||w*|| / 4, 1) for weights w* (Imtiaz et al. 2019, fig. 2)."""
     d = len(direction)
     numbers = rng.random((rows, d + 1))
     y = np.where(numbers[:, d] < 0.5, -1.0, 1.0)

@@ -33,7 +33,7 @@ class WDBC(RandomSplit):
         return super().available() if self.folds is None else 569 - math.ceil(569 / self.folds)
 
     def split(self, y: Array, N: int | None, rng: Generator) -> tuple[Index, Index | slice]:
-        """Draw the training rows and the test rows; with cross-validation, the seed of `rng` selects the test block."""
+        """Draw the training and the test rows; in cross-validation, the seed of `rng` determines the test fold."""
         if self.folds is None:
             return super().split(y, N, rng)
         sequence = rng.bit_generator.seed_seq

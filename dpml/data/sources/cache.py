@@ -36,7 +36,7 @@ WRITES: ContextVar[bool] = ContextVar("writes", default=True)
 
 
 def root() -> Path:
-    """Return the folder of downloaded files and parsed arrays: the folder DPML_CACHE, or the user's cache folder."""
+    """Return the folder of downloaded files and parsed arrays: $DPML_CACHE if it is set, or the user's cache folder."""
     return Path(os.environ.get("DPML_CACHE") or user_cache_path("dpml")).expanduser()
 
 

@@ -1,4 +1,4 @@
-"""Round rows to integer vectors of bounded length (docs/privacy/discrete_noise.md, Theorem 2)."""
+"""Round rows to integer vectors of bounded norm (docs/privacy/discrete_noise.md, Theorem 2)."""
 
 import math
 from fractions import Fraction
@@ -13,17 +13,17 @@ Integers = NDArray[np.int64]
 
 
 def integer_radius(clip: float, bits: int) -> int:
-    """Return the largest integer R for which R steps of size 2^-bits are no longer than `clip`."""
+    """Return the largest integer R with ``R 2^-bits <= clip``."""
     return math.floor(Fraction(clip) * 2**bits)
 
 
 def to_integers(values: Array, bits: int, clip: float) -> Integers:
-    """Round vectors (..., k) to integer vectors in steps of 2^-bits; every result is at most as long as `clip`."""
+    """Round vectors (..., k) to integer vectors in units of 2^-bits, with norms of at most `clip`."""
     radius = integer_radius(clip, bits)
     if radius < 1 or values.shape[-1] * (radius + 1) ** 2 >= 1 << 62:
         raise UserError(
-            f"vectors of {values.shape[-1]} entries and length {clip:g} cannot be rounded to 64-bit integers in steps "
-            f"of 2^-{bits}: choose another number of fractional bits."
+            f"vectors with {values.shape[-1]} entries and a norm of up to {clip:g} cannot be rounded to 64-bit "
+            f"integers in steps of 2^-{bits}: choose another number of fractional bits."
         )
     if not np.isfinite(values).all():
         raise UserError("a value to be rounded is not a finite number.")  # the message must not reveal which row
@@ -64,5 +64,5 @@ REST = 1e-25
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return the correction r^2 by which Theorem 1 in docs/privacy/discrete_noise.md reduces the variance of noise."""
+    """Return the amount r^2 that Theorem 1 of docs/privacy/discrete_noise.md subtracts from the noise variance."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)

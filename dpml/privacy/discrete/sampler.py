@@ -88,7 +88,7 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the ascending `numbers` are at most a uniform random number U in [0, 1).
+    """Return how many of the ascending `numbers` do not exceed a uniform random number U in [0, 1).
 
     `prefix` has the first `bits` binary digits of U, and `more` returns 64 more digits. The last upper bound in
     `numbers` must be at least 2^bits.
@@ -114,7 +114,7 @@ _TERMS = 7
 
 
 class BlockSampler(ABC):
-    """Sample integers +-(2^b v + u), where v comes from a table, u has b random bits, and some draws are rejected.
+    """Sample integers by rejection: a candidate is +-(2^b v + u), where v comes from a table and u has b random bits.
 
     A candidate is accepted with probability e^-gamma. A subclass is a frozen dataclass that defines b, v and gamma.
     """
@@ -126,7 +126,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Bounds:
-        """Return bounds on the probabilities ``Pr[v <= k]``; the last upper bound is 1."""
+        """Return bounds on the distribution function ``Pr[v <= k]`` of the tabulated v; the last upper bound is 1."""
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
@@ -134,7 +134,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate exponents gamma of e^-gamma in units of 2^-30; mark those below 1/2 with errors below 2^-21."""
+        """Approximate exponents gamma in units of 2^-30; the mask is true for gamma < 1/2 with an error below 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
@@ -175,7 +175,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate acceptance probabilities e^-gamma in units of 2^-30, and mark those with errors below 2^-20.
+        """Approximate acceptance probabilities in units of 2^-30; the mask is true where the error is below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.
@@ -191,7 +191,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return for each v a lower bound on Pr[V <= v], and the least uniform number U that is sure to give V >= v."""
+    """Return two arrays for inverse sampling: lower bounds on Pr[V <= v], and the U from which V >= v is certain."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
@@ -232,8 +232,8 @@ class DiscreteGaussian(BlockSampler):
     def __post_init__(self) -> None:
         if not 0 < self.variance < 1 << _WIDEST_VARIANCE:
             raise UserError(
-                f"discrete noise needs a variance above 0 and below 2^{_WIDEST_VARIANCE}, in squared steps of the "
-                f"grid, got {float(self.variance):g}: choose another number of fractional bits."
+                f"the variance of discrete noise must be above 0 and below 2^{_WIDEST_VARIANCE} squared grid steps, "
+                f"got {float(self.variance):g}: choose another number of fractional bits."
             )
         object.__setattr__(self, "variance", Fraction(self.variance))  # dividing an int would give a float
 
@@ -248,7 +248,7 @@ class DiscreteGaussian(BlockSampler):
         return u * ((v << self.block_bits + 1) + u) / (2 * self.variance)
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate exponents gamma of e^-gamma in units of 2^-30, and mark those that are precise enough.
+        """Approximate the exponents gamma with the precision that `BlockSampler` requires.
 
         With t = 2^b, f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma
         loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
@@ -284,7 +284,7 @@ class DiscreteLaplace(BlockSampler):
     def __post_init__(self) -> None:
         if not 0 < self.scale < 1 << _WIDEST_SCALE:
             raise UserError(
-                f"discrete noise needs a scale above 0 and below 2^{_WIDEST_SCALE}, in steps of the grid, got "
+                f"the scale of discrete noise must be above 0 and below 2^{_WIDEST_SCALE} grid steps, got "
                 f"{float(self.scale):g}: choose another number of fractional bits."
             )
         object.__setattr__(self, "scale", Fraction(self.scale))  # dividing an int would give a float
@@ -300,7 +300,7 @@ class DiscreteLaplace(BlockSampler):
         return u / self.scale
 
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate exponents gamma of e^-gamma in units of 2^-30, and mark those that are precise enough.
+        """Approximate the exponents gamma with the precision that `BlockSampler` requires.
 
         With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers
         gamma by 2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.

@@ -26,7 +26,7 @@ _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU c
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """Return the privacy losses of a sum of `parties` vectors in R^d, where each is eps-DP with eps in [1e-7, 100]."""
+    """Return the privacy losses of a sum of `parties` L2-Laplace vectors in R^d, each eps-DP for 1e-7 <= eps <= 100."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
@@ -71,7 +71,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
 
 
 def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
-    """Return the edges of a grid in cylinder coordinates: t along the shift, and the distance rho from its axis."""
+    """Return the edges of a grid in cylinder coordinates t and rho, where t runs along the shift between neighbours."""
     shape = parties * (d + 1) / 2
     theta = np.linspace(0.01, 0.99, 99)
     far = float(np.min((_FAR - shape * np.log1p(-(theta**2))) / theta))  # Chernoff

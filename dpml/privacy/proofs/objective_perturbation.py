@@ -26,12 +26,12 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return ``2/ridge - 2/sigma^2``, rounded up, the eps from which the bound on delta ignores the curvature."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up, the eps from which the loss's curvature costs no privacy."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return the eps from which the bound on delta for a removed row ignores the loss's curvature."""
+    """Return the eps from which the loss's curvature costs no privacy when a row is removed."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
@@ -70,7 +70,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return the log of a bound on the hockey-stick divergence H_t of outputs with a row from outputs without it."""
+    """Return the log of a bound on the hockey-stick divergence H_t(P || Q) of outputs P with a row and Q without it."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
@@ -208,7 +208,7 @@ def jacobian_eps_of(slope: float, curvature: float) -> float:
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest beta (least L2-Laplace noise) that is proven to give `eps` at delta = 0; 0 without a proof."""
+    """Return the largest inverse noise scale beta for which `eps` at delta = 0 is proven; 0 if nothing is proven."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)
