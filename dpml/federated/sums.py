@@ -77,7 +77,7 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 
 @dataclass(frozen=True)
 class Sums:
-    """An algorithm that uses only secure sums, with the budget and the public numbers of a release."""
+    """An algorithm that uses only secure sums, the budget of its release, and the public problem (M, N, d)."""
 
     algorithm: Program
     budget: Budget

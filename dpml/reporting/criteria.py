@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets of runs at one x: the runs `ours` of `algorithm`, and the runs `theirs` of `against`."""
+    """The runs of two algorithms at one value of x: `ours` are of `algorithm`, and `theirs` are of `against`."""
 
     block: str
     algorithm: str
