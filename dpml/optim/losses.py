@@ -227,7 +227,7 @@ class Slopes:
 
     @property
     def cut(self) -> bool:
-        """Whether the clip changes any derivative of the loss."""
+        """Whether clipping changes any derivative of the loss."""
         return self.clip is not None and (self.loss.lipschitz is None or self.clip < self.loss.lipschitz)
 
     @property

@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets of runs at one x: `ours` of `algorithm` and `theirs` of `against`, both indexed by (seed, draw)."""
+    """The runs `ours` of `algorithm` and `theirs` of `against` at one value of x, both indexed by (seed, draw)."""
 
     block: str
     algorithm: str
