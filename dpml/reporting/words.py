@@ -50,12 +50,13 @@ def symbols(text: str) -> str:
 
 
 def plain(text: str, mark: str = "") -> str:
-    """Replace the words eps, delta and lam and the keys of blocks and algorithms, which get a `mark` on both sides."""
+    """Replace the words eps, delta and lam and the keys of blocks and algorithms (with `mark` on both sides)."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]
         if word in _SYMBOLS or (word in ALGORITHMS and word not in _EVERYDAY):
-            return _SYMBOLS.get(word) or f"{mark}{algorithm(word)}{mark}"
+            name = algorithm(word)
+            return _SYMBOLS.get(word) or (word if text.startswith(name, found.start()) else f"{mark}{name}{mark}")
         return dataset(word) if re.search(r"_(eps|u|N|M|delta)(_rule)?$", word) else word
 
     return re.sub(r"\b[A-Za-z][A-Za-z0-9_]*\b", shown, text)
