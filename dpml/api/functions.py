@@ -203,7 +203,7 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release to attack, the number of draws, the seed, and the settings that the user has not chosen."""
+    """Return the release to attack, the number of draws, the seed, and the settings that the audit has chosen."""
     config, d = compose_one(settings)
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():

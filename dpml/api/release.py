@@ -45,7 +45,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     """Return the request for a release, and the path of its ledger (by default, the ledger of the data file)."""
     given = settings.given
     for key in {"seed", "draws"} & given.keys():
-        raise UserError(f"a release computes one model, with noise from the operating system: remove {key}=.")
+        raise UserError(f"a release computes one model, with random numbers from the operating system: remove {key}=.")
     defaults = [word for word in _DEFAULTS if word.partition("=")[0] not in given]
     config, _ = compose_one(replace(settings, words=[*defaults, *settings.words]))
     _choose_for_a_release(config, given)

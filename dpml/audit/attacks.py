@@ -107,7 +107,7 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps from at least 100 normal scores; the bound fails with probability at most `error`."""
+    """Return a lower bound on eps at `delta` > 0 from 100 or more normal scores, wrong with probability <= `error`."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 

@@ -55,7 +55,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return two neighbouring data sets whose privacy loss, as far as we know, comes closest to the proven guarantee.
+    """Return the neighbouring data sets with the M, N and d of `problem` known to come closest to the proven eps.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -303,7 +303,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Change the labels y (n,) where the mask `which` is true."""
+    """Return the labels y (n,) with other labels of the task where the mask `which` is true."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

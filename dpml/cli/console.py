@@ -51,7 +51,7 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
 
 
 def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
-    """Print the main metrics and the eps against every observer or, for a sweep, against the strongest observer."""
+    """Print the main metrics, and the claimed and proven eps against every observer (in a sweep, the strongest one)."""
     from dpml.reporting.run_table import claims_in, run_table  # loads pandas
     from dpml.reporting.statistics import about_intervals, settings, summarise
 

@@ -156,7 +156,7 @@ def imported(path: Any, where: str) -> Any:
 
 
 def spread(value: Any, key: str) -> Any:
-    """Return the whole numbers of a range LOW..HIGH; return any other value unchanged."""
+    """Return the whole numbers of a range LOW..HIGH if `key` takes ranges; return any other value unchanged."""
     limits = _RANGE.fullmatch(value) if key in RANGED and isinstance(value, str) else None
     if limits is None:
         return value

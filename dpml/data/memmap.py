@@ -17,7 +17,7 @@ _BLOCK = 1 << 24  # bytes that are read at a time
 
 
 def take(X: Array, rows: Index) -> Array:
-    """Return ``X[rows]`` of X (n, d), which is mapped from a file if X is and if the result exceeds 1 GiB."""
+    """Return ``X[rows]``; if X (n, d) is mapped from a file and the result exceeds 1 GiB, map the result, too."""
     if not _mapped(X) or X[:1].nbytes * len(rows) <= _HELD:
         return X[rows]
     try:

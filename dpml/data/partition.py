@@ -503,7 +503,7 @@ def distances(counts: Index) -> Array:
 
 
 def named_classes(y: Array, task: Task) -> tuple[Index, list[str]]:
-    """Return each label's class 0..K-1, (N,), and the K class names; real targets form five classes of equal size."""
+    """Return each label's class 0..K-1, (N,), and the K class names; real targets are divided into fifths."""
     if task != "regression":
         labels, classes = np.unique(y, return_inverse=True)
         return classes, [f"{label:+g}" if task == "binary" else f"{label:g}" for label in labels]

@@ -29,7 +29,7 @@ Preprocessed = tuple[Array, Array, Array, Array, list[Record]]
 
 PRIVATE = "training rows, no budget spent"
 EACH_ROW = "nothing: row by row"
-SCHEMA = "the list of symbolic values in the official file, taken as public"
+SCHEMA = "the list of categorical values in the official file, taken as public"
 STATED = "nothing: stated ranges and lists of values"
 
 
@@ -518,7 +518,7 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
-    """Apply a function to the rows of X in blocks; overwrite X if `in_place` and the number of columns stays equal."""
+    """Apply a function to the rows of X in blocks; overwrite X if `in_place` and its width does not change."""
     width = apply(X[:0]).shape[1]
     out = X if in_place and width == X.shape[1] else np.empty((X.shape[0], width))
     for rows in blocks(X.shape[0], most=_BLOCK):
@@ -536,7 +536,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Scale targets by the largest absolute training target or, given a range, clip and scale them by the range."""
+    """Divide targets by the largest absolute value of training targets, or of a range to which targets are clipped."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}

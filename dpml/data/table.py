@@ -224,7 +224,7 @@ def read_csv(path: Path, **options: Any) -> "pd.DataFrame":
 def encode(
     parts: "Sequence[pd.DataFrame]", categorical: Collection[int], stated: Mapping[str, Column]
 ) -> tuple[Array, tuple[int, ...]]:
-    """Join tables with the same columns into one array, and return the number of values of each categorical column.
+    """Join tables with the same columns; return the array, and each categorical column's number of distinct values.
 
     A categorical value becomes its index in the list `stated` or in the first table's sorted values; -1 if unknown.
     """

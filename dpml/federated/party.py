@@ -132,7 +132,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's noisy errors; raise ValueError if no number of parties has noise with this `deviation`."""
+        """Return a model's noisy errors; raise ValueError if no number of parties gives this noise `deviation`."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:

@@ -77,7 +77,7 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 
 @dataclass(frozen=True)
 class Sums:
-    """An algorithm that uses only secure sums, with the budget and the public numbers of a release."""
+    """An algorithm of secure sums, the budget of its release, and the release's public numbers such as M and N."""
 
     algorithm: Program
     budget: Budget

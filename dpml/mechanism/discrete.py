@@ -38,7 +38,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return how many steps per unit a grid may have, at most `most`, so that the noise fits into 64 bits."""
+    """Return the number of steps per unit, at most `most`, with which noise of noise_std `width` fits into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(

@@ -49,7 +49,7 @@ class Terms(ABC, Generic[Of]):
         """Return the sum of the statistic over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Return the sum of the statistic over the rows of each party: (M, B, k) or (M, k)."""
+        """Return every party's sum of the statistic's k numbers: (M, B, k) for B runs, or (M, k) without arguments."""
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:

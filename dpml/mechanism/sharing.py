@@ -114,7 +114,7 @@ class Sharing(ABC):
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """Return a bound, in noise scales, that a noise value exceeds with probability at most 10^-40."""
+        """Return a bound, in noise scales, that an entry of a party's noise exceeds with probability at most 10^-40."""
         return REACH
 
 

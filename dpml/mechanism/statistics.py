@@ -79,11 +79,11 @@ class RowTerms(Terms["ClippedRows"]):
         size = runs * of.length
         for rows in blocks(len(y), size, max(min(_TOGETHER, size * TALL), size * SHORT)):
             vectors = np.asarray(of.function(X[rows], y[rows], *at), dtype=float)
-            shape = (runs, rows.stop - rows.start, of.length)
-            if vectors.shape != (shape if at else shape[1:]):
+            shape = (runs, len(y[rows]), of.length) if at else (len(y[rows]), of.length)
+            if vectors.shape != shape:
                 raise UserError(f"the function of ClippedRows returns shape {vectors.shape}, but must return {shape}.")
             with np.errstate(over="ignore"):
-                vectors = vectors.reshape(shape) / of.clip
+                vectors = vectors.reshape(runs, -1, of.length) / of.clip
             if not np.isfinite(vectors).all():  # clipping would give NaN; the message must not reveal the row
                 raise UserError("the function of ClippedRows must return finite numbers, even after division by clip.")
             yield rows, vectors

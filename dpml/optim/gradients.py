@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield the indices, half of each row, and the loss's derivatives by the scores, for several blocks at a time.
+        """Yield the indices, the rows divided by 2, and the derivatives by the scores, for several blocks at a time.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """

@@ -89,7 +89,7 @@ def _residual(w: Array, gradient: Array, low: Array, high: Array, barrier: Array
 def _searched(  # noqa: PLR0913 - a problem, a step, and the promised decrease
     A: Array, w: Array, gradient: Array, barrier: Array, move: Array, length: Array, decrease: Array
 ) -> tuple[Array, NDArray[np.int_], NDArray[np.bool_]]:
-    """Halve steps until the objective decreases; return the step lengths, the numbers of tries, and the failures."""
+    """Halve steps until the barrier objective decreases; return the step lengths, numbers of tries, and failures."""
     rise, bend = np.sum(gradient * move, axis=1), np.sum(move * _times(A, move), axis=1)
     bad, tries = np.ones(len(length), dtype=bool), np.zeros(len(length), dtype=int)
     for _ in range(_HALVINGS):

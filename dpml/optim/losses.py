@@ -227,7 +227,7 @@ class Slopes:
 
     @property
     def cut(self) -> bool:
-        """Whether the clip changes any derivative of the loss."""
+        """Whether clipping changes any derivative of the loss."""
         return self.clip is not None and (self.loss.lipschitz is None or self.clip < self.loss.lipschitz)
 
     @property
@@ -247,7 +247,7 @@ class Slopes:
 
     @property
     def bend(self) -> float:
-        """The largest y x'w at which the logistic loss's derivative is clipped, or 0 if no derivative is."""
+        """The largest y x'w at which the logistic derivative is clipped; 0 if the clip is None or at least 1/2."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0

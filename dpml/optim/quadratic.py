@@ -34,7 +34,7 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
 
 
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A to at least `floor`.
+    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A to at least `floor` (...).
 
     A (..., d, d) is symmetric, and b is (..., d). Eigenvectors whose eigenvalues are still not positive are left out.
     Return the models w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).

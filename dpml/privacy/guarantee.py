@@ -33,7 +33,7 @@ class Adversary:
         given = self.colluders
         if given is not None and not (0 <= given < 1 or (given >= 1 and float(given).is_integer())):
             raise UserError(
-                f"adversary.colluders must be a whole number of parties, or a fraction below 1 of them, got {given}."
+                f"adversary.colluders must be a whole number of parties, or a share of parties below 1, got {given}."
             )
 
     def count(self, M: int) -> int:

@@ -10,12 +10,12 @@ _UNSEEN = 1e-6  # formatted numbers ignore a relative excess of this size
 
 
 def round_up(number: float) -> float:
-    """Return an upper bound on the true value of a short formula whose computed value is the positive `number`."""
+    """Return an upper bound on a short formula's exact value, given its floating-point value `number` > 0."""
     return number * (1 + ROUNDING)
 
 
 def round_down(number: float) -> float:
-    """Return a lower bound on the true value of a short formula whose computed value is the positive `number`."""
+    """Return a lower bound on a short formula's exact value, given its floating-point value `number` > 0."""
     return number * (1 - ROUNDING)
 
 

@@ -18,7 +18,7 @@ def measure(M: int, d: int, drop: float = 0.0) -> dict[str, str]:
     if not (2 <= M <= _MOST_PARTIES and 1 <= d <= _MOST // M and 0 <= drop < 1):
         raise UserError(
             f"secure aggregation can be measured for 2 to {_MOST_PARTIES:,} parties, vectors of at least one entry (in "
-            f"total at most {_MOST:,}), and a fraction of drop-outs in [0, 1): got M={M}, d={d} and {drop}."
+            f"total at most {_MOST:,}), and a fraction of drop-outs in [0, 1): got M={M}, d={d} and drop={drop}."
         )
     session = Session.of(M, d)
     rng = np.random.default_rng(0)

@@ -269,7 +269,7 @@ def _damaged(path: Path, what: str) -> UserError:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the joint guarantee of releases against the observers `audience`, or None if no such guarantee is known.
+    """Return the joint guarantee of releases for one `unit` against the observers `audience`, or None if it is unknown.
 
     A guarantee for a party also holds for each of its samples. Guarantees for different parties do not add up, because
     both parties may have rows of the same people.

@@ -56,7 +56,7 @@ def claims_of(pack: str) -> Mapping[str, Claim]:
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment by claim id; for the audit, these are all papers' claims about privacy."""
+    """Return the claims about an experiment by claim id; claims about the audit are collected from all papers."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}

@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return a table of runs for each block and algorithm. The algorithms of a block must have runs at the same x.
+        """Return tables of runs by block and algorithm. All algorithms of a block must have two runs at the same x.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """

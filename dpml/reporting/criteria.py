@@ -77,7 +77,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric; `room` is the difference between the non-private and the constant model."""
+    """Return the scale of a metric. For a share, `room` is the gap between the non-private and the constant model."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two sets of runs at one x: the runs `ours` of `algorithm`, and the runs `theirs` of `against`."""
+    """The runs `ours` of `algorithm` and `theirs` of `against` at one value of x, both indexed by (seed, draw)."""
 
     block: str
     algorithm: str

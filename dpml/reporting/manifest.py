@@ -85,7 +85,7 @@ def check_table(path: Path) -> None:
     manifest = beside(path.parent)
     known = manifest.read()
     if path.is_file() and manifest.path.is_file() and not known:
-        raise UserError(f"{manifest.path} is damaged, so {path.name} cannot be checked: run dpml-run again.")
+        raise UserError(f"{manifest.path} is damaged, so {path} cannot be checked: repeat the command that wrote it.")
     refuse_changed(path, known.get("files"))
 
 

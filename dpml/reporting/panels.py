@@ -49,7 +49,7 @@ class Chart:
 
     @cached_property
     def wants_log(self) -> bool:
-        """Whether the y axis is logarithmic, because the experiment's file says so or means differ by a factor of 5."""
+        """Whether the y axis is logarithmic: the experiment's file says so, or the means span a factor of five."""
         panel, tables = self.panel, [table for table in (self.summary, self.published) if table is not None]
         own = [table.loc[~table["algo"].isin(REFERENCES), "mean"] for table in tables]  # references may be far away
         means = _as_drawn(pd.concat(own), panel.y)

@@ -60,7 +60,7 @@ def _points(column: Range | tuple[str, ...]) -> Array:
 
 
 def write(model: Model, folder: Path) -> list[Path]:
-    """Write a picture (.png and .svg) of each feature's contribution, and all points to shapes.csv."""
+    """Write a picture (.png, .svg) of each feature's contribution, and all points to shapes.csv. Return the paths."""
     folder.mkdir(parents=True, exist_ok=True)
     found, lines = shapes(model), _lines(model)
     written = []

@@ -184,7 +184,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Release the models of several fits (cells) together; the weights differ from separate fits by rounding errors."""
+    """Release models of fits (cells) with one `step_key` together; weights differ from separate fits by rounding."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

@@ -37,7 +37,7 @@ def in_words(number: str) -> str:
         (
             "rajkumar2012",
             f"{PSGD} eps=0.1 delta=0.05",
-            "is {release} for `release` and `aggregate`, {colluders} for colluders, {client} for a client",
+            "is {release} in the views `release` and `aggregate`, {colluders} in the view `colluders`, and {client} in",
         ),
         ("imtiaz2019", FM, r"that is $\varepsilon = {release}$ or"),
         ("imtiaz2019", FM.replace("squared", "logistic"), "or {release} | Theorem 1"),

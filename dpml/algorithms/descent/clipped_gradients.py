@@ -50,7 +50,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add every row's gradient to the sum of the row's party in `total` (P, B, K, d).
+    """Add every row's gradient ``slopes_i vectors_i`` to the sum of the row's party in `total` (P, B, K, d).
 
     `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
     sums are below 2^53 multiples, so they are exact in any order.
@@ -195,7 +195,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the integer to which the clip is scaled so that sums of rounded gradients over N rows are exact."""
+        """Return the integer Q to which the clip is scaled so that sums are exact. With unit=party, Q is 1."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))

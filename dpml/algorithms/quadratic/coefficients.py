@@ -261,7 +261,7 @@ class Coefficients(Statistic):
         return (*(1.0,) * (self.constant + self.linear + 1), 1.0 if self.mirrored else math.sqrt(0.5))
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return to how many fractional bits (at most 20) rows are rounded, so that noisy sums fit into 64 bits."""
+        """Return the number of fractional bits of rounded rows, at most 20, so that noisy sums fit into 64 bits."""
         if self.classes > _MOST_CLASSES:
             raise UserError(f"algo.noise=discrete takes at most {_MOST_CLASSES:,} classes: set algo.noise=continuous.")
         q = self.quadratic
@@ -342,7 +342,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the noise scales with the least gradient noise for models of norm `norm` (None: a typical norm)."""
+    """Return the noise scales for `mu` with the least gradient noise at models of this `norm` (None: a usual norm)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 

@@ -71,7 +71,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """A matrix that multiplies each eigenvector by the share of its eigenvalue that was added to reach a floor."""
+        """The matrix (d, d) that multiplies each eigenvector by the share of its eigenvalue that a floor has added."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 

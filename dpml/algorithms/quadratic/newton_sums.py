@@ -132,7 +132,7 @@ class NewtonSums(Statistic):
         return problem.N
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return to how many fractional bits (at most 13) rows are rounded, so that noisy sums fit into 64 bits."""
+        """Return the number of fractional bits of rounded rows, at most 13, so that noisy sums fit into 64 bits."""
         slope = 4**_SLOPE_BITS
         finest = min(4**_ROW_BITS, _SUMS // (problem.N * slope))
         return (whole_steps(finest, max(widths) * slope).bit_length() - 1) // 2

@@ -18,7 +18,7 @@ _MEAN = 0.25  # mean of each coordinate in class +1 if `scale` is 1, from the au
 
 
 def linear(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Draw rows x uniform on [0, 1]^d, scale them to norm 1, and set y = x'w* for weights w* (Imtiaz et al. 2019)."""
+    """Draw rows x uniform on [0, 1]^d, scaled to norm 1; y = x'w* for weights w* (scripts of Imtiaz et al. 2019)."""
     X = rng.random((rows, len(direction)))
     _scale(X, np.full((rows, 1), _INSIDE))
     return X, X @ direction
