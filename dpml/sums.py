@@ -21,7 +21,7 @@ MOST = 1e-3
 
 
 class PairwiseSum:
-    """Add arrays of one shape in pairs, as in a tournament, so that no array goes through many additions.
+    """Sum n arrays of one shape by pairwise summation, in which each array goes through only O(log n) additions.
 
     >>> total = PairwiseSum()
     >>> for part in np.eye(3):

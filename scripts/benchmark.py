@@ -254,7 +254,7 @@ def main() -> None:
     repeats = options.repeats
     lines = [
         f"Python {platform.python_version()}, NumPy {np.__version__}, {os.cpu_count()} cores, one BLAS thread, "
-        f"{repeats} repeats; made by `python scripts/benchmark.py`. CPU seconds and ratios: median (min to max).",
+        f"{repeats} repeats of `python scripts/benchmark.py`. Cells: median (minimum to maximum) of CPU time or ratio.",
         "",
         "| work | against | ours, s | theirs, s | times faster |",
         "| --- | --- | --- | --- | --- |",

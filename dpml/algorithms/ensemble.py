@@ -29,7 +29,7 @@ _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """An interpretation of Hamm et al. 2016: the noise, the objective, and the sensitivities for K classes."""
+    """The noise law, the objective and the sensitivities for K classes in one interpretation of Hamm et al. 2016."""
 
     law: Law = "l2_laplace"
     sums: bool = False  # whether sums of losses are minimised instead of means

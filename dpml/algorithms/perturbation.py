@@ -63,7 +63,7 @@ def typical_norm(lam: float) -> float:
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the ridge Delta that is added to lam, and the part of eps that is left for the noise."""
+    """Return the ridge Delta that is added to lam, and the eps that remains after the cost of the loss's curvature."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
@@ -102,7 +102,7 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the ridge R with the least expected excess risk; R is 0 if the noise does not depend on the ridge."""
+    """Return the ridge with the least expected excess risk; the ridge is 0 if the noise is the same for all ridges."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
     if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`

@@ -40,7 +40,7 @@ def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Arr
         wrong = np.flatnonzero(~(np.isfinite(high - low) & (low < high)))
     if len(wrong):
         got = f"{low[wrong[0]]:g} and {high[wrong[0]]:g} for column {wrong[0]}"
-        raise UserError(f"{key} must be finite with low < high, less than 1.8e308 apart, got {got}.")
+        raise UserError(f"{key} must be finite, with low < high and high - low < 1.8e308, got {got}.")
     return low, high
 
 

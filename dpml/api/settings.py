@@ -34,13 +34,13 @@ class Settings:
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return a copy in which keys with several values, such as ``M=5,10``, are moved from `words` to `lists`."""
+        """Return settings in which each sweep, such as ``M=5,10``, has moved from list `words` to dict `lists`."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():
                 key = word.key_or_group
                 if not word.is_discrete_sweep():
-                    raise UserError(f"{word.input_line} has no list of values to sweep over: write {key}=A,B.")
+                    raise UserError(f"a sweep needs a list of values, got {word.input_line}: write {key}=A,B.")
                 lists[key] = list(word.sweep_iterator())
         words = [word for word in self.words if not parsed(word).is_sweep_override()]
         return replace(self, words=words, lists=lists)
@@ -89,7 +89,7 @@ def plain(value: Any, key: str) -> Any:
 
 
 def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
-    """Return a configuration in which every key has one value, and the number of features `d` (None if not set)."""
+    """Compose a configuration with one value per key; return it and the number of features d (None if not set)."""
     settings = settings.swept()
     keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
     lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}

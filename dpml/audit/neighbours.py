@@ -138,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets with equal rows and balanced labels; one label, or all labels of one party, differ."""
+    """Return two data sets of identical rows with balanced labels that differ in one label or one party's labels."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

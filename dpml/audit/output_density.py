@@ -112,7 +112,7 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return two measures of how well an attacker distinguishes two data sets; both are NaN if unknown.
+    """Return mu for the best test at `delta`, and the standardised difference mu' between mean scores; NaN: unknown.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
     scores differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not depend
@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate both data sets so that their sums of y x differ along axis 0; return None unless rows lie in a plane."""
+    """Rotate planar rows x so that the data sets' sums of y x differ along axis 0; None: no plane, or too many rows."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return each message's part along the shift between data sets, and the shift's norm: two arrays (draws, T)."""
+        """Return arrays (draws, T): each message's projection on the shift between data sets, and the shift's norm."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 

@@ -55,7 +55,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return the neighbouring data sets with the M, N and d of `problem` known to come closest to the proven eps.
+    """Return two neighbouring data sets of the problem's M, N and d, whose eps is the closest known to the proven eps.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -183,7 +183,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; the models of the row's party are mirror images.
+    """Return two data sets that differ in one row; the row's party has mirror-image models in the two data sets.
 
     The party's other rows are a crowd (0, c), and the row is (a, b) or (-a, b). For d = 1, a row flips its label.
     """
@@ -205,7 +205,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 
 @worst_case.register
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in party 0's rows; the models of party 0 are mirror images.
+    """Return two data sets that differ in party 0's rows; party 0's models in the two data sets are mirror images.
 
     All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). The
     other public rows are a crowd (0, c). For d = 1, party 0 flips its labels.

@@ -51,7 +51,7 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
 
 
 def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
-    """Print the main metrics, and the claimed and proven eps against every observer (in a sweep, the strongest one)."""
+    """Print the main metrics, and each observer's claimed and proven eps (in a sweep, the strongest observer's eps)."""
     from dpml.reporting.run_table import claims_in, run_table  # loads pandas
     from dpml.reporting.statistics import about_intervals, settings, summarise
 

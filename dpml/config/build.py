@@ -43,7 +43,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`, with the algorithm's share of public rows if the user has not set a share."""
+    """Return the partition `rule`; if its share of public rows is not set, set it to the algorithm's share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
@@ -96,11 +96,11 @@ def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
 
 
 def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
-    """Convert the user's options to their declared types, and call `target` with these and with `extra` arguments."""
+    """Call the class or function `target` with the user's options (converted to their types) and `extra` arguments."""
     parameters = {name: one for name, one in _signature(target).parameters.items() if name not in extra}
     if not isinstance(options, Mapping):
         names = ", ".join(f"{key}.{name}" for name in sorted(parameters))
-        raise UserError(f"{key} takes no value itself: set one of its keys, {names}.")
+        raise UserError(f"{key} is a group of keys and has no value itself: set one of {names}.")
     values = {}
     for name, value in options.items():
         if name not in parameters:
@@ -115,7 +115,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Return the keys of an option, such as algo=capefm, with defaults for the parameters that its file omits."""
+    """Return the keys of an option such as algo=capefm; keys that the option's YAML file omits get default values."""
     if "defaults" in option or "_target_" not in option:
         return option
     try:

@@ -217,7 +217,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 def check_each(option: str, rows: int, N: int, M: int, of: str = "rows") -> None:
     """Raise UserError if N rows are too few for M parties with `rows` rows (or shards) each."""
     if rows * M > N:
-        raise UserError(f"partition.{option}={rows} {of} for each of M={M} parties are more than N={N} rows: reduce M.")
+        raise UserError(f"partition.{option}={rows} {of} for each of M={M} parties exceed N={N} rows: reduce M.")
 
 
 def whole_rows(shares: Array, N: int) -> Index:
@@ -480,7 +480,7 @@ class Skew:
 
     @classmethod
     def of(cls, parties: Parties, rng: Generator) -> "Skew":
-        """Count each party's rows of each class, in the partition and after a random shuffle of all rows."""
+        """Count each party's rows of each class, once with the true classes and once with randomly permuted classes."""
         classes, names = named_classes(parties.y, parties.data.task)
         cells = len(parties.sizes), len(names)
         party = len(names) * np.repeat(np.arange(len(parties.sizes)), parties.sizes)

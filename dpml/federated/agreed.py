@@ -101,7 +101,7 @@ class Agreed:
         names = [each.name for each in fields(cls)]
         if not isinstance(content, Mapping) or {*content, "count_errors"} != {*names}:
             raise UserError(
-                f"the terms of a plan must have the keys {', '.join(names)}; only the last key may be missing."
+                f"the terms of a plan must have the keys {', '.join(names)}; only count_errors may be missing."
             )
         return cls(**content)
 

@@ -136,7 +136,7 @@ class FederationPlan:
         return tuple(unsigned)
 
     def require_signatures(self) -> None:
-        """Raise UserError unless all parties have signed the plan: an unread plan could harm a party."""
+        """Raise UserError unless all parties have signed the plan: a plan can harm a party that has not read it."""
         if self.unsigned:
             raise UserError(
                 f"the plan lacks the signature of {', '.join(self.unsigned)}: every party must sign it with "

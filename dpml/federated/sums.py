@@ -98,7 +98,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Do all that can fail before a party's noise is drawn; return a function that adds noise to the answers."""
+        """Prepare a party's rows, so that errors precede any noise; return a function that makes noisy answers."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
@@ -169,7 +169,7 @@ class Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Stated(Parties):
-    """All parties as one machine knows them: the rows of at most one party, and the public sizes of all parties."""
+    """The parties' data on one machine: the private rows of at most one party, and the public sizes of all parties."""
 
     stated: Problem = field(kw_only=True)
 

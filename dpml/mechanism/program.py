@@ -182,7 +182,7 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the relative increase of mu by rounding in sums of the statistic `of` (None: in all sums)."""
+        """Bound the relative increase of mu by rounding errors in sums of the statistic `of` (None: in all sums)."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 

@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield the indices, the rows divided by 2, and the derivatives by the scores, for several blocks at a time.
+        """For groups of blocks, yield block indices, rows divided by 2, and the loss's derivatives by the scores.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """

@@ -141,7 +141,7 @@ class Logistic(_Signed):
 
     @property
     def quadratic(self) -> Quadratic | None:  # type: ignore[override]
-        """The second-order expansion of the loss at w = 0, or None if there is a margin."""
+        """The second-order expansion of the logistic loss at w = 0, or None if the loss has a margin (`shift` > 0)."""
         if self.shift:
             return None
         return Quadratic(lambda y: np.full_like(y, math.log(2.0)), slope=1 / 2, square=1 / 8)

@@ -117,12 +117,12 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum of all large eps, rounded up; for large eps, basic composition is tight."""
+        """The sum of the eps of all releases with eps > 40, for which basic composition is tight, rounded up."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
     def _plain(self) -> float:
-        """The sum of all eps that are not large, rounded up."""
+        """The sum of the eps of all releases with eps <= 40, rounded up."""
         return total(self._pure.items())
 
     @property

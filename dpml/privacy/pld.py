@@ -149,7 +149,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Compose releases, given as pairs (losses, times); the result is most precise near `delta` or `eps`."""
+    """Compose releases given as pairs (privacy losses, number of releases), most precisely near `delta` or `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)

@@ -112,7 +112,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return the privacy losses of one sum; if the order of neighbours matters, return the losses of both orders."""
+    """Return one noisy sum's privacy loss distribution, or two distributions if swapping the neighbours changes it."""
     m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]

@@ -126,7 +126,7 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts about a release in which `away` parties may be missing; `others` sets the remaining facts."""
+    """Return the facts about a release in which up to `away` parties may drop out; `others` are the caller's facts."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)
@@ -182,8 +182,8 @@ def require_exact(algorithm: Algorithm) -> None:
     if not has_exact_noise(algorithm):
         raise UserError(
             f"algo={algorithm.name} would publish floating-point noise, whose last bits can reveal a record: choose "
-            "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd). With --floating dpml releases the "
-            "model, and says that the guarantee is proven for real numbers, not for these bits."
+            "exact noise (calibration=tight with algo.noise=discrete, or algo=wdgd). With --floating, dpml releases "
+            "the model and states that the guarantee is proven for real numbers, not for floating-point numbers."
         )
 
 

@@ -263,8 +263,8 @@ def current() -> Ledger | None:
 
 def _damaged(path: Path, what: str) -> UserError:
     return UserError(
-        f"the ledger {path} has changed since it was written, {what}: restore it from a copy; until then nothing can "
-        "be released with it."
+        f"the ledger {path} has changed since dpml wrote it ({what}), and nothing can be released with it: restore the "
+        "ledger from a copy."
     )
 
 

@@ -94,7 +94,7 @@ def release(
         except (UserError, OSError, ValueError, ArithmeticError) as error:
             said = str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}."
             raise UserError(
-                f"{said} {ledger.path} keeps entry {entry.number}, because the release's noise may have been drawn."
+                f"{said} The ledger {ledger.path} keeps entry {entry.number}, because the release may have drawn noise."
             ) from error
     return model, entry
 

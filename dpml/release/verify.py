@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): the observer does not know the noise of h of n parties, with f h/n of the noise variance."""
+    """Return (h, n, f): h of n parties have noise that the observer does not know, with f h/n of the noise variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -216,7 +216,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against an observer; `heads` is the result of `unknown_noise`."""
+    """Return the joint guarantee of messages against an observer, who does not know the share `heads` of the noise."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -258,7 +258,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps. If the stated eps holds, the proven eps equals it."""
+    """Return each view's name, stated eps and proven eps. A stated eps that holds is also the proven eps."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -274,7 +274,7 @@ def basis_of(certificate: dict[str, Any]) -> str:
 
 
 def written(x: float) -> str:
-    """Round a proven number up to four digits, or down if that changes the number by less than a millionth."""
+    """Round a proven number up, to four significant digits; round down only if the relative change is at most 1e-6."""
     near = float(f"{x:.4g}")
     return f"{near if near >= x * (1 - 1e-6) else near + 10.0 ** (math.floor(math.log10(near)) - 3):.4g}"
 

@@ -23,7 +23,7 @@ from dpml.reporting.panels import Chart
 from dpml.reporting.ranking import oracle_table, rankings
 from dpml.reporting.statistics import about_intervals, rows_of, summarise
 from dpml.reporting.tables import Texts, overview, proven, shortened, texts, wide
-from dpml.reporting.words import metric
+from dpml.reporting.words import REASONS, WORDS, algorithm, metric
 from dpml.running.environment import matrix_rate, provenance
 from dpml.running.plan import Plan, Results
 from dpml.running.rows import COLUMNS
@@ -131,13 +131,6 @@ def write_claims(folder: Path) -> list[Path]:
     return changed
 
 
-_ORACLE = (
-    "The rule sets hyper-parameters without any private row. For every ε, the oracle takes the best of all that were "
-    "tried, the rule included (their number is *of*), by the mean over seeds on the very test rows that score them. So "
-    "it is not a release and has no guarantee. *worth* is what a better rule could gain within the grid, or luck."
-)
-
-
 def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) -> list[dict[str, Any]]:
     experiment = results.experiment
     found = []
@@ -156,7 +149,7 @@ def _sections(results: Results, charts: Sequence[Chart], summary: pd.DataFrame) 
     found += [{"title": "Published points", "content": [table]} for table in _published(charts)]
     if experiment.oracle:
         table = texts(oracle_table(experiment.oracle, summary))
-        found.append({"title": "What an oracle is worth", "content": [_ORACLE, table]})
+        found.append({"title": "What an oracle is worth", "content": [WORDS["oracle"], table]})
     return found
 
 
@@ -169,8 +162,8 @@ def _guarantees(experiment: Experiment, guarantees: pd.DataFrame) -> list[str | 
             ends = dict.fromkeys(f"{end:.15g}" for end in (own[key].min(), own[key].max()))
             sizes.append(f"{name} = {' to '.join(ends)}")
     text = (
-        f"The proven ε for every requested ε ({', '.join(sizes)}, per {' or '.join(own['unit'].unique())}). "
-        "`claimed` marks the views for which the paper or its scripts claim ε."
+        f"For each requested ε (a column), the table shows the proven ε per {' or '.join(own['unit'].unique())}, with "
+        f"{', '.join(sizes)}. The column `claimed` shows ε if the paper or its scripts claim ε for the line's view."
     )
     curves = dict.fromkeys(key for panel in experiment.panels for key in panel.curve if key not in COLUMNS)
     return [text, texts(proven(own, list(curves))), *_reasons(guarantees)]
@@ -182,22 +175,19 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
     claimed = guarantees[(guarantees["basis"] != "proven") & np.isfinite(guarantees["eps"])][keys].drop_duplicates()
     open_ = guarantees[(guarantees["basis"] == "proven") & np.isinf(guarantees["eps"])].merge(claimed, on=keys)
     open_ = pd.concat([open_, guarantees[guarantees["basis"] == DECLARED]], ignore_index=True)
-    names = open_["algo"].where(open_["variant"] == "paper", open_["algo"] + " " + open_["variant"])
-    reasons = names.groupby(open_["source"], sort=False).unique()
-    return [f"No ε is proven for {', '.join(own)}: {reason}." for reason, own in reasons.items()]
+    names = open_["algo"].map(algorithm)
+    names = names.where(open_["variant"] == "paper", names + " " + open_["variant"])
+    reasons = names.groupby(open_["source"].replace(REASONS), sort=False).unique()
+    return [f"No ε is proven for {', '.join(own)}. Reason: {reason}." for reason, own in reasons.items()]
 
 
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
     cells = summary[~summary["block"].isin([block.block for block in experiment.computed])]
-    ways = {
-        "rule": "A rule that reads no private row sets the hyper-parameters of {}.",
-        "oracle": "The hyper-parameters of {} were chosen on the private rows, and no budget covers this choice.",
-        "validated": "The hyper-parameters of {} were chosen on held-out private rows: no budget covers this choice.",
-    }
-    named = {way: ", ".join(sorted(set(cells.loc[cells["tuned"] == way, "algo"]))) for way in ways}
-    tuning = " ".join(ways[way].format(own) for way, own in named.items() if own) or "All hyper-parameters are fixed."
-    more = f"n, the standard deviation, and the differences from {experiment.reference} with their intervals"
-    return f"{about_intervals(cells)} {tuning} The CSV file of the same name also has {more}."
+    named = {way: sorted(set(cells.loc[cells["tuned"] == way, "algo"])) for way in WORDS["tuning"]}
+    tuned = [WORDS["tuning"][way].format(", ".join(map(algorithm, own))) for way, own in named.items() if own]
+    tuning = " ".join(tuned) or "All hyper-parameters are fixed."
+    more = f"standard deviations, and differences from {algorithm(experiment.reference)} with their intervals"
+    return f"{about_intervals(cells)} {tuning} The CSV file of this figure also has the numbers of values, {more}."
 
 
 def _published(charts: Sequence[Chart]) -> list[Texts]:

@@ -184,13 +184,13 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
     for block in blocks:
         own: Sequence[Group] = [Group(block, "", "", {})]
         if block not in set(evidence.rows["block"]):
-            gone[block] = "not computed"
+            gone[block] = "it was not computed"
         else:
             own, chance = tests(evidence, blocks=[block]), evidence.runs(block, "constant")
             floor = float(np.nanmean(chance.to_numpy())) if len(chance) else -np.inf
             above = any((evidence.runs(block, name).mean() >= floor + 1e-9).any() for name in algorithms)
             if evidence.reading.metric == "accuracy" and not above:
-                gone[block] = "none is above the constant classifier"
+                gone[block] = "no algorithm is more accurate than the constant classifier"
         groups += [replace(group, why=gone.get(block, "")) for group in own]
     if 2 * len(gone) >= len(blocks):
         reasons = ", ".join(f"{block} ({why})" for block, why in gone.items())

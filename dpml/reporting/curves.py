@@ -108,10 +108,10 @@ def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
         name = SYMBOLS.get(key, key.removeprefix("algo.").removeprefix("dataset."))
         groups = own.index.to_series().groupby(own.str[0], sort=False).agg(", ".join)  # algorithms by value
         if len(groups) == 1 and len(own) == names.nunique():
-            of_all.append(f"{name} = {groups.index[0]}" + (" where set" if (values == "").any() else ""))
+            of_all.append(f"{name} = {groups.index[0]}" + (" (if set)" if (values == "").any() else ""))
         elif len(groups) <= 3 and key not in _SIZES:
             of_some += [f"{name} = {value} for {algos}" for value, algos in groups.items()]
-    return "; ".join(filter(None, [", ".join(of_all), *of_some]))
+    return "; ".join(filter(None, [", ".join(dict.fromkeys(of_all)), *of_some]))
 
 
 def moving(panel: Sequence[Curve], x: str) -> list[str]:

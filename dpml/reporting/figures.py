@@ -21,12 +21,12 @@ from dpml.reporting.panels import PEER, Chart, share_ends
 from dpml.reporting.statistics import replication, summarise
 from dpml.reporting.style import THIN, Look, base_look, in_style, looks
 from dpml.reporting.tables import short
-from dpml.reporting.words import AXES, SYMBOLS, algorithm, metric, place
+from dpml.reporting.words import AXES, REASONS, SYMBOLS, algorithm, metric, place
 from dpml.reporting.words import curve as curve_name
 
 WIDTH = 7.0
 """Inches: two columns of a page."""
-_BANDS = {"interval": "95 % intervals", "sd": "one s.d. either way"}
+_BANDS = {"interval": "95 % confidence intervals of the mean", "sd": "the mean plus and minus one standard deviation"}
 
 
 def plot(rows: pd.DataFrame, folder: Path) -> list[Path]:
@@ -138,24 +138,25 @@ def _caption(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
         return []
     said = [_about_bands([chart for chart in charts if chart.panel.band != "none"])]
     if {*_named(points, "published")} - {PEER}:
-        said.append("Hollow points: published values.")
+        said.append("Hollow points are published values.")
     if thin := _named(points, "thin"):
-        said.append(f"In grey: {', '.join(thin)}.")
+        said.append(f"Grey lines belong to these algorithms: {', '.join(thin)}.")
     said += _absent(charts, points)
     if len(private):
         said.append(_largest_excess(private))
     same = shared(summary, [x for chart in charts for x in same_axis(chart.panel.x)])
     said += [f"Settings: {same}."] if same else []
     along = {chart.panel.x: moving(chart.curves, chart.panel.x) for chart in charts}
-    return said + [f"{', '.join(keys)} changes with {AXES.get(x, x)}." for x, keys in along.items() if keys]
+    moved = {AXES.get(x, x): ", ".join(keys) for x, keys in along.items() if keys}
+    return said + [f"Along the x axis ({x}), the value of {keys} also changes." for x, keys in moved.items()]
 
 
 def _about_bands(charts: Sequence[Chart]) -> str:
     over = replication(pd.concat([chart.summary for chart in charts])) if charts else "no interval"
     if over == "no interval":
-        return "Lines are means, without bands."
+        return "Lines are means. They have no bands."
     kinds = dict.fromkeys(_BANDS[chart.panel.band] for chart in charts)
-    return f"Lines are means; bands are {' or '.join(kinds)} of the mean over {over}."
+    return f"Lines are means. Bands are {' or '.join(kinds)} over {over}."
 
 
 def _absent(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
@@ -170,14 +171,14 @@ def _absent(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
             (f"the {metric(y)} is 0 to machine precision", own["algo"][zero]),
             (f"values of the {metric(y)} are NaN", rows["algo"][rows["mean"].isna() & (rows.get("missing", 0) > 0)]),
             (f"{AXES.get(x, x)} is infinite", rows["algo"][rows[x] == np.inf]),
-            (f"the {metric(y)} is beyond the axis", own["algo"][outside]),
+            (f"the {metric(y)} is outside the axis", own["algo"][outside]),
         ):
             for algo in algos.unique():
                 found.setdefault(why, {}).setdefault(algorithm(algo), []).append(string.ascii_letters[number])
     sentences = []
-    for why, panels in found.items():
-        names = (name if len(own) == len(charts) else f"{name} ({', '.join(own)})" for name, own in panels.items())
-        sentences.append(f"Not shown, as {why}: {', '.join(names)}.")
+    for why, gone in found.items():
+        names = (name if len(at) == len(charts) else f"{name} (panel {', '.join(at)})" for name, at in gone.items())
+        sentences.append(f"Some curves are not shown because {why}: {', '.join(names)}.")
     return sentences
 
 
@@ -185,11 +186,12 @@ def _largest_excess(private: pd.DataFrame) -> str:
     open_ = private[private["not_proven"].notna()]
     if len(open_):
         names = ", ".join(dict.fromkeys(map(algorithm, open_["algo"])))
-        return f"No ε is proven for {names}: {'; '.join(open_['not_proven'].unique())}."
+        return f"No ε is proven for {names}. Reason: {'; '.join(open_['not_proven'].replace(REASONS).unique())}."
     worst = private.iloc[int((private["proven_eps"] / private["claimed_eps"]).to_numpy().argmax())]
     return (
-        f"Largest proven ε relative to the claimed one: {short(worst['proven_eps'], up=True)} for a claimed "
-        f"{worst['claimed_eps']:g} ({algorithm(worst['algo'])}, {worst['proven_view']} view)."
+        f"The ratio of the proven to the claimed ε is largest for {algorithm(worst['algo'])} in the "
+        f"{worst['proven_view']} view, with a proven ε of {short(worst['proven_eps'], up=True)} and a claimed ε of "
+        f"{worst['claimed_eps']:g}."
     )
 
 

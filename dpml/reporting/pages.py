@@ -87,7 +87,7 @@ def _sentence(name: str, verdicts: Sequence[Judged], card: Card) -> dict[str, An
     text = card.sentences.get(name) or _bare_text(first)
     stated = re.match(rf"((?:{_PARTS}) ?[\w.]*): (.)", text)
     text = text[stated.end() - 1 :] if stated else text
-    criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion).rstrip("."))
+    criterion = re.sub(r"docs/privacy/\w+\.md", r"[\g<0>](../../\g<0>)", plain(first.criterion, "*").rstrip("."))
     audited = figures[0]["experiment"] == AUDIT
     theory = stated or not any(about.get("cells", 1) for about in figures)
     decisions = {one.decision for _, one in main}
@@ -136,10 +136,10 @@ def _extent(main: Sequence[Judged]) -> str:
 
 def _notes(verdicts: Sequence[Verdict]) -> list[str]:
     readings = [reading for one in verdicts for reading in one.readings]
-    whys = [(block, why) for reading in readings for block, *_, why in reading["groups"] if why]
-    reasons = {f"{dataset(block)}: {why}" for block, why in whys}
-    lacks = dict.fromkeys(f"Not tested: {plain(lack)}." for reading in readings for lack in reading["lacks"])
-    return [*([f"Some comparisons do not count. {'; '.join(sorted(reasons))}."] if reasons else []), *lacks]
+    whys = {(dataset(block), why) for reading in readings for block, *_, why in reading["groups"] if why}
+    ignored = [f"The verdict ignores some comparisons on {name}, because {why}." for name, why in sorted(whys)]
+    lacks = (plain(lack) for reading in readings for lack in reading["lacks"])
+    return [*ignored, *dict.fromkeys(f"We could not test this claim. Reason: {lack}." for lack in lacks)]
 
 
 def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
@@ -225,7 +225,7 @@ def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
             continue
         first = file.read_text(encoding="utf-8").partition("\n")[0]
         command, _, needs = first.removeprefix("# To run: ").partition("(")
-        lacks = "not computed" + (f"; needs data_dir=DIR: {needs.rstrip(')')}" if needs else "")
+        lacks = "the figure was not computed" + (f"; its command needs data_dir=DIR ({needs}" if needs else "")
         reading = {"name": "all", "metric": "", "outcome": UNTESTED, "lacks": [lacks], "groups": []}
         verdict = Verdict(claim.id, claim.text, claim.criterion, UNTESTED, [reading])
         about = {"experiment": claim.figure, "title": "not computed here", "command": command.strip(), "claims": []}
@@ -268,7 +268,7 @@ def _which(known: Iterable[Mapping[str, Any]]) -> str:
         experiments.append({**about, "premises": ranking.premises(rankings), "tables": tables})
         if found := ranking.best_at(rankings, 1.0):
             answers.append(f"{about['title'].partition(':')[0]}: {found}")
-    return page("which.md", experiments=experiments, answer="; ".join(answers))
+    return page("which.md", experiments=experiments, answers=answers)
 
 
 def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
@@ -282,8 +282,7 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     source = about["source"]
     if claims and source and not audited and about["command"] == f"dpml-run experiment={about['experiment']}":
         source = f"[{source}](claims.md)"  # the folder of a modified figure has no page of claims
-    noise = (figure["twin"] or "").capitalize()
-    return page("figure.md", about=about, figure=figure, claims=claims, source=source, noise=noise)
+    return page("figure.md", about=about, figure=figure, claims=claims, source=source)
 
 
 def _bare_text(verdict: Verdict) -> str:

@@ -130,9 +130,9 @@ def premises(rankings: Sequence[Mapping[str, Any]]) -> str:
     protected = ", ".join(dict.fromkeys(units[ranking["unit"]] for ranking in rankings))
     numbers = ({n for one in rankings for n in one[key]} for key in ("M", "delta"))
     parties, delta = (", ".join(f"{n:g}" for n in sorted(own)) for own in numbers)
-    same = ", ".join(titled(one) for one in rankings if one.get("same_rows"))
-    text = f"Protected: {protected} (replace one). M = {parties}, δ = {delta}."
-    return f"{text} Every seed has the same training and test rows in {same}." if same else text
+    same = "; ".join(titled(one) for one in rankings if one.get("same_rows"))
+    text = f"The guarantee is for the replacement of {protected}. M = {parties} (number of parties), δ = {delta}."
+    return f"{text} All seeds have the same training and test rows in these tables: {same}." if same else text
 
 
 def titled(ranking: Mapping[str, Any]) -> str:
@@ -192,7 +192,11 @@ def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
             better = choice["means"][own] > mean if up else choice["means"][own] < mean
             wins.setdefault((peer, choice["eps"]), []).append(better)
     cells = ((peer, eps, f"{sum(won)} of {len(won)}") for (peer, eps), won in wins.items())
-    return _by_eps(cells, "program", f"Panels on which the mean of {own} is better than that of another program")
+    return _by_eps(
+        cells,
+        "program",
+        f"Number of panels on which the mean of {algorithm(own)} is better than the mean of the other program",
+    )
 
 
 def details(ranking: Mapping[str, Any]) -> Texts:

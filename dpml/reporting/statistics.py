@@ -14,6 +14,7 @@ from scipy.special import stdtrit
 from dpml.arrays import Array, Index
 from dpml.config import catalogue
 from dpml.errors import UserError
+from dpml.reporting.words import dataset
 from dpml.running.rows import PRIVACY, SETTING, SIZES, own_columns
 
 LEVEL = 0.05  # the significance level of every test; intervals have the confidence level 1 - LEVEL
@@ -97,23 +98,23 @@ def settings(rows: pd.DataFrame) -> list[str]:
 
 
 def replication(summary: pd.DataFrame) -> str:
-    """Return the numbers of seeds and noise draws behind an interval as a text, such as "5 seeds, 20 draws each"."""
+    """Return the numbers of seeds and noise draws behind an interval, such as "5 seeds with 20 noise draws each"."""
     over_seeds = summary[summary["seeds"] > 1]
     over_draws = summary[(summary["seeds"] <= 1) & summary["interval"].notna()]
     words = []
     if len(over_seeds):
-        draws = _span((over_seeds["count"] / over_seeds["seeds"]).round().astype(int), "draw")
-        words.append(f"{_span(over_seeds['seeds'], 'seed')}, {draws} each")
+        draws = _span((over_seeds["count"] / over_seeds["seeds"]).round().astype(int), "noise draw")
+        words.append(f"{_span(over_seeds['seeds'], 'seed')} with {draws} each")
     if len(over_draws):
-        words.append(f"{_span(over_draws['count'], 'draw')} of one seed: these rows and this partition only")
-    return "; ".join([*words, *filter(None, [caution(over_seeds)])]) or "no interval"
+        words.append(f"{_span(over_draws['count'], 'noise draw')} of one seed, with fixed rows and a fixed partition")
+    return ". ".join(filter(None, [" or ".join(words), caution(over_seeds)])) or "no interval"
 
 
 def about_intervals(summary: pd.DataFrame) -> str:
     """Return a sentence that explains the numbers after ± in a table."""
     if summary["interval"].isna().all():
-        return "There are no intervals, which need several seeds or noise draws."
-    return f"± is half a 95 % interval over {replication(summary)}."
+        return "The table has no intervals, because an interval needs several seeds or noise draws."
+    return f"The number after ± is half the width of a 95 % confidence interval over {replication(summary)}."
 
 
 def _span(numbers: pd.Series, noun: str) -> str:
@@ -180,10 +181,10 @@ def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
 
 
 @cache
-def official(dataset: str) -> tuple[int, int] | None:
+def official(name: str) -> tuple[int, int] | None:
     """Return the numbers of training and test rows in a data set's official split, or None if it has no such split."""
     try:
-        info = catalogue.source(dataset).info
+        info = catalogue.source(name).info
     except UserError:  # a file of the user's is not a named data set
         return None
     return None if info.train_rows is None else (info.train_rows, info.rows - info.train_rows)
@@ -209,7 +210,7 @@ def caution(summary: pd.DataFrame) -> str:
         rows = (official(str(name)) or (0, 0))[1]
         shares = part.loc[part["metric"].isin(["accuracy", "error"]), "mean"].dropna()
         half = 1.96 * np.sqrt(shares * (1 - shares) / rows).max()  # of a 95 % interval over test files of this size
-        adds = f" (another test file of {rows:,} rows: ±{half:.1g})" if len(shares) else ""
-        varies = "the noise" if (part["M"] == 1).all() else "the noise and who holds which row"
-        told.append(f"on {name} seeds vary {varies} only{adds}")
-    return "; ".join(told)
+        adds = f". Drawing the {rows:,} test rows at random would alone give an interval of up to ±{half:.1g}"
+        varies = "the noise" if (part["M"] == 1).all() else "the noise and in the partition into parties"
+        told.append(f"On {dataset(str(name))}, the seeds differ only in {varies}{adds if len(shares) else ''}")
+    return ". ".join(told)

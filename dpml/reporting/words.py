@@ -15,6 +15,7 @@ ALGORITHMS: Mapping[str, Sequence[str]] = WORDS["algorithms"]
 REFERENCES = {key: dashes for key, (_, _, marker, dashes) in ALGORITHMS.items() if not marker}
 AXES: Mapping[str, str] = WORDS["axes"]
 METRICS: Mapping[str, str] = WORDS["metrics"]
+REASONS: Mapping[str, str] = WORDS["reasons"]
 SYMBOLS: Mapping[str, str] = WORDS["symbols"]
 _EVERYDAY = ("constant", "gradient", "guesses", "moves")  # in sentences these words do not name an algorithm
 _SYMBOLS = {"eps": "ε", "delta": "δ", "lam": "λ"}
@@ -48,13 +49,14 @@ def symbols(text: str) -> str:
     return re.sub(r"\b(eps|delta|lam)\b", lambda found: _SYMBOLS[found[0]], text)
 
 
-def plain(text: str) -> str:
-    """Replace the keys of algorithms and blocks, and the words eps, delta and lam, in a text by display names."""
+def plain(text: str, mark: str = "") -> str:
+    """Replace the words eps, delta and lam and the keys of blocks and algorithms (with `mark` on both sides)."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]
         if word in _SYMBOLS or (word in ALGORITHMS and word not in _EVERYDAY):
-            return _SYMBOLS.get(word) or algorithm(word)
+            name = algorithm(word)
+            return _SYMBOLS.get(word) or (word if text.startswith(name, found.start()) else f"{mark}{name}{mark}")
         return dataset(word) if re.search(r"_(eps|u|N|M|delta)(_rule)?$", word) else word
 
     return re.sub(r"\b[A-Za-z][A-Za-z0-9_]*\b", shown, text)

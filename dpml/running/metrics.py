@@ -23,7 +23,7 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Score models (budgets, draws, d) by dpml's and the user's (`further`) metrics; return arrays (budgets, draws)."""
+    """Return dpml's metrics and the user's metrics `further`, (budgets, draws) each, of models (budgets, draws, d)."""
     if weights is None:  # nothing was released
         return {}
     data = parties.data

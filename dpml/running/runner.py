@@ -50,7 +50,7 @@ Batch = list[tuple[int, Job]]
 
 
 def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
-    """Return each job's number and outcome; fits are computed together if possible, or one by one after an error."""
+    """Compute jobs, their fits together or (after an error) one by one; return each job's number and its outcome."""
     start = time.thread_time()
     releases: Sequence[Release | None] = [None] * len(batch)
     cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]
@@ -148,7 +148,7 @@ def _end_with(parent: int | None) -> None:
 
 
 def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[int, Outcome]], None, None]:
-    """Compute on a Dask cluster without joblib's backend, which waits for ever when Dask gives up a job."""
+    """Compute batches on a Dask cluster without joblib's Dask backend, which waits for ever if Dask gives up a job."""
     try:
         distributed: Any = importlib.import_module("distributed")
     except ImportError:

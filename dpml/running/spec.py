@@ -15,7 +15,7 @@ SETTINGS = (*GROUPS, "adversary", "calibration", "loss", "eps", "delta", "M", "N
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of a figure: y against x, with a curve per algorithm, for the rows of `block` that `where` selects.
+    """A panel of a figure, which plots y against x with a curve per algorithm; `block` and `where` select the rows.
 
     x, and the keys of `curve` and `where`, are columns of the rows: eps, M, ..., a setting of the block written as on
     the command line (``partition.u``), or a column of a computed block. x can also be ``inverse_eps``, which is 1/eps,
@@ -142,5 +142,5 @@ def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
 
 
 def parts(block: Block) -> Sequence[Mapping[str, Any]]:
-    """Return the parts of a block. A part maps settings to values, and all combinations of the values are computed."""
+    """Return the parts of a block. Each part of a block is a grid of settings: all combinations are computed."""
     return [block] if isinstance(block, Mapping) else block

@@ -28,7 +28,7 @@ def test_a_figure_is_as_asked_for(run_command, made) -> None:
     words = ["--x", "eps", "--y", "accuracy", "--where", "algo=capefm"]
     done = run_command("dpml", "plot", f"{made}/sweep", *words, "--width", "84mm", "-o", "f.svg")
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith("f.svg\nLines are means; bands are ")
+    assert done.out.startswith("f.svg\nLines are means. Bands are ")
     picture = Path("f.svg").read_text()
     assert "nonpriv" not in picture
     assert "dpml" not in re.sub(r"<!--.*?-->", "", picture).replace("dpml-", "")  # no command

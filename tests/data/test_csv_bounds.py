@@ -120,7 +120,7 @@ AGE, JOB = "{low: 0, high: 100}", "[nurse, judge, farmer]"
         (AGE, "boolean", "f.csv, line 2, column 'age': 31 is not true or false, yes o"),
         (AGE, "{low: 0, high: 100, fill: 101}", "b.yaml: columns.age: fill must be within"),
         (JOB, "{values: [nurse, judge], fill: clerk}", "b.yaml: columns.job: fill must be one of"),
-        (AGE, "{low: 0, high: 100, missing: mean}", "columns.age: missing must be the word indicator"),
+        (AGE, "{low: 0, high: 100, missing: mean}", "columns.age: the key `missing` must have the value `indicator`"),
         ("columns:", "drop: id\ncolumns:", "b.yaml: drop: the value must be a list of texts, got 'id'"),
         ("columns:", "label: [died]\ncolumns:", "b.yaml: label: ['died'] is no"),
         (STATED, "", "b.yaml must have lines KEY: VALUE"),

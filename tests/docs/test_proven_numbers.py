@@ -65,7 +65,7 @@ def proven(**settings: object) -> float:
 
 def test_the_textbooks_noise() -> None:
     in_a_pack = gdp.eps_of(gdp.classical_mu(10, 1e-3), 1e-3)
-    assert f"its noise for ε = 10 has the exact ε {written(in_a_pack)}" in page("howto/add_a_paper")
+    assert f"the theorem's noise for ε = 10 has an exact ε of {written(in_a_pack)}." in page("howto/add_a_paper")
 
 
 def test_the_concepts() -> None:
@@ -73,7 +73,7 @@ def test_the_concepts() -> None:
     text = page("concepts")
     assert f"**ε = {written(Accountant().gaussian(2 * mu).eps(1e-5), 3)}** for a replaced row" in text
     assert rf"$\mu=0.3$ has $\varepsilon={written(once, 3)}$." in text
-    assert rf"have $\varepsilon={written(5 * once, 3)}$ if their" in text
+    assert rf"gives $\varepsilon={written(5 * once, 3)}$ at $\delta=5\cdot10^{{-5}}$." in text
     assert f"**{mu / gdp.classical_mu(1, 1e-5) - 1:.0%}** larger".replace("%", " %") in text
 
 

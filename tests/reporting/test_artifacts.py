@@ -39,7 +39,7 @@ def test_the_page_of_claims_names_the_experiments_of_a_paper_that_were_not_compu
     assert paths == ["claims.md", "hamm2016/claims.md", "mine/claims.md"]
     page = (tmp_path / "hamm2016" / "claims.md").read_text()
     assert "`dpml-run experiment=hamm2016/fig4 data_dir=DIR`" in page
-    assert re.search(r"\(H4.1\).*not computed; needs data_dir=DIR", page)
+    assert re.search(r"\(H4.1\).*not computed; its command needs data_dir=DIR", page)
     assert artifacts.write_claims(tmp_path) == []
 
 

@@ -97,7 +97,7 @@ CUT = replace(ACCURACY, ylim=(0.03, 0.7))
     [
         (ACCURACY, "fm", {1: 0.5, 10: np.nan}, "values of the test accuracy are NaN: Gaussian FM"),
         (ACCURACY, "nonpriv", {1: 0.9, np.inf: 0.9}, "ε is infinite: no privacy"),
-        (CUT, "fm", {1: 0.9, 10: 0.9}, "the test accuracy is beyond the axis: Gaussian FM"),
+        (CUT, "fm", {1: 0.9, 10: 0.9}, "the test accuracy is outside the axis: Gaussian FM"),
         (LOSS, "nonpriv", {1: 1e-16, 10: 0.0}, "the training loss is 0 to machine precision: no privacy"),
     ],
 )
@@ -105,7 +105,7 @@ def test_the_caption_names_once_what_is_not_drawn(panel, algo, means, reason):
     points = [("conv", 1, 0.6), ("conv", 10, 0.06), *((algo, eps, mean) for eps, mean in means.items())]
     lines = ({"algo": a, "eps": eps, "mean": mean, "missing": int(np.isnan(mean))} for a, eps, mean in points)
     figure = drawn(*[Chart(panel, summary(*lines, metric=panel.y))] * 2, columns=2)
-    assert re.findall("Not shown, as (.*?)[.]", figure.caption) == [reason]
+    assert re.findall("not shown because (.*?)[.]", figure.caption) == [reason]
     assert figure.axes[0].get_ylim() == CUT.ylim or panel is not CUT
 
 
@@ -113,7 +113,7 @@ def test_what_moves_along_the_axis_splits_no_curve_and_is_said():
     table = summary(*({"algo": "soft", "M": M, "N": 22 * M, "mean": 1 / M} for M in (10, 20, 40)))
     figure = drawn(Chart(Panel("", "M", "loss"), table))
     assert set(lines_of(figure.axes[0])) == {"soft"}
-    assert "N changes with parties M." in figure.caption
+    assert "(parties M), the value of N also changes." in figure.caption
 
 
 def test_a_band_never_falls_off_a_log_axis_as_a_block():
@@ -219,4 +219,4 @@ def test_the_footer_rounds_a_proven_eps_up():
     """By hand: 10.3442 is 10.3 in three digits, which is not proven."""
     table = summary(*({"algo": "conv", "eps": e, "mean": 1.0, "proven_eps": 10.3442} for e in (1, 2)))
     footer = drawn(Chart(Panel("", "eps", "loss"), table)).caption
-    assert "10.4 for a claimed 1 " in footer
+    assert "a proven ε of 10.4 and a claimed ε of 1." in footer

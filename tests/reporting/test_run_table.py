@@ -75,7 +75,7 @@ def test_a_line_per_setting_with_its_metrics_and_its_privacy():
     assert [line[4:6] for line in lines] == [["0.1", "0.1001"], ["1", "1.001"], ["-", "∞"], ["-", "∞"]]  # rounded up
     assert [line[3] for line in lines[2:]] == ["0", "0"]  # what an optimiser leaves is no gap
     assert table.caption.startswith("Settings: dataset = x")
-    assert table.caption.endswith("± is half a 95 % interval over 3 seeds, 2 draws each.")
+    assert table.caption.endswith("interval over 3 seeds with 2 noise draws each.")
 
 
 def test_what_only_some_lines_have_is_not_everywhere():

@@ -174,6 +174,8 @@ def test_an_official_split_in_full_has_the_same_rows_for_every_seed():
 
 def test_the_interval_of_a_test_file_is_that_of_a_share():
     """Of 15,060 rows, at an accuracy of 0.8: 1.96 sqrt(0.8 * 0.2 / 15,060) = 0.0064; of a loss nothing is known."""
-    assert caution(LINES[1:2]).endswith("(another test file of 15,060 rows: ±0.006)")
-    assert "test file" not in caution(LINES[:1].assign(metric="loss"))
+    assert caution(LINES[1:2]).endswith(
+        "Drawing the 15,060 test rows at random would alone give an interval of up to ±0.006"
+    )
+    assert "test rows" not in caution(LINES[:1].assign(metric="loss"))
     assert caution(LINES[3:5]) == ""

@@ -131,9 +131,9 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the mu of one round, and the ratio of the last round's noise_std to an earlier round's noise_std.
+        """For each observer who sees only the last model, return the mu of one round and a ratio of two noise_stds.
 
-        The numbers are for every observer who sees only the last model.
+        The ratio is the last round's noise_std divided by the noise_std of an earlier round.
         """
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 

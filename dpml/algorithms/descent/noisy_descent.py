@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu if all sensitivities and noise_stds are 1, but the last noise_std is `last`."""
+    """Return the last model's mu if rounds have sensitivity 1 and noise_std 1, but the last noise_std is `last`."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -318,7 +318,7 @@ class NoisyDescent(
         return released([carrier], lambda trials: [self.trained(trial) for trial in trials])[0]
 
     def validation(self, trial: Trial) -> Trial:
-        """Return gradient descents on the rows that are not held out, with a single noise draw."""
+        """Return a copy of `trial` that trains only on the rows that are not held out, with a single noise draw."""
         carrier = trial.carrier
         training = replace(carrier.mechanism, parties=held_out(carrier.mechanism.parties)[0])
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
@@ -350,7 +350,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """For each step size, yield its index and a release for the budgets that try it."""
+        """Yield each step size's index, and a `Carrier` that computes sums for the budgets that try the step size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier

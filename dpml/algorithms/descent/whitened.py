@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clips of T rounds for B descents, (T, B); `reach` is mu times the number of rows or parties."""
+        """Return clips (T, B) for B runs of T rounds; `reach` is all rounds' mu times the number of rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -188,7 +188,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Bound the mean squared norm of whitened rows, (B,). Whitening multiplies the eigenvalues of X'X by `seen`.
+    """Bound the mean squared norm of whitened rows, (B,). Whitening multiplies eigenvalue j of X'X by ``seen[:, j]``.
 
     The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
     the sum of the larger eigenvalues.

@@ -98,7 +98,7 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
 
 
 def _hump(A: float, C: float) -> list[float]:
-    """Return the t in (0, 1) at which ``(1 + t)^2 (A + C (1 - t)^2)`` has a local maximum; [] if there is none."""
+    """Return a list of the t in (0, 1), at most one, at which ``(1 + t)^2 (A + C (1 - t)^2)`` has a local maximum."""
     return [(1 - math.sqrt(1 - 2 * A / C)) / 2] if C > 2 * A else []
 
 
@@ -342,7 +342,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the noise scales for `mu` with the least gradient noise at models of this `norm` (None: a usual norm)."""
+    """Return noise scales that give `mu` with the least gradient noise at models of norm `norm` (None: the default)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 

@@ -71,13 +71,13 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The matrix (d, d) that multiplies each eigenvector by the share of its eigenvalue that a floor has added."""
+        """The matrix (d, d) that scales eigenvectors by the fraction of the raised eigenvalue that the floor added."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
 
 def _longest(d: int) -> float:
-    """Return the limit on the norms of models (d,) in Newton rounds."""
+    """Return the largest norm of a model (d,) after a Newton round; longer models are scaled to this norm."""
     return 20.0 * math.sqrt(d)
 
 
@@ -131,7 +131,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return the noise_std on the diagonal of X'X and the noise_std of X'y, each multiplied by `widening`."""
+    """Return the noise_std on the diagonal of X'X and on X'y, times `widening`, which is 1 if no party dropped out."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 

@@ -73,7 +73,7 @@ class ColumnBounds:
         return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Return clauses such as "age counts as 40" for columns in which a number, here 40, replaces missing values."""
+        """Return clauses about how missing values are used, such as "age counts as 40" if 40 replaces missing ages."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]
@@ -166,7 +166,7 @@ def _kind(statement: Any) -> ColumnKind:
     said = dict(statement) if isinstance(statement, dict) else {"values": statement}
     fill, missing = said.pop("fill", None), said.pop("missing", None)
     if missing not in (None, "indicator"):
-        raise UserError(f"missing must be the word indicator, got {missing!r}.")
+        raise UserError(f"the key `missing` must have the value `indicator`, got {missing!r}.")
     if said == {"values": "boolean"}:
         kind = ColumnKind("boolean", ZERO_ONE)
     elif said.keys() == {"values"}:

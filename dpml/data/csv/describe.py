@@ -129,7 +129,7 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
 
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
-    """Return options that probably read the file correctly, and a sentence about each option that was changed."""
+    """Return the options with the corrections that the file's texts suggest, and a sentence about each correction."""
     file = options.file
     if not file.is_text:
         return options, ()

@@ -161,7 +161,7 @@ class FileColumn:
         return repr(self.values[code]) if self.numbers[code] is None else f"{self.numbers[code]:g}"
 
     def refuse(self, wrong: NDArray[np.bool_], what: str) -> None:
-        """Raise UserError if any entry of `wrong` (n,) is true; `what` says what is wrong, e.g. "not a number"."""
+        """Raise UserError if the mask `wrong` (n,) marks a row; the error says `what` is wrong, e.g. "not a number"."""
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             hint = mend(str(self.values[self.codes[row]]))

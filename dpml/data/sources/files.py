@@ -183,7 +183,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Return how a file differs from its published checksum or, without one, from its first reading; "" if equal."""
+    """Return how a file differs from its published checksum or else from its first known content; "" if it is equal."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
@@ -197,7 +197,7 @@ def difference(raw: Raw, path: Path, content: Content) -> str:
 
 
 def fetch(info: Info, wanted: Sequence[Raw], folder: Path) -> None:
-    """Download the files `wanted` into `folder`, each from the first of its addresses with the right content.
+    """Download the files `wanted` into `folder`; try each file's addresses in order until the content is right.
 
     Afterwards, each file is complete and verified, or absent. Concurrent processes download a file only once.
     """

@@ -134,7 +134,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate exponents gamma in units of 2^-30; the mask is true for gamma < 1/2 with an error below 2^-21."""
+        """Approximate exponents gamma in units of 2^-30; where the mask is true, gamma < 1/2 and the error < 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
@@ -191,7 +191,7 @@ class BlockSampler(ABC):
 
 @lru_cache(maxsize=64)
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
-    """Return two arrays for inverse sampling: lower bounds on Pr[V <= v], and the U from which V >= v is certain."""
+    """Return lower bounds on Pr[V <= v] and upper bounds on Pr[V < v], in units of 2^-bits, for inverse sampling."""
     lower, upper = sampler._cumulative(bits)
     certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)

@@ -1,4 +1,4 @@
-"""Compute the eps of many sums, each with newly drawn L2-Laplace noise, and possibly with one common Gaussian vector.
+"""Compute the eps of many sums with new L2-Laplace noise in each and, optionally, one Gaussian noise vector in all.
 
 The four upper bounds are in docs/privacy/rajkumar2012.md, Theorem 3.
 """

@@ -26,7 +26,7 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return ``2/ridge - 2/sigma^2``, rounded up, the eps from which the loss's curvature costs no privacy."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up; from this eps on, the loss's curvature does not increase delta."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
