@@ -147,7 +147,7 @@ def number_of(verdict: Verdict, where: str = "", mixed: bool = False) -> str:
     one = verdict.deciding
     if not one:
         lacks = [plain(lack) for reading in verdict.readings for lack in reading["lacks"]]
-        return shorten(lacks[0], 90, placeholder=" …") if lacks else ""
+        return shorten(lacks[0].partition(" (")[0], 90, placeholder=" …") if lacks else ""
     fails = _OF_MIXED.get(verdict.decision, "") if mixed or verdict.decision == MIXED else ""
     subject = _subject(one["block"], one["algorithm"], one["against"], one["x"])
     place = ", ".join(filter(None, [where, subject]))
