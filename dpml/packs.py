@@ -64,7 +64,7 @@ def add(folders: list[Path]) -> None:
 
 
 def home(name: str) -> Path:
-    """Return the folder of the pack (of one paper) called `name`; an unknown pack's folder need not exist."""
+    """Return the path of the pack (a paper's folder) called `name`; for an unknown pack, a path that need not exist."""
     return known().get(name, shipped_folder("experiments") / name)
 
 

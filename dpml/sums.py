@@ -58,7 +58,7 @@ def levels(parts: float) -> int:
 
 
 def gamma(n: float, dtype: type[np.floating] = np.float64) -> float:
-    """Return Higham's bound ``n u/(1 - n u)`` on the relative error of n roundings, or inf if n u >= 1."""
+    """Return Higham's bound n u/(1 - n u) on the relative error of n roundings (unit roundoff u); inf if n u >= 1."""
     rounded = n * float(np.finfo(dtype).eps) / 2
     return rounded / (1 - rounded) if rounded < 1 else math.inf
 
@@ -79,7 +79,7 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 
 
 def single_imprecision(terms: float, entries: int) -> float:
-    """Return the largest relative increase of a sum's sensitivity by rounding if blocks are added in single precision.
+    """Bound the relative increase of a sum's sensitivity by rounding, if blocks of terms are added in single precision.
 
     A block has up to `SHORT` terms, none longer than half the sensitivity. The blocks' sums are added in double
     precision: up to 16 in any order, and the results in pairs.

@@ -86,7 +86,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
     random_state: int | None = None
 
     def __getstate__(self) -> Any:
-        """Return the state for pickling, with the ledger of an open `with` block if the estimator has no ledger."""
+        """Return the state for pickling; an estimator without a ledger gets the ledger of an open `with` block."""
         state = dict(super().__getstate__())
         if state.get("ledger") is None:
             state["ledger"] = current()

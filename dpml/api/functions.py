@@ -190,7 +190,7 @@ class PlannedRelease(NamedTuple):
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """Return the public numbers `problem`, without party sizes if the partition `rule` computes them from the data."""
+    """Return the public numbers `problem`; make its party sizes unknown if the partition `rule` depends on labels."""
     if not isinstance(rule, ByLabel):
         return problem
     why = (
@@ -203,7 +203,7 @@ def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
 
 
 def attacked(settings: Settings) -> tuple[PlannedRelease, int, int, list[str]]:
-    """Return the release to attack, the number of noise draws, the seed, and the settings chosen by the audit."""
+    """Return the release to attack, the number of noise draws, the seed, and the settings that the audit has chosen."""
     config, d = compose_one(settings)
     given, chosen = settings.given, []
     for key, few in ROUNDS.items():

@@ -75,7 +75,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return a list of one array, each row's class weight over the largest weight, or an empty list without weights.
+    """Return the class weight of each row divided by the largest class weight, in a list of one array; [] if not given.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
     """

@@ -46,7 +46,7 @@ class Settings:
         return replace(self, words=words, lists=lists)
 
     def composed(self) -> Composed:
-        """Compose the configuration; if several data sets, partitions or algorithms are swept, use the first one."""
+        """Compose the configuration; replace a sweep over data sets, partitions or algorithms by its first value."""
         words = [word for word in self.words if parsed(word).key_or_group.partition(".")[0] not in self.lists]
         words += [word_of(group, self.lists[group][0]) for group in GROUPS if group in self.lists]
         return compose(words, self.config_dir)

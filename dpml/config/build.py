@@ -43,7 +43,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`; if its share of public rows is not set, set it to the algorithm's share."""
+    """Return the partition `rule`; if the user sets no share of public rows, use the algorithm's default share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))

@@ -217,7 +217,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 def check_each(option: str, rows: int, N: int, M: int, of: str = "rows") -> None:
     """Raise UserError if N rows are too few for M parties with `rows` rows (or shards) each."""
     if rows * M > N:
-        raise UserError(f"partition.{option}={rows} {of} for each of M={M} parties exceed N={N} rows: reduce M.")
+        raise UserError(f"N={N} is too small for partition.{option}={rows} {of} for each of M={M} parties: reduce M.")
 
 
 def whole_rows(shares: Array, N: int) -> Index:

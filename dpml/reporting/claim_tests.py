@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the two algorithms of each pair of runs, and group the comparisons by block and by the two algorithms.
+    """Compare the runs of each `Pair`, which are at one x; return a `Group` for each block and pair of algorithms.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -144,7 +144,7 @@ def _named_x(evidence: Evidence, runs: pd.DataFrame, block: str, x: str, here: A
 def improves(
     evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, by: str = "better"
 ) -> list[Group]:
-    """Check that every algorithm is better at the last x than at the first, and never worse than at the previous x."""
+    """Check that every algorithm is better at the last x than at the first, and at no x worse than at the x before."""
     ends = compare(evidence, blocks, algorithms, [["same", "first"]], by, x="last", each=each)
     steps = compare(evidence, blocks, algorithms, [["same", "previous"]], by, each=each)
     lost = [replace(group, shown={x: one for x, one in group.shown.items() if one.against}) for group in steps]
@@ -152,7 +152,7 @@ def improves(
 
 
 def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm is worse at the last x than at the first, and never better than at the previous x."""
+    """Check that every algorithm is worse at the last x than at the first, and at no x better than at the x before."""
     return improves(evidence, blocks, algorithms, each, "worse")
 
 
@@ -227,7 +227,7 @@ EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 def falls_as(
     evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
 ) -> list[Group]:
-    """Check that the cost of the noise is a power of x, with an exponent within 0.1 of the stated exponent.
+    """Check that the metric's increase by noise is a power of x, with an exponent within 0.1 of the stated exponent.
 
     The cost is the metric minus the metric of the same seed without noise. Its exponent is the slope of its logarithm.
 

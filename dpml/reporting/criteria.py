@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs or, on a logarithmic scale, the maximum of `zero` and each absolute value."""
+        """Return the values of runs; on a logarithmic scale, return absolute values, raised to at least `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -77,7 +77,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return the scale of a metric. For a share, `room` is the gap between the non-private and the constant model."""
+    """Return a metric's scale. For a share, `room` is the metric's gap between constant and non-private model."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The runs `ours` of `algorithm` and `theirs` of `against` at one value of x, both indexed by (seed, draw)."""
+    """A metric's values at one x, one per (seed, draw): `ours` are of `algorithm`, and `theirs` are of `against`."""
 
     block: str
     algorithm: str

@@ -48,7 +48,7 @@ def draw(skew: Skew, title: str, path: Path) -> list[Path]:
 
 
 def _parts(mixes: Array, skew: Skew) -> list[tuple[Array, str, str]]:
-    """Return every party's share of each class or of each interval of a target, with a name and a colour."""
+    """Return a triple (the parties' shares, name, colour) for each class, or for each interval of a target."""
     K = len(skew.names)
     if skew.intervals:
         shades = (float(shade) for shade in np.linspace(0.75, -0.55, K))

@@ -63,7 +63,7 @@ def _experiments(results: Path) -> dict[str, str]:
         for about in known:
             pages |= _figures(about, results)
     except (TemplateError, TypeError, AttributeError, LookupError, ValueError) as error:
-        raise UserError(f"a manifest in {results} is of another dpml version ({error}): run dpml-run again.") from None
+        raise UserError(f"another dpml version wrote a manifest in {results} ({error}): run dpml-run again.") from None
     return {START if name == "claims.md" else name: text for name, text in pages.items()}
 
 

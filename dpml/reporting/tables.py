@@ -195,7 +195,7 @@ def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     if len(twice):
         what = " ".join(f"{key}={twice.iloc[0][key]}" for key in keys if twice.iloc[0][key])
         raise UserError(
-            f"the folders have different numbers for {what}: noise draws, data, code, dpml version or machine differ."
+            f"folders have different numbers for {what}: their noise draws, data, code, dpml version or machine differ."
         )
     known = beside(target).read()
     if (target / "rows.csv").exists() and ("merged" not in known or "command" in known):  # a sweep's manifest has both

@@ -1,4 +1,4 @@
-"""Draw the figure of an audit: an attack's true and false positive rates, and the largest rates under a guarantee."""
+"""Draw an audit: an attack's true and false positive rates, and the largest true positive rates under a guarantee."""
 
 from collections.abc import Sequence
 from pathlib import Path

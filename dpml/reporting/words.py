@@ -50,7 +50,7 @@ def symbols(text: str) -> str:
 
 
 def plain(text: str, mark: str = "") -> str:
-    """Replace the words eps, delta and lam and the keys of blocks and algorithms (with `mark` on both sides)."""
+    """Replace eps, delta, lam by Greek letters, and keys by display names, with `mark` around algorithms' names."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]

@@ -118,7 +118,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Compute a fit (cell): load and partition the data, release models unless `release` has them, and score them."""
+    """Compute a fit (cell): partition the data, release the models (if `release` is None), and compute the metrics."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
@@ -184,7 +184,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Release models of fits (cells) with one `step_key` together; weights differ from separate fits by rounding."""
+    """Release the models of fits (cells) with equal `step_key` together; only rounding differs from separate fits."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

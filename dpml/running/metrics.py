@@ -23,7 +23,7 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Return dpml's metrics and the user's metrics `further`, (budgets, draws) each, of models (budgets, draws, d)."""
+    """Return arrays (budgets, draws) of metrics of models (budgets, draws, d); `further` names the user's metrics."""
     if weights is None:  # nothing was released
         return {}
     data = parties.data

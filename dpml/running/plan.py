@@ -137,7 +137,7 @@ def look_up(plans: Sequence[Plan], options: Options) -> None:
     names = {point.cell.algorithm.name for plan in plans for point in plan.points if point.cell}
     for name in forced:
         if name not in (*names, "all"):
-            raise UserError(f"run.force={name} names no algorithm of this command: {nearest(name, [*names, 'all'])}")
+            raise UserError(f"run.force={name} is not an algorithm of this command: {nearest(name, [*names, 'all'])}")
 
 
 def _look_up(point: Point, cell: Cell, store: Store, made_by: str, forced: Sequence[str]) -> None:

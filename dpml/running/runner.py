@@ -50,7 +50,7 @@ Batch = list[tuple[int, Job]]
 
 
 def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
-    """Compute jobs, their fits together or (after an error) one by one; return each job's number and its outcome."""
+    """Compute a batch of jobs, together if possible or else one by one; return pairs (job's number, job's outcome)."""
     start = time.thread_time()
     releases: Sequence[Release | None] = [None] * len(batch)
     cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]

@@ -95,7 +95,7 @@ def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numb
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Convert each row's label, independently of other rows, to -1 or +1, to 0..K-1 or to a target; NaN if missing."""
+    """Map each label, independently of other rows, to a number: -1 or +1, 0 to K-1, or the target; NaN if missing."""
     if labels.task == "regression":
         return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}

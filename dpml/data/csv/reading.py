@@ -172,7 +172,7 @@ Columns = Mapping[str, FileColumn]
 
 
 def mend(text: str) -> str:
-    """Return a hint with the option that probably turns a text into a number or a missing value; otherwise ""."""
+    """Return a hint to set dataset.decimal for a text like "1,5", or dataset.na for the text "unknown"; else ""."""
     if COMMA.fullmatch(text):
         return " (dataset.decimal=comma reads it)"
     return f" (dataset.na=[{text}] makes it a missing value)" if text.lower() in WORDS_FOR_MISSING else ""

@@ -183,7 +183,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Return how a file differs from its published checksum or else from its first known content; "" if it is equal."""
+    """Compare a file with its published or else its first recorded checksum; return the difference, or "" if equal."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
