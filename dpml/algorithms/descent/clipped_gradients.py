@@ -195,7 +195,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the integer Q: unit=sample rounds loss derivatives to multiples of clip / Q; with unit=party, Q is 1."""
+        """Return the integer Q: unit=sample rounds loss derivatives to multiples of clip / Q; for unit=party, Q = 1."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))
