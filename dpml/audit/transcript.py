@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return the messages' projections on the shifts between data sets, and the shifts' norms: two (draws, T)."""
+        """Return arrays (draws, T): messages' projections on the shifts between data sets, and the shifts' norms."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 

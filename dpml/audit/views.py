@@ -126,7 +126,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return mu: two data sets' noiseless sums differ by mu noise_std; NaN if a sum depends on earlier results."""
+    """Return mu: two data sets' noiseless sums differ by mu * noise_std; NaN if a sum depends on earlier results."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
