@@ -66,11 +66,11 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the two data sets' GDP parameter mu, or their largest known privacy loss if mu is unknown (NaN)."""
+        """Return the GDP parameter mu of the two data sets; if mu is NaN, return their largest known privacy loss."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return attacks trained on observations (n, k) of both data sets, and the data sets' mu (NaN: unknown)."""
+        """Train attacks on observations (n, k) of each data set; return the attacks, and the data sets' mu or NaN."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 

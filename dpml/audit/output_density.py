@@ -104,7 +104,7 @@ def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return two data sets' largest privacy loss, their GDP parameter mu, and whether losses are nearly normal."""
+    """Return two data sets' largest privacy loss or NaN, their mu or NaN, and whether losses are nearly normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -112,11 +112,11 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return mu for the best test at `delta`, and the standardised difference mu' between mean scores; NaN: unknown.
+    """Return mu and mu', which measure how well an attacker distinguishes the data sets; both are NaN if unknown.
 
-    At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The means of their
-    scores differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not depend
-    on them, and eps is an integral over two coordinates of b, computed as a lower sum on a grid.
+    At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The mean scores of
+    the data sets differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not
+    depend on the rows, and eps is an integral over two coordinates of b, computed as a lower sum on a grid.
     """
     plane = _in_plane(pair)
     if plane is None:
@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate planar rows x so that the data sets' sums of y x differ along axis 0; None: no plane, or too many rows."""
+    """Rotate rows until the sums of label times row differ only along axis 0; None for non-planar or too many rows."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

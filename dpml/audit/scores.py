@@ -95,7 +95,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """Return the fraction of the proven mu (of the proven eps for delta = 0) that the two data sets reach."""
+        """Return the mu that the two data sets reach divided by the proven mu, or the ratio of the eps if delta = 0."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:

@@ -69,7 +69,7 @@ class Beside(Carrier):
 
 
 def counted(message: Sum, carrier: Carrier) -> float:
-    """Return the sensitivity that the proof uses for a sum, if block j is divided by its noise factor `units[j]`."""
+    """Return the sensitivity that the proof uses for a sum whose blocks are divided by their noise factors `units`."""
     one, discrete = replace(message, times=1, joined=None), carrier.algorithm.noise == "discrete"
     if message.pure:
         return message.noise * eps_of((one,), carrier.problem, discrete)

@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return arrays (draws, T): each message's projection on the shift between data sets, and the shift's norm."""
+        """Return arrays (draws, T): messages' projections on the shifts between data sets, and the shifts' norms."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -115,7 +115,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return two attacks: the log likelihood ratio of all messages, and a variant whose scores are exactly normal.
+        """Return the likelihood-ratio attack, for Gaussian noise also one with normal scores, and a lower bound on mu.
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then

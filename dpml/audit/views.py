@@ -117,7 +117,7 @@ def recorded(
 
 
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
-    """Return the covariance matrix of one party's noise in all messages, relative to each message's noise_std.
+    """Return the covariances (T, T) of a coordinate of one party's noise in T messages, in units of the noise scales.
 
     The published noise of psgd has variance d + 1 in every coordinate of a party's rho, plus noise that is drawn once.
     """
@@ -126,7 +126,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return the distance between two data sets' noiseless sums, divided by noise_std; NaN for adaptive sums."""
+    """Return mu: two data sets' noiseless sums differ by mu * noise_std; NaN if a sum depends on earlier results."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan

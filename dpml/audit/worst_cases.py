@@ -232,14 +232,14 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
 
 
 def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
-    """Return public rows (n, 2) for which one party's votes change the model fitted to all votes the most."""
+    """Search for public rows (n, 2) on which replacing one party's votes most changes the model fitted to all votes."""
     n, K, M = problem.auxiliary, problem.classes if algorithm.loss.task == "multiclass" else 1, problem.M
     lam = algorithm.strength(n)
     shares = np.array([1.0, 1.0, 1 - 1 / M])
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array) -> tuple[Array, Array]:
-        """For each of B parameter vectors, return three public rows (B, 3, 2) and their numbers of copies (B, 3).
+        """Return three public rows for each of B candidates, (B, 3, 2), and how often each row occurs, (B, 3).
 
         `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
         """

@@ -202,8 +202,8 @@ def take_part(
             if time.monotonic() > taken_in + _GREETING:  # it may have waited for other parties
                 until = time.monotonic() + wait
             if time.monotonic() > until:
-                does = "does not answer" if taken_in == math.inf else "hangs up at once: it may have a different plan"
-                raise UserError(f"the aggregator at {address[0]}:{address[1]} {does}.") from None
+                why = "it does not answer" if taken_in == math.inf else "it hangs up, and may have a different plan"
+                raise UserError(f"connecting to the aggregator at {address[0]}:{address[1]} failed: {why}.") from None
             time.sleep(_PAUSE)
 
 

@@ -135,7 +135,7 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether the total is computed from privacy loss distributions; Gaussian releases alone do not need them."""
+        """True if the total needs privacy loss distributions; False for Gaussian releases alone, or a huge mu."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 

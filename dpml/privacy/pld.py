@@ -29,7 +29,7 @@ FADED = -700.0  # log of a negligible probability; exp takes twenty times as lon
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss distribution: values `at` have probabilities `mass`, and inf has `infinite`."""
+    """An upper bound on a privacy loss distribution: loss at[i] has probability mass[i]; loss inf has `infinite`."""
 
     at: Array
     mass: Array

@@ -162,7 +162,7 @@ class Server:
         self._vectors[content.party] = vector.copy()
 
     def _leave_out(self) -> None:
-        """Exclude parties until all others can decrypt each other's shares; then sum the other parties' vectors."""
+        """Exclude parties until all remaining parties can decrypt each other's shares; then sum their vectors."""
         conflicts: dict[int, set[int]] = {k: set() for k in self._beside}
         for k in self._beside:
             for j in self._left_out[k] & conflicts.keys():

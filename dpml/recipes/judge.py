@@ -93,7 +93,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return noise_std / clip, counting only noise that every sum contains and the observer does not know."""
+    """Return noise_std / clip of the noise that is in every sum and that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"

@@ -76,7 +76,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a list with the message that states a guarantee's mu or privacy curve; [] if there is no such message."""
+    """Return a list of one message with the guarantee's mu or privacy curve; [] if no message has the mu or curve."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

@@ -129,7 +129,7 @@ def _confounded(own: int, direction: Array, named: list[tuple[str, str, Array]],
 
 
 def _contrasts(model: Model, per: Mapping[str, float]) -> Iterator[tuple[str, str, Array]]:
-    """Yield each effect's column and unit, and the linear combination (d,) of the weights that gives the effect."""
+    """Yield each effect's column, its unit, and the vector (d,) whose inner product with the weights is the effect."""
     columns = model.stated.columns
     kinds = {name: model.stated.kind_of(name) for name in columns}
     numbers = {name: c for name, c in columns.items() if isinstance(c, Range) and kinds[name] != "boolean"}

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): h of n parties have noise that the observer does not know, with f h/n of the noise variance."""
+    """Return (h, n, f): h of n parties have noise unknown to the observer, with f h/n times the stated variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -216,7 +216,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against an observer, who does not know the share `heads` of the noise."""
+    """Return the joint guarantee of messages against the observer for whom `unknown_noise` returned `heads`."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]

@@ -134,7 +134,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate exponents gamma in units of 2^-30; where the mask is true, gamma < 1/2 and the error < 2^-21."""
+        """Return approximate exponents gamma in units of 2^-30, and a mask of those with gamma < 1/2, error < 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
@@ -175,7 +175,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate acceptance probabilities in units of 2^-30; the mask is true where the error is below 2^-20.
+        """Return approximate acceptance probabilities in units of 2^-30, and a mask of those with errors below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.

@@ -58,7 +58,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """Return the logarithms of the slopes of a path's steps; a step of width zero has the slope inf."""
+    """Return the log slopes of a path's steps from their log heights and log widths; inf for zero width."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 

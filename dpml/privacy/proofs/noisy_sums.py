@@ -1,4 +1,4 @@
-"""Compute the eps of many sums with new L2-Laplace noise in each and, optionally, one Gaussian noise vector in all.
+"""Compute the eps of many sums: each sum has new L2-Laplace noise, and all sums may share one Gaussian noise vector.
 
 The four upper bounds are in docs/privacy/rajkumar2012.md, Theorem 3.
 """

@@ -26,12 +26,12 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return ``2/ridge - 2/sigma^2``, rounded up; from this eps on, the loss's curvature does not increase delta."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up: at any eps >= this, the loss's curvature does not increase delta."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return the eps from which the loss's curvature costs no privacy when a row is removed."""
+    """Return the eps from which on the loss's curvature does not increase the delta of removing a row."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
