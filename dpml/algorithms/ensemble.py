@@ -227,7 +227,7 @@ class Vote(LocalClassifiers):
         check_local(self.local)
 
     def voters(self, M: int) -> int:
-        """Return the number n for which one party changes a row's training target by at most 1/n."""
+        """Return the number n such that replacing one party's rows changes an auxiliary row's target by at most 1/n."""
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
@@ -300,7 +300,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return a model trained on the parties' votes; for scikit-learn classifiers, return one model per seed."""
+        """Return a model trained on the parties' votes; with scikit-learn classifiers, a model for each of `seeds`."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)

@@ -102,7 +102,7 @@ def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the ridge with the least expected excess risk; the ridge is 0 if the noise is the same for all ridges."""
+    """Return the ridge that minimises the expected excess risk, or 0 if every ridge needs the same noise."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
     if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`

@@ -111,7 +111,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Draw noise from `law`; a generator with an attribute `variance_kept` draws too little noise, to test audits."""
+    """Draw noise from `law`; to test audits, an attribute `variance_kept` of `rng` multiplies the noise's variance."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))

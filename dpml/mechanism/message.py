@@ -104,7 +104,7 @@ class Statistic(ABC):
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return how fine the grid is, as an integer such as the number of fractional bits."""
+        """Return an integer that determines the grid's step size, such as the number of fractional bits."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:

@@ -30,7 +30,7 @@ k), the noise of each source, (sources, B, k), and a function that returns the s
 
 @dataclass(frozen=True)
 class Channel:
-    """What an observer sees of each coordinate of a noisy sum: m numbers that contain noise of several sources.
+    """The m noisy numbers that an observer sees for each coordinate of a sum, and the sources of the noise.
 
     Attributes:
         noise: The coefficient of each source in each number, (m, sources). Only the first number depends on the data.
@@ -49,7 +49,7 @@ class Channel:
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) of the least noisy combination of the observer's numbers; the first number has weight 1."""
+        """The weights (m,) of the linear combination of an observer's numbers that has least noise; the first is 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
@@ -84,14 +84,14 @@ class Sharing(ABC):
         """Return the mu against every observer, as a multiple of the mu of the released sum."""
 
     def sources(self, M: int) -> Array:
-        """Return each noise source as a combination of n independent N(0, 1) numbers: coefficients (sources, n).
+        """Return coefficients (sources, n): each source's noise is a linear combination of n independent N(0, 1) draws.
 
         The first sources, at most M, add up to the noise of the released sum.
         """
         return np.eye(M) / math.sqrt(M)
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return what an observer sees as m combinations of the noise sources: coefficients (m, sources).
+        """Return the coefficients (m, sources) of the noise sources in the m numbers that an observer sees.
 
         `client` sees the last party's message, `colluders` (the first parties) see their own noise and the sum, and all
         other observers see the sum.
@@ -179,7 +179,7 @@ class CapeNoise(Sharing):
         return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return what an observer of CAPE sees, as coefficients (m, sources) of m combinations of the noise sources.
+        """Return the coefficients (m, sources) of the noise sources in the m numbers that an observer of CAPE sees.
 
         Colluders see all messages, the mean of the secrets and their own secrets. The method returns an equivalent form
         without cancellation: the messages except the last, with the mean of the secrets added back, and the sum of the
@@ -228,7 +228,7 @@ def secure_sharing(problem: Problem) -> Sharing:
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu against CAPE's aggregator with M - `honest` colluders, as a multiple of the released sum's mu."""
+    """Return the mu against CAPE's aggregator with M - `honest` colluding parties, divided by the released sum's mu."""
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 

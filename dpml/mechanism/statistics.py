@@ -53,12 +53,12 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """Clip the vectors of rows (or of parties), and sum them for each party or for all parties: (P, B, length)."""
+        """For B runs, sum the clipped vectors of each party's rows or of all rows, or clip each party's mean vector."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)
         means /= self.parties.sizes[:, None, None]
-        return clip(means)
+        return clip(means)  # (M, B, length)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
         """Sum ``part(vectors)`` over the rows of each of P groups: (P, B, length)."""

@@ -89,7 +89,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _Problems:
-    """B sets of rows, each with K logistic problems or with one softmax problem of K classes.
+    """Minimisation problems on B sets of rows: for each set, K logistic problems or one softmax problem of K classes.
 
     The unknown coordinates c (B, m, K) are the weights or, with `span`, the coefficients of w in the span of the rows.
     `base` has the rows (B, n, d) or, with `span`, their inner products (B, n, n), so the scores are ``base c``.

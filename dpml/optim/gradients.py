@@ -79,7 +79,7 @@ class Rows:
     def mapped(
         cls, loss: Loss, classes: int, X: Array, y: Array, maps: Array, rounded: Callable[[Array], Array] | None = None
     ) -> "Rows":
-        """Return the rows of several descents, each of which maps a row x to ``P x / |P x|`` by its own matrix P.
+        """Return mapped rows for several descents: descent b maps a row x to ``P x / |P x|`` by its own matrix P = P_b.
 
         `rounded` is applied to the mapped rows z. The squared loss also needs the lengths L = |P x|, because its
         gradient is ``2 L (L z'w - y) z``.
@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """For groups of blocks, yield block indices, rows divided by 2, and the loss's derivatives by the scores.
+        """Yield indices of some blocks, their rows divided by 2, and the loss's derivatives with respect to the scores.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """

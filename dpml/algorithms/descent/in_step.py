@@ -18,7 +18,7 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of one release, with S step sizes for each budget."""
+    """The gradient descents of one release, one for each budget, each of S step sizes and each noise draw."""
 
     carrier: Carrier
     numbers: NDArray[np.intp]  # the indices of the step sizes, (budgets, S)
@@ -93,7 +93,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws Gaussian noise (rounds, groups, d, draws), given the number of rounds."""
+    """Return a function from a number of rounds to Gaussian noise for all row groups: (rounds, groups, d, draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

@@ -35,7 +35,7 @@ class GradientMeans(Terms["MeanGradients"]):
         return [Rows.of(slopes.loss, *rows, clip=slopes.clip) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield the rows (n, d), labels (n,) and weights (n,) of every group of rows that has its own model."""
+        """Yield rows (n, d), labels and weights (n,) of each client if clients have own models, else of all rows."""
         X, y, sizes = self.parties.X, self.parties.y, self.parties.sizes
         if self.statistic.clients:
             for own in map(self.parties.of, range(len(sizes))):
@@ -131,9 +131,9 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """For each observer who sees only the last model, return the mu of one round and a ratio of two noise_stds.
+        """Return the mu of one round and the last round's relative noise_std for observers who see only the last model.
 
-        The ratio is the last round's noise_std divided by the noise_std of an earlier round.
+        The relative noise_std is the last round's noise_std divided by the noise_std of an earlier round.
         """
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 

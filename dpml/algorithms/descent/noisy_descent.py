@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu if rounds have sensitivity 1 and noise_std 1, but the last noise_std is `last`."""
+    """Return the last model's mu if all rounds have sensitivity 1, and noise_std 1 except `last` in the last round."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -233,7 +233,7 @@ class NoisyDescent(
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for one step size if the noise_std of a mean gradient over n rows is 1/n.
+        """Return every observer's mu for the step size `step` if mean gradients of n rows get noise of noise_std 1/n.
 
         Step 0 gives the mu of all rounds together.
         """
@@ -244,7 +244,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return n times the noise_std that `budget` requires of a mean gradient over n rows."""
+        """Return the number c for which `budget` requires noise of noise_std c/n in the mean gradient of n rows."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -324,7 +324,7 @@ class NoisyDescent(
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
 
     def best_on_held_out(self, trial: Trial, models: Array) -> NDArray[np.intp]:
-        """Return one index per budget, (budgets, 1): the step size whose model is best on the held-out rows."""
+        """Return for each budget the index of the step size whose model is best on the held-out rows, (budgets, 1)."""
         _, X, y = held_out(trial.carrier.mechanism.parties)
         losses = mean_loss(self.loss, X, y, models.reshape(-1, X.shape[1])).reshape(trial.numbers.shape)
         return np.argmin(losses + self.ridge(models[:, :, 0]), axis=1)[:, None]
@@ -350,7 +350,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield each step size's index, and a `Carrier` that computes sums for the budgets that try the step size."""
+        """Yield each step size's index, and a `Carrier` for the noisy sums of those budgets that try the step size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -361,7 +361,7 @@ class NoisyDescent(
             yield int(number), own
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return B descents' last models: (B, d) if all rows share a model, or (B, M d) if M clients train alone."""
+        """Return B descents' last models, (B, d), or all M clients' last models if clients train alone, (B, M d)."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))

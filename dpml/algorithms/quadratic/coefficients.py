@@ -192,7 +192,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """Yield one sum per party if sums are `secure` or if the unit is a party; otherwise the sum over all rows."""
+        """Yield each party's integer coefficients if `secure` or if the unit is a party; otherwise yield the total."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -278,7 +278,7 @@ class Coefficients(Statistic):
         return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return by how much rounding increases mu; the increase is 0 if the unit of privacy is a row."""
+        """Return the increase of mu that rounding to the grid causes, which is 0 if the unit of privacy is a row."""
         if self.unit == "sample":
             return 0.0
         *linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
@@ -342,7 +342,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return noise scales that give `mu` with the least gradient noise at models of norm `norm` (None: the default)."""
+    """Return the noise scales for `mu` that minimise the gradient's noise at models of norm `norm` (None: default)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 

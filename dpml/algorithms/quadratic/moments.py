@@ -71,13 +71,13 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The matrix (d, d) that scales eigenvectors by the fraction of the raised eigenvalue that the floor added."""
+        """A matrix (d, d) that multiplies each eigenvector by the share of its raised eigenvalue that raising added."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
 
 def _longest(d: int) -> float:
-    """Return the largest norm of a model (d,) after a Newton round; longer models are scaled to this norm."""
+    """Return the largest allowed norm of a model with d weights; a Newton round shortens longer models to this norm."""
     return 20.0 * math.sqrt(d)
 
 
@@ -167,7 +167,7 @@ class Round:
 
 @dataclass(frozen=True)
 class NewtonMoments:
-    """The noisy sums that a logistic `regression` publishes for its first and its last two Newton rounds."""
+    """The noisy sums that a logistic `regression` publishes for three Newton rounds: the first and the last two."""
 
     first: Round
     before: Round

@@ -74,7 +74,7 @@ class NewtonTerms(Terms["NewtonSums"]):
 
 
 def _spread(X: Array, y: Array) -> Array:
-    """Return an offset in [0, 1) for each row's loss derivative, to be added before rounding down.
+    """Return an offset in [0, 1) for each row, which is added to the row's loss derivative before rounding down.
 
     Copies of a row get different numbers. The sum over all copies of a row depends on the number of copies only, so
     the sums of neighbours differ in one term.
