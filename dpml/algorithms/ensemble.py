@@ -227,7 +227,7 @@ class Vote(LocalClassifiers):
         check_local(self.local)
 
     def voters(self, M: int) -> int:
-        """Return the number n such that replacing one party's rows changes an auxiliary row's target by at most 1/n."""
+        """Return n: replacing one party's rows changes each entry of an auxiliary row's target by at most 1/n."""
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:

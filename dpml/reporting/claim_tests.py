@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the runs of each `Pair`, which are at one x; return a `Group` for each block and pair of algorithms.
+    """Compare the runs of each `Pair`; return a `Group` for each block and pair of algorithms.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -229,7 +229,7 @@ def falls_as(
 ) -> list[Group]:
     """Check that the metric's increase by noise is a power of x, with an exponent within 0.1 of the stated exponent.
 
-    The cost is the metric minus the metric of the same seed without noise. Its exponent is the slope of its logarithm.
+    The increase is the metric minus the same seed's metric without noise. Its exponent is the slope of its logarithm.
 
     Args:
         block: a block over M or eps.

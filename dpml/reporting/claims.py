@@ -204,7 +204,7 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return a `Pair`: the runs to compare at one x, with the scale of the metric in the block."""
+        """Return a `Pair`: the runs that a claim compares, with the scale of the metric in the block."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:

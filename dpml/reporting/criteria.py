@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A metric's values at one x, one per (seed, draw): `ours` are of `algorithm`, and `theirs` are of `against`."""
+    """A metric's values, one per (seed, draw): `ours` of `algorithm`, `theirs` of `against`, maybe at another x."""
 
     block: str
     algorithm: str

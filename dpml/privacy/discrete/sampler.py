@@ -134,7 +134,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return approximate exponents gamma in units of 2^-30, and a mask of those with gamma < 1/2, error < 2^-21."""
+        """Return approximate exponents gamma in units of 2^-30, and a mask that implies gamma < 1/2, error < 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
