@@ -212,7 +212,7 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sums over parties of clipped mean gradients divided by the clip, (B, K d), at models w.
+        """Return the sums (B, K d), over parties, of their clipped mean gradients at models w, divided by the clip.
 
         Also return the number of parties whose gradients were not longer than the clip, (B,).
         """

@@ -186,8 +186,8 @@ class Ledger:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             raise UserError(
-                f"the ledger {self.path} limits the total eps of every party, so all releases in it must protect the "
-                "same parties, not single samples: use another ledger for a release about other people."
+                f"the ledger {self.path} limits the total eps of every party, so its releases must have unit=party "
+                "and the same parties: use another ledger for a release about other parties or single samples."
             )
         reached = then.eps(cap.delta)
         if math.isinf(reached):

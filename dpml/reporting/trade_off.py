@@ -26,7 +26,7 @@ def allowed(fpr: Array, eps: float, delta: float) -> Array:
 
 
 def draw(findings: Sequence[Finding], title: str, path: Path) -> list[Path]:
-    """Draw a panel for every observer (view) that an audit attacked, and write the files `path`.png and `path`.svg."""
+    """Draw a panel for every view that an audit attacked, and write the files `path`.png and `path`.svg."""
     attacked = [finding for finding in findings if finding.rates is not None]
     with in_style():
         figure = Figure(figsize=(0.5 + 3.1 * len(attacked), 3.9), layout="constrained")

@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu if all rounds have sensitivity 1, and noise_std 1 except `last` in the last round."""
+    """Return the last model's mu for rounds of sensitivity 1 and noise_std 1; `last` is the last round's noise_std."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
