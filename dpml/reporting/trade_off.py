@@ -1,5 +1,6 @@
 """Draw an audit: an attack's true and false positive rates, and the largest true positive rates under a guarantee."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,14 +30,14 @@ def draw(findings: Sequence[Finding], title: str, path: Path) -> list[Path]:
     """Draw a panel for every view that an audit attacked, and write the files `path`.png and `path`.svg."""
     attacked = [finding for finding in findings if finding.rates is not None]
     with in_style():
-        figure = Figure(figsize=(0.5 + 3.1 * len(attacked), 3.9), layout="constrained")
-        panels = figure.subplots(1, len(attacked), sharey=True, squeeze=False)[0]
-        for axes, finding in zip(panels, attacked, strict=True):
-            _panel(axes, finding)
-        panels[0].set_ylabel("true positive rate")
+        columns = min(2, len(attacked))
+        rows = math.ceil(len(attacked) / columns)
+        figure = Figure(figsize=(0.5 + 3.1 * columns, 0.9 + 3 * rows), layout="constrained")
+        for number, finding in enumerate(attacked, 1):
+            _panel(figure.add_subplot(rows, columns, number), finding)
         figure.suptitle(title, x=0.01, ha="left", fontsize=10)
-        handles, labels = panels[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=len(labels))
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns)
         return save(figure, path)
 
 
@@ -57,4 +58,5 @@ def _panel(axes: Axes, finding: Finding) -> None:
     )  # fmt: skip
     axes.plot(fpr, fpr, "--", color="#7F7F7F", linewidth=1, label="a guess")
     axes.set(xscale="log", yscale="log", xlim=(_LEAST, 1), ylim=(_LEAST, 1.15), xlabel="false positive rate")
+    axes.set_ylabel("true positive rate")
     axes.set_title(f"{finding.view}: {finding.verdict}", fontsize=9)
