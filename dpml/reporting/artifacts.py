@@ -183,8 +183,12 @@ def _reasons(guarantees: pd.DataFrame) -> list[str]:
 
 def _reading(experiment: Experiment, summary: pd.DataFrame) -> str:
     cells = summary[~summary["block"].isin([block.block for block in experiment.computed])]
-    named = {way: sorted(set(cells.loc[cells["tuned"] == way, "algo"])) for way in WORDS["tuning"]}
-    tuned = [WORDS["tuning"][way].format(", ".join(map(algorithm, own))) for way, own in named.items() if own]
+    ways = cells.groupby("algo")["tuned"].nunique()
+    shown = {algo: algorithm(algo) + (" (in some panels)" if ways[algo] > 1 else "") for algo in sorted(ways.index)}
+    named = {way: set(cells.loc[cells["tuned"] == way, "algo"]) for way in WORDS["tuning"]}
+    tuned = [
+        WORDS["tuning"][way].format(", ".join(shown[a] for a in shown if a in own)) for way, own in named.items() if own
+    ]
     tuning = " ".join(tuned) or "All hyper-parameters are fixed."
     more = f"standard deviations, and differences from {algorithm(experiment.reference)} with their intervals"
     return f"{about_intervals(cells)} {tuning} The CSV file of this figure also has the numbers of values, {more}."
