@@ -1,7 +1,7 @@
 """Print tables, and the results of a run or a sweep, in a terminal."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
@@ -50,8 +50,11 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
     console.print("", table, "", sep="\n")
 
 
-def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
-    """Print the main metrics, and each observer's claimed and proven eps (in a sweep, the strongest observer's eps)."""
+def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame", requested: Collection[str] = ()) -> None:
+    """Print the main and the requested metrics, and the claimed and proven eps of each observer.
+
+    The table of a sweep shows the eps of the strongest observer only.
+    """
     from dpml.reporting.run_table import claims_in, run_table  # loads pandas
     from dpml.reporting.statistics import about_intervals, settings, summarise
 
@@ -61,7 +64,7 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
     words = [f"{key}={_short(value)}" for key, value in common.items() if key != "tuned" or value not in _TUNED]
     console.print("  ".join(words), style="bold")
-    table = run_table(summary, _metrics(summary, bool(varying)), claims_in(guarantees)).texts
+    table = run_table(summary, _metrics(summary, bool(varying), requested), claims_in(guarantees)).texts
     if varying:
         print_table(console, table["columns"], table["rows"])
     else:
@@ -81,12 +84,13 @@ def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame") -> None:
         console.print(_TIGHT)
 
 
-def _metrics(summary: "pd.DataFrame", several: bool) -> list[str] | None:
+def _metrics(summary: "pd.DataFrame", several: bool, requested: Collection[str]) -> list[str] | None:
     from dpml.reporting.run_table import MAIN
 
     present = list(dict.fromkeys(summary["metric"]))
     trimmed = not several and (summary.loc[summary["metric"] == "trimmed", "mean"] > 0).any()
-    return [name for name in present if name in MAIN or "." in name or (name == "trimmed" and trimmed)] or None
+    main = {*MAIN, *requested, *(["trimmed"] if trimmed else [])}
+    return [name for name in present if name in main or "." in name] or None
 
 
 def _show_views(console: Screen, guarantees: "pd.DataFrame") -> None:

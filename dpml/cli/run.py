@@ -4,6 +4,7 @@ import argparse
 import os
 import shlex
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,8 @@ def _carry_out(settings: Settings, sweep: bool, command: str, folder: Path | Non
         return 1, None
     for sentence in plan.left_out():
         print(f"left out: {sentence}", file=sys.stderr)
-    made = _show_tables(results, folder)
+    requested = {path.rpartition(".")[2] for point in plan.points if point.cell for path in point.cell.metrics}
+    made = _show_tables(results, folder, requested)
     print(f"Written to {os.path.relpath(folder)}/: {', '.join(['rows.csv', 'guarantees.csv', 'manifest.json', *made])}")
     lacks = plan.left_out() or any(point.status == "failed" for point in plan.points)
     return int(bool(lacks)), mean_of(results, objective) if objective else None
@@ -138,13 +140,13 @@ def _write_experiments(asked: Asked) -> int:
     return status
 
 
-def _show_tables(results: Results, folder: Path) -> list[str]:
+def _show_tables(results: Results, folder: Path, requested: Collection[str]) -> list[str]:
     from dpml.cli.console import axes, show
     from dpml.reporting.run_table import FIGURE, FILES, claims_in, run_table, write_tables
     from dpml.reporting.statistics import summarise
 
     rows, guarantees = results.rows, results.guarantees
-    show(rows, guarantees)
+    show(rows, guarantees, requested)
     table = run_table(summarise(rows), claims=claims_in(guarantees))
     written = write_tables(table, folder) if table.keys else []
     if axes(rows):

@@ -85,7 +85,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
     source = "Gaussian differential privacy" if pair.mu is not None else "privacy loss distributions"
     source = "random allocation (Feldman & Shenfeld 2026)" if pair.sampling == "random_allocation" else source
     sums = "" if pair.steps == 1 else f" of {pair.steps} steps"
-    source += f", {pair.rounds} rounds{sums}, noise {pair.noise:.6g} per clip"
+    source += f", {pair.rounds} round{'s' if pair.rounds > 1 else ''}{sums}, noise {pair.noise:.6g} per clip"
     source += "; no amplification is proven for shuffling" if shuffled else ""
     source += f"; taking part, {pair.present:g}, is seen" if pair.present < 1 else ""
     reached = None if shuffled or not _attained(recipe, view) else pair.reached(delta)
