@@ -173,7 +173,8 @@ def test_a_list_of_experiments_is_run_as_one_plan(run_command, tmp_path):
 def test_a_metric_of_ones_own(run_command, tmp_path):
     (tmp_path / "own_metrics.py").write_text(METRIC)
     outcome = run_command("dpml-run", "algo=nonpriv", "metrics=[own_metrics.length]", "hydra.run.dir=a")
-    assert outcome.code == 0 and "length" in outcome.out
+    assert outcome.code == 0
+    assert "length" in outcome.out
     rows = pd.read_csv("a/rows.csv")
     assert (rows.loc[rows["metric"] == "length", "value"] > 0).all()
     content = EXPERIMENT | {"panels": [{"block": "a_eps", "x": "eps", "y": "own_metrics.length"}]}
