@@ -66,11 +66,11 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the GDP parameter mu of the two data sets; if mu is NaN, return their largest known privacy loss."""
+        """Return a lower bound on mu (Gaussian DP) from two data sets or, if unknown, one on the pure eps (or NaN)."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Train attacks on observations (n, k) of each data set; return the attacks, and the data sets' mu or NaN."""
+        """Train attacks on observations (n, k) of each data set; return them and a lower bound on mu (NaN: unknown)."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 

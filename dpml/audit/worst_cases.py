@@ -55,7 +55,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return two neighbouring data sets of the problem's M, N and d, whose eps is the closest known to the proven eps.
+    """Return the pair of neighbouring data sets, of the problem's M, N and d, that is the easiest known to distinguish.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """

@@ -120,7 +120,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Return the recipe, marked as unproven for records, because Flower clips the update of a whole client."""
+    """Mark a recipe that protects records as unproven, because Flower clips only the update of a whole client."""
     why = "not proven: clip is for a client's whole update, not for a record's contribution: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 

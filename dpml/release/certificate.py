@@ -76,7 +76,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a list of one message with the guarantee's mu or privacy curve; [] if no message has the mu or curve."""
+    """Make one message with the same mu or privacy curve as a guarantee, in a list; [] if the guarantee has neither."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

@@ -126,7 +126,7 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts about a release in which up to `away` parties may drop out; `others` are the caller's facts."""
+    """Compute a release's guarantees if up to `away` parties drop out; return them with the facts `others`."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)

@@ -31,14 +31,14 @@ def settings(table: pd.DataFrame) -> list[str]:
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """Return the columns of an x axis: `x` and, if x depends on the budget, also eps, inverse_eps (1/eps) or delta."""
+    """Return all columns that vary along the x axis: `x` and, if x depends on the budget, eps, inverse_eps or delta."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split each algorithm's rows into curves; only settings determined by x (none of `always`) vary along a curve."""
+    """Split rows into curves by algorithm, settings in `always`, and all other settings that x does not determine."""
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:

@@ -37,7 +37,7 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """The curves of the panel with at least one finite x; a proven eps on the x axis can be infinite."""
+        """The panel's curves, except curves whose values on the x axis (such as a proven eps) are all infinite."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 

@@ -197,7 +197,7 @@ def same_rows(rows: pd.DataFrame) -> pd.Series:
 
 
 def varied(rows: pd.DataFrame) -> pd.Series:
-    """Return what differs between seeds: "seeds" (rows, partition, noise), "parties" (partition, noise) or "noise"."""
+    """Return "noise" for rows whose seeds share data and partition, "parties" if they share only data, else "seeds"."""
     same = same_rows(rows)
     return pd.Series("seeds", index=rows.index).mask(same, "parties").mask(same & (rows["M"] == 1), "noise")
 

@@ -82,7 +82,7 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum to store with results; for a user's file, hash the checksum with a secret key."""
+    """Return the checksum of data that is stored with results; for a user's file, hash it with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 

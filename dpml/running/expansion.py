@@ -1,4 +1,4 @@
-"""Expand lists of settings to fits (cells), one for each combination. Many noise draws are split into several fits."""
+"""Expand lists of settings into fits (cells): one per combination, or several if there are many noise draws."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence

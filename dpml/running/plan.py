@@ -197,7 +197,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return plans as a CSV table, with a line for each combination of settings, and a line for each computed block."""
+    """Return plans as a CSV table: a line per combination of settings, and one per block that a function computes."""
     settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
     lines: list[dict[str, Any]] = []
     for plan in plans:
