@@ -26,7 +26,7 @@ _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _RE
 _AGAINST = (0.0, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.6, 0.7)
 
 NEARLY = 0.01
-"""Scores count as normal if their distance exceeds that of the pair by at most this relative amount. Then the Gaussian
+"""Scores count as normal if their mu' exceeds the mu of the pair by at most this relative amount. Then the Gaussian
 curve of the scores does not exceed the pair's distance."""
 
 Folded = Sequence[Rows]

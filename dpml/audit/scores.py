@@ -111,7 +111,7 @@ def _scored(
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
     """Return for each observer the scores of all attacks on two data sets, and a lower bound on mu (NaN: unknown)."""
     sides = rng.spawn(2)
-    own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker's generator, not the release's
+    own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker does not know the release's generator
     width = sum(exposure.sample(0, np.random.default_rng(0), 1).shape[1] for exposure in exposures)
     learn = min(draws // 4, _LEARN, max(_FEWEST, _KEPT // (2 * width)))
     few = learn // 3  # enough for attacks that know the distribution of the noise

@@ -62,7 +62,7 @@ def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
     widths, averaged = message.widths(d), np.repeat(of.deviations(d), of.lengths(d)) < 1
     kept = (widths > 0) | (first != second)  # constant numbers need no noise
     first, second, averaged = first[kept], second[kept], averaged[kept]
-    unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noises
+    unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noise values
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         asked = (np.repeat(each, draws, axis=0) for each in about)

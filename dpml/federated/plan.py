@@ -73,8 +73,8 @@ class FederationPlan:
     stated: ColumnBounds  # the public statements about the columns
     seats: tuple[Seat, ...]  # the parties, in the order of their numbers
     colluders: int  # the number of parties that may pool their knowledge with the aggregator, at least 1
-    dropouts: int  # the number of parties that may be missing from a sum, whose noise is large enough without theirs
-    signatures: Mapping[str, bytes] = field(default_factory=dict)  # of everything else, by the names of the parties
+    dropouts: int  # the number of parties that may be missing from a sum; the others' noise suffices
+    signatures: Mapping[str, bytes] = field(default_factory=dict)  # the signatures of all other fields, by party
 
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]

@@ -167,7 +167,7 @@ def _client_rate(recipe: TrainingRecipe) -> float:
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return the number of epochs in `batches` batches, rounded up; each epoch uses a unit in exactly one batch."""
+    """Return the number of epochs in `batches` batches, rounded up; an epoch uses each record (or client) once."""
     return math.ceil(batches / _batches(rate))
 
 

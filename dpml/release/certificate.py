@@ -70,7 +70,7 @@ def described(
         return nothing[0], [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
     if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
         return nothing
-    used = [message for message in sent if getattr(message, "joined", None) != 0]  # the others cost no row anything
+    used = [message for message in sent if getattr(message, "joined", None) != 0]  # the others cost no privacy
     parts = [_described(message, problem, sharing, algorithm) for message in used]
     return nothing if None in parts else (noise, parts)  # type: ignore[return-value]
 

@@ -38,7 +38,7 @@ class Facts:
     problem: Problem  # the public numbers of rows, parties, features and colluders
     given: tuple[Guarantee, ...]  # by the algorithm's proof, if the facts below satisfy its assumptions
     randomness: Literal["system", "seed"] = "system"  # noise from the operating system, or from a generator with a seed
-    ranges: Literal["stated", "fitted"] = "stated"  # by the publisher (stated), or from the rows (fitted)
+    ranges: Literal["stated", "fitted"] = "stated"  # ranges come from the publisher (stated) or from the rows (fitted)
     labels: bool = False  # whether the set of classes was read from the records and is published
     dealt: Literal["one place", "natural", "at random", "by labels"] = "one place"  # how rows were assigned to parties
     missing: bool = False  # whether rows may have been left out because of their values

@@ -100,7 +100,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
             "larger eps or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
-    estimates[0] += model.offset  # of the constant
+    estimates[0] += model.offset  # the estimate of the constant
     errors = model.scale * fitted.errors(directions)
     reach = norm.ppf((1 + level) / 2) * errors
     lines = []

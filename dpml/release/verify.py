@@ -86,7 +86,7 @@ def root_above(x: Q) -> Q:
 
 
 def shortened(x: Q) -> Q:
-    """Return x >= 0, or a number just above x with fewer digits, so that a sum of many messages does not take hours."""
+    """Round a long number x >= 0 up to fewer digits, so that a sum over many messages does not take hours."""
     if x.denominator < 10**1000:
         return x
     with localcontext(DIGITS):

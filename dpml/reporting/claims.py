@@ -56,8 +56,8 @@ NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any
 class Group:
     """The comparisons of two algorithms in one block of settings: one comparison for each value on the x axis."""
 
-    block: str  # followed by the settings of a part of it; or the metric of exact numbers
-    algorithm: str  # the claim is about it
+    block: str  # the block of settings (and part of it), or the metric of exact numbers
+    algorithm: str  # the algorithm that the claim is about
     against: str  # another algorithm, the same one at another x, or a number
     shown: Mapping[Any, Comparison]  # by x
     often: str = "all"  # how many of them must hold (`NEEDED`)
@@ -81,7 +81,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in every included group of comparisons; None if deciding needs more seeds."""
+    """Return whether a claim holds in every group of comparisons that counts; None if deciding needs more seeds."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -116,7 +116,7 @@ class Evidence:
 
     rows: pd.DataFrame  # of the published calibration, with their block
     published: pd.DataFrame  # the published points
-    axes: Mapping[str, str] = field(default_factory=dict)  # x by block; without it, x is the only varying setting
+    axes: Mapping[str, str] = field(default_factory=dict)  # the x axis by block; if absent, the only varying setting
     baselines: pd.DataFrame | None = None  # rows of baselines, if `rows` are published points
     reading: Reading = Reading("", "paper", "")  # chooses the variant of the algorithms and the metric
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)

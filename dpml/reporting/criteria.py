@@ -122,11 +122,11 @@ class Effect:
 class Comparison:
     """The result of a criterion: whether a number, such as an effect, meets what the criterion requires."""
 
-    holds: bool | None  # whether the criterion is met; None if that is open
+    holds: bool | None  # whether the criterion is met; None: undecided
     value: str = ""  # the compared number in words, such as an effect with its 95 % interval
     needs: str = ""  # what the number has to be
     slack: float = math.nan  # by how much the number exceeds what the criterion needs
-    seeds: int | None = None  # None if the number is not about runs
+    seeds: int | None = None  # the number of seeds; None if no runs are compared
     against: bool = False  # whether the second set of runs is better, by the criterion `better`
 
 

@@ -53,7 +53,7 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run the experiment again with dpml-run.")
-    refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not those that were written
+    refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not the rows that dpml wrote
     try:
         return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):

@@ -98,7 +98,7 @@ class Measured:
 
     problem: Problem
     metrics: Mapping[str, Array]  # arrays (budgets, draws)
-    guarantees: Sequence[Sequence[Guarantee]]  # of every budget
+    guarantees: Sequence[Sequence[Guarantee]]  # the guarantees of every budget
     provenance: Mapping[str, Any]
     sizes: tuple[int, int]  # the row counts of the smallest and the largest party
     refused: Mapping[int, str] = field(default_factory=dict)  # the reasons, by the numbers of budgets without results

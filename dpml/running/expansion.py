@@ -141,7 +141,7 @@ class Expansion:
 
 
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    other = "dataset." if "dataset" in overrides else " "  # keys of the file's data set do not apply to another one
+    other = "dataset." if "dataset" in overrides else " "  # options of one data set do not apply to another one
     for name, block in experiment.grid.items():
         for part in () if is_computed(block) else parts(block):
             own = {**experiment.settings, **part}.items()

@@ -44,7 +44,7 @@ class Failure:
 
 Job = Cell | Computed
 Outcome = Record | Failure
-Outcomes = Generator[tuple[int, Outcome], None, None]  # with the number of the job
+Outcomes = Generator[tuple[int, Outcome], None, None]  # pairs of a job's number and outcome
 Batch = list[tuple[int, Job]]
 """Jobs that one worker carries out together, with their numbers."""
 
