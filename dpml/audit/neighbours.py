@@ -124,7 +124,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return data sets that differ in one row's target; this row's clipped gradients at `start` are opposite."""
+    """Return data sets that differ in one row's target; its two clipped gradients at the model `start` are opposite."""
     length = float(np.linalg.norm(start))
     row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
     return one_replaced("regression", problem, row, row)

@@ -116,7 +116,7 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The mean scores of
     the data sets differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not
-    depend on the rows, and eps is an integral over two coordinates of b, computed as a lower sum on a grid.
+    depend on the rows, and eps is an integral over two coordinates of b, a lower sum on a grid. Else both are NaN.
     """
     plane = _in_plane(pair)
     if plane is None:

@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return two arrays (draws, T): each message along the data sets' difference, and this difference's norm."""
+        """Return two arrays (draws, T): a message's component along the data sets' shift, and the norm of the shift."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -115,7 +115,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return a likelihood-ratio attack (two for Gaussian noise, one with normal scores), and a lower bound on mu.
+        """Return a likelihood-ratio attack or, for Gaussian noise, two attacks and a lower bound on mu (otherwise NaN).
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): the observer does not know h of n parties' noise, with variance f h/n times the stated one."""
+    """Return (h, n, f): h of n parties' noise is unknown to the observer, and has f h/n times the stated variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":

@@ -122,7 +122,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows for another interpretation of the claim, some of whose fields `changes` replace."""
+        """Return the same rows under another interpretation of a claim; `changes` replace some of its fields."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return tables of runs by block of settings and algorithm; in a block, all need two runs and the same x.
+        """Return runs as tables by block of settings and algorithm; all in a block need two runs and equal x values.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """

@@ -1,4 +1,4 @@
-"""Rank proven algorithms at every eps, and compare their rules for hyper-parameters with tuning on the test rows.
+"""Rank algorithms with a proven guarantee at every eps, and compare their tuning rules with tuning on test rows.
 
 A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
 worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders.
