@@ -49,7 +49,7 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class Case:
-    """One comparison: `ours` does the whole work, `theirs` the `share` of it."""
+    """A benchmark: `ours` does the whole work, and `theirs` does only the fraction `share` of the same work."""
 
     title: str
     against: str
@@ -59,7 +59,7 @@ class Case:
 
 
 def labelled_rows(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows in the unit ball and noisy linear labels."""
+    """Return random rows in the unit ball, and labels from a noisy linear model."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((n, d))
     X *= (rng.uniform(0.3, 0.99, n) / np.linalg.norm(X, axis=1))[:, None]
@@ -94,7 +94,7 @@ def capefm_by_hand(parties: Parties, eps: float, rng: np.random.Generator) -> np
 
 
 def capefm_cases() -> list[Case]:
-    """Return 1000 draws x 9 eps of capeFM, at the size of Communities & Crime in Imtiaz et al. 2019, fig. 4."""
+    """Return the case of 1000 capeFM releases for each of 9 eps, at the size of Crime in Imtiaz et al. 2019, fig. 4."""
     data = Synthetic(d=101, rows=800).load(Files(), None, np.random.default_rng(0))
     parties = partition(data, Equal(), 5, np.random.default_rng(1))
     budgets, draws, tried = [Budget(eps, DELTA) for eps in EPSILONS], 1000, 20
@@ -116,7 +116,7 @@ def capefm_cases() -> list[Case]:
 
 
 def hamm_cases() -> list[Case]:
-    """Return the two loops of Hamm et al. 2016, fig. 3, at full size: 20,000 local models, and 1200 releases."""
+    """Return the two costly steps of Hamm et al. 2016, fig. 3, at full size: 20,000 local models, and 1200 releases."""
     M, n, d, lam, tried = 20_000, 22, 120, 1e-4, 200
     X, y = labelled_rows(M * n, d)
     offsets = np.arange(M + 1) * n
@@ -168,7 +168,7 @@ def hamm_cases() -> list[Case]:
 
 
 def kang_cases() -> list[Case]:
-    """Return noisy descent at the size of Adult in Kang et al. 2019, against matrix products and its definition."""
+    """Return cases that compare noisy descent (Kang et al. 2019, on Adult) with matrix products and plain NumPy."""
     n, d, rounds, draws, step, scales = 45_222, 105, 30, 8, 0.5, np.geomspace(0.01, 1, 16)
     runs = draws * len(scales)
     X, y = labelled_rows(n, d)
@@ -202,7 +202,7 @@ def kang_cases() -> list[Case]:
 
 
 def command_seconds(checkout: Path, folder: str, command: str) -> float:
-    """Return the CPU seconds of `dpml-run` with the code of a checkout, whose results are below `folder`."""
+    """Run `dpml-run` in `folder` with the code of a checkout, and return the CPU seconds."""
     program = [sys.executable, "-c", "from dpml.cli import dpml_run; dpml_run()", *shlex.split(command)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment = os.environ | {"PYTHONPATH": str(checkout), "OMP_NUM_THREADS": "1"}
@@ -212,7 +212,7 @@ def command_seconds(checkout: Path, folder: str, command: str) -> float:
 
 
 def against_checkout(other: Path, repeats: int) -> list[str]:
-    """Return the rows of a table: commands with this code and another, first with an empty store, then again."""
+    """Time commands with this and another checkout, without and with stored results; return the lines of a table."""
     here = Path(__file__).resolve().parents[1]
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], cwd=other, check=True, capture_output=True, text=True
@@ -245,7 +245,7 @@ def spread(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Run every case `--repeats` times, both sides alternately."""
+    """Time both sides of every case in turn, `--repeats` times, and write the table."""
     threadpool_limits(1)  # on a busy machine, BLAS threads mostly wait for each other
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=3)

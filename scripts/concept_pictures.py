@@ -56,7 +56,7 @@ def adjacency(figure: Figure) -> None:
 
 
 def levels(figure: Figure) -> None:
-    """Draw the error of a regression against the number of parties, with records or whole parties protected."""
+    """Draw the error of a regression against the number of parties, if records or whole parties are protected."""
     axes = figure.subplots()
     keys = {"dataset": "synthetic", "N": 20_000, "M": [10, 30, 100, 300, 1000, 3000, 10_000], "delta": DELTA}
     rows = _run(**keys, algo="ssp", calibration="tight", seed=[0, 1, 2], **{"algo.unit": ["sample", "party"]}).rows
@@ -76,7 +76,7 @@ def levels(figure: Figure) -> None:
 
 
 def views(figure: Figure) -> None:
-    """Draw the proven eps of one release in every view, next to the claimed eps."""
+    """Draw the proven eps of one release against every observer (view), next to the claimed eps."""
     axes = figure.subplots()
     proven = [g for g in dpml.guarantee(algo="capefm", eps=1) if g.basis == "proven"][::-1]
     places = range(len(proven))
@@ -162,7 +162,7 @@ def secure_aggregation(figure: Figure) -> None:
 
 
 def gaussian_dp(figure: Figure) -> None:
-    """Draw trade-off curves, and the equivalent (eps, delta) curves."""
+    """Draw the trade-off curves of Gaussian DP, and the equivalent (eps, delta) curves."""
     rates, curve = figure.subplots(1, 2)
     fpr, eps = np.linspace(0, 1, 300), np.linspace(0, 8, 100)
     for mu, colour, dashes in ((0.5, GREEN, "-."), (1.0, BLUE, "-"), (2.0, ORANGE, "--")):
@@ -228,7 +228,7 @@ def start(folder: Path = FOLDER.parent) -> Path:
 
 
 def _written(picture: bytes, path: Path) -> Path:
-    """Write a picture with 64 colours, which takes a third of the size."""
+    """Save a picture with only 64 colours, which makes the file a third as large."""
     small = io.BytesIO()
     Image.open(io.BytesIO(picture)).convert("RGB").quantize(64).save(small, "PNG", optimize=True)
     write_atomically(path, small.getvalue())

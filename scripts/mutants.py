@@ -38,7 +38,7 @@ SWAPS: dict[type[ast.AST], type[ast.AST]] = {**PAIRS, **{new: old for old, new i
 
 @dataclass(frozen=True)
 class Mutant:
-    """The content of a file in which the line `before` is `after`; `line` is the line's number in the original file."""
+    """A changed copy of a file: line `line` of the original file reads `after` instead of `before`."""
 
     file: str
     line: int
@@ -63,7 +63,7 @@ def changes(file: str) -> tuple[ast.Module, list[tuple[int, Callable[[], None]]]
 
 
 def _formulas(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield all nodes except those in the text of messages."""
+    """Yield all nodes of a syntax tree, except nodes inside the texts of messages."""
     yield node
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, ast.JoinedStr | ast.Raise | ast.Assert):
@@ -71,7 +71,7 @@ def _formulas(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def changed(file: str, number: int) -> Mutant:
-    """Return the mutant of a file that makes the change with this number."""
+    """Return the mutant of a file that has the change with this number (in the order of `changes`)."""
     tree, found = changes(file)
     old = ast.unparse(tree)
     line, change = found[number]
@@ -83,14 +83,14 @@ def changed(file: str, number: int) -> Mutant:
 
 
 def sampled(room: str, size: int, seed: int) -> list[Mutant]:
-    """Return a random sample of a room's mutants."""
+    """Return a random sample of the mutants of a room (a folder of dpml)."""
     files = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "dpml" / room).rglob("*.py"))
     places = [(file, number) for file in files for number in range(len(changes(file)[1]))]
     return [changed(*place) for place in random.Random(f"{seed} {room}").sample(places, size)]
 
 
 def passes(rooms: Iterable[str], mutant: Mutant | None = None) -> bool:
-    """Return whether the golden tests and those of some rooms, in this order, pass in a copy with a mutant."""
+    """Return whether the golden tests, and then the tests of some rooms, pass in a copy of dpml with a mutant."""
     tests = [f"tests/{room}" for room in dict.fromkeys(["golden", *rooms])]
     words = [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", "-p", "no:cacheprovider", *tests]
     with tempfile.TemporaryDirectory() as folder:

@@ -42,7 +42,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 _BEYOND = {"arrowstyle": "->", "color": "#444444", "lw": 1}  # to points beyond an axis
 _LEAST = 0.75  # the least accuracy on the axis
 OURS = (("wdgd", None), ("dpgd", None), ("gop", 2.0))
-"""Algorithms, with the shift of those that have one."""
+"""The algorithms whose accuracy is drawn, each with its `shift` (None: the algorithm has no shift)."""
 OTHERS = ("DP-SGD", "diffprivlib (pure ε)")
 
 
@@ -66,7 +66,7 @@ class Headline:
 
 
 def headlines(audit: pd.DataFrame) -> list[Headline]:
-    """Return one line per paper: of the losses and views that its claim covers, those with the largest proven ε."""
+    """Return for each paper the loss and view with the largest proven ε, among those that its claim covers."""
     asked = audit[(audit["noise"] == "published") & (audit["variant"] == "paper") & audit["algo.protocol"].isna()]
     where = ["algo", "loss", "view"]
     table = asked.pivot_table(index=where, columns="metric", values="mean", aggfunc="first").reset_index()
@@ -79,7 +79,7 @@ def headlines(audit: pd.DataFrame) -> list[Headline]:
 
 
 def markdown(lines: list[Headline]) -> str:
-    """Return the table of the README: a proven ε is rounded up, and an attacked ε, a lower bound, down."""
+    """Return the README's table. A proven ε is rounded up; an attack's ε (a lower bound) is rounded down."""
     head = ("paper", "algorithm", "view", "claimed ε", "proven ε", "ε reached by an attack", "the claim")
     rows = []
     for x in lines:
@@ -138,7 +138,7 @@ def draw_accuracy(ax: Axes, rows: pd.DataFrame, peers: pd.DataFrame) -> None:
 
 
 def picture(lines: list[Headline]) -> Figure:
-    """Draw both halves, from the current results."""
+    """Draw both halves of the README's picture from the current results."""
     with in_style():
         figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.0), width_ratios=(1, 1.05), layout="constrained")
         draw_guarantees(left, lines)

@@ -1,4 +1,4 @@
-"""Measure programs of others on the rows of frontier/centre and frontier/heldout, at the same guarantees.
+"""Measure other people's programs on the rows of frontier/centre and frontier/heldout, with the same guarantees.
 
 python scripts/peers.py --data-dir DIR writes experiments/frontier/peers.csv, whose points are drawn next to our curves.
 Every program in scripts/peers runs in its own environment, which uv makes from the packages at the top of the program

@@ -55,7 +55,7 @@ def within(seconds: float, job: Job) -> Outcome | None:
 
 
 def drawn(plan: Plan, generator: random.Random) -> Iterator[Point]:
-    """Yield the cells in random order, one of every algorithm before the second of any."""
+    """Yield the fits (cells) in random order, taking one of each algorithm in turn."""
     groups = defaultdict(list)
     for point in plan.cells:
         if point.cell:
@@ -66,7 +66,7 @@ def drawn(plan: Plan, generator: random.Random) -> Iterator[Point]:
 
 
 def computed(plan: Plan, cells: int, seconds: float, seed: int) -> pd.DataFrame:
-    """Return the rows of some cells and blocks, as they would be published."""
+    """Compute some fits (cells) and blocks again, and return their rows in the form of published rows."""
     blocks: dict[str, Any] = {}
     for block in plan.experiment.computed:
         if isinstance(found := within(seconds, block), Record):

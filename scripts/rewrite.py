@@ -32,7 +32,7 @@ RESULTS = Path(__file__).parents[1] / "results"
 
 
 def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
-    """Write the verdicts of the experiment at `base` into its manifest and pages; with `pictures` draw it again."""
+    """Write new verdicts of the experiment at `base` into its manifest and pages; with `pictures`, redraw figures."""
     name, rows = about["experiment"], evidence.read_rows(base, about["files"])
     paper = name.partition("/")[0]
     points = read_published([packs.home(paper).parent], paper)
@@ -58,7 +58,7 @@ def rewrite(base: Path, about: dict[str, Any], pictures: bool) -> None:
 
 
 def said_in_files(about: Mapping[str, Any], experiment: Experiment, points: pd.DataFrame) -> dict[str, Any]:
-    """Return the experiment's current note, titles and series of points, and rankings with these points."""
+    """Return the title, note and panels of the experiment's file, and the rankings with other programs' new points."""
     panels = [asdict(panel) for panel in experiment.panels]
     pairs = zip(about["panels"], experiment.panels, strict=bool(about["rankings"]))
     own = {(old["title"], old["y"].rpartition(".")[2]): new for old, new in pairs}

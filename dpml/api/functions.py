@@ -117,7 +117,7 @@ def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, floa
 
 
 def rows(path: str | Path) -> "pd.DataFrame":
-    """Return the table of results of a run or a sweep (its folder) or of a figure (such as results/kang2019/fig1)."""
+    """Return the table of results of a run or a sweep, given its folder, or of a figure (results/PAPER/FIGURE)."""
     from dpml.reporting.tables import read_rows  # slow to load
 
     path = Path(path)
@@ -190,7 +190,7 @@ class PlannedRelease(NamedTuple):
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """Return the public numbers `problem`; make its party sizes unknown if the partition `rule` depends on labels."""
+    """Return a problem's public numbers, without the parties' sizes if the partition `rule` depends on labels."""
     if not isinstance(rule, ByLabel):
         return problem
     why = (

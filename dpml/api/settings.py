@@ -34,7 +34,7 @@ class Settings:
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return settings in which each sweep, such as ``M=5,10``, has moved from list `words` to dict `lists`."""
+        """Return settings whose sweeps, such as ``M=5,10``, are in the dict `lists` instead of the list `words`."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():
@@ -89,7 +89,7 @@ def plain(value: Any, key: str) -> Any:
 
 
 def compose_one(settings: Settings) -> tuple[dict[str, Any], int | None]:
-    """Compose a configuration with one value per key; return it and the number of features d (None if not set)."""
+    """Compose a configuration with one value per key; return it and the number of features d (None: not set)."""
     settings = settings.swept()
     keys = [key for key in settings.given if key in GROUPS or (key in LISTED and key != "metrics")]
     lists = {key: value for key in keys if isinstance(value := spread(settings.given[key], key), list | range)}

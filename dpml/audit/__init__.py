@@ -68,7 +68,7 @@ class Finding:
 
     @property
     def held(self) -> float:
-        """The proven eps, or for a plug-in the eps that the plug-in declares."""
+        """The proven eps or, for a plug-in, the eps that its author declares."""
         return self.proven if math.isnan(self.declared) else self.declared
 
     @property

@@ -30,7 +30,7 @@ RATIO = "likelihood ratio"
 class Attack(NamedTuple):
     """An attack maps observations (draws, k) to scores (draws,), which are higher for the second of two data sets.
 
-    `normal`: whether the scores are normal with one variance under both, if the noise is as specified.
+    `normal`: whether scores are normal with one variance for both data sets, if the noise is as specified.
     """
 
     name: str
@@ -40,15 +40,15 @@ class Attack(NamedTuple):
 
 @dataclass(frozen=True)
 class Exposure:
-    """What one kind of observer (`view`) sees of two neighbouring data sets under one privacy budget.
+    """What one kind of observer (`view`) sees of releases of two neighbouring data sets under one privacy budget.
 
     Attributes:
         source: Draws what this view sees, and other views with the same source.
         score: The log likelihood ratio of observations, (draws, k) -> (draws,); None: not known.
         normal: Whether the score is normal with one variance for both data sets, or nearly so.
-        mu: The pair is at least as easy to tell apart as N(0, 1) and N(mu, 1). NaN: not known.
+        mu: The pair is at least as easy to distinguish as N(0, 1) and N(mu, 1). NaN: not known.
         loss: The largest |score| that is known, a lower bound on a pure eps. NaN: not known.
-        most: Releases that are fast to draw at once.
+        most: The number of releases that are drawn at once.
         learned: Attacks that learn their score from observations of both data sets, by name.
     """
 
@@ -66,11 +66,11 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the GDP parameter mu of the two data sets; if mu is NaN, return their largest known privacy loss."""
+        """Return a lower bound on mu (Gaussian DP) from two data sets or, if unknown, one on the pure eps (or NaN)."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Train attacks on observations (n, k) of each data set; return the attacks, and the data sets' mu or NaN."""
+        """Train attacks on observations (n, k) of each data set; return them and a lower bound on mu (NaN: unknown)."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 

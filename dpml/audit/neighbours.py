@@ -124,7 +124,7 @@ def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Arra
 
 
 def turned_target(problem: Problem, start: Array) -> Pair:
-    """Return data sets that differ in one target; the row's two clipped gradients are opposite at the model `start`."""
+    """Return data sets that differ in one row's target; its two clipped gradients at the model `start` are opposite."""
     length = float(np.linalg.norm(start))
     row = _across(start / length) if problem.d > 1 else np.array([1 / max(1.0, 2 * length)])
     return one_replaced("regression", problem, row, row)
@@ -138,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets of identical rows with balanced labels that differ in one label or one party's labels."""
+    """Return two data sets that repeat one row, with balanced labels. They differ in one label or a party's labels."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

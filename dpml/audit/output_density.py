@@ -26,7 +26,7 @@ _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _RE
 _AGAINST = (0.0, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.6, 0.7)
 
 NEARLY = 0.01
-"""Scores count as normal if their distance exceeds that of the pair by at most this relative amount. Then the Gaussian
+"""Scores count as normal if their mu' exceeds the mu of the pair by at most this relative amount. Then the Gaussian
 curve of the scores does not exceed the pair's distance."""
 
 Folded = Sequence[Rows]
@@ -38,8 +38,8 @@ def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folde
 
     A crowd of rows (p, c) and (-p, c) holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b). The longest
     minimiser belongs to ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the ridge resists shifts across, and the
-    Jacobian matters; with the largest p, w hardly shifts under any noise. Among these and several b, the pair with the
-    largest ``shows`` is returned. If the ridge is lost in rounding, a label flips instead.
+    Jacobian matters; with the largest p, w hardly shifts under any noise. Of these p and several b, the
+    pair with the largest ``shows`` is returned. If rounding loses the ridge, the pair differs in one label instead.
     """
     if ridge < _LOST:
         return turned_label(problem)
@@ -104,7 +104,7 @@ def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return two data sets' largest privacy loss or NaN, their mu or NaN, and whether losses are nearly normal."""
+    """Return two lower bounds, on the pure eps and on mu (NaN: unknown), and whether scores are nearly normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -112,11 +112,11 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return mu and mu', which measure how well an attacker distinguishes the data sets; both are NaN if unknown.
+    """Return how far apart two data sets are: the mu of the best test at `delta`, and mu' between mean scores.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The mean scores of
     the data sets differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not
-    depend on the rows, and eps is an integral over two coordinates of b, computed as a lower sum on a grid.
+    depend on the rows, and eps is an integral over two coordinates of b, a lower sum on a grid. Else both are NaN.
     """
     plane = _in_plane(pair)
     if plane is None:
@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate rows until the sums of label times row differ only along axis 0; None for non-planar or too many rows."""
+    """Rotate two data sets so that sum(label * row) differs on axis 0 only; None if rows are many or not planar."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; 
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores (draws,) that each attack on one observer (view) assigns to releases of two data sets.
+    """The scores that attacks in the role of one observer (view) give to releases of two data sets, (draws,) each.
 
     `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
     """
@@ -63,7 +63,7 @@ class Scores:
         return max(bounds)
 
     def exact(self, delta: float) -> float:
-        """Return the eps of the two data sets at `delta`, computed without random draws; NaN if it is not known."""
+        """Return an exact lower bound on eps at `delta`, from two data sets and without sampling; NaN if unknown."""
         if delta == 0:
             return self.loss
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
@@ -86,7 +86,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Return whether an attack refutes the proven eps or mu, or whether the exact eps exceeds the proven eps."""
+        """Return True if a lower bound on eps or mu, exact or from an attack, exceeds the proven eps or mu."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2
@@ -95,7 +95,7 @@ class Scores:
         return self.lower(proven.delta, each)[0] > proven.eps
 
     def power(self, proven: Guarantee) -> float:
-        """Return the mu that the two data sets reach divided by the proven mu, or the ratio of the eps if delta = 0."""
+        """Return the ratio of the best lower bound on mu to the proven mu or, if delta = 0, the same ratio of eps."""
         if math.isinf(proven.eps):
             return 0.0
         if proven.delta == 0:
@@ -109,9 +109,9 @@ _NAMES: Mapping[Any, str] = {eps_by_rates: "error rates", eps_by_gdp: "Gaussian 
 def _scored(
     exposures: Sequence[Exposure], draws: int, rng: Generator
 ) -> list[tuple[list[tuple[Attack, Array, Array]], float]]:
-    """Return for each observer the scores of all attacks, and the GDP parameter mu of the two data sets."""
+    """Return for each observer the scores of all attacks on two data sets, and a lower bound on mu (NaN: unknown)."""
     sides = rng.spawn(2)
-    own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker's generator, not the release's
+    own = np.random.default_rng(rng.bit_generator.random_raw())  # the attacker does not know the release's generator
     width = sum(exposure.sample(0, np.random.default_rng(0), 1).shape[1] for exposure in exposures)
     learn = min(draws // 4, _LEARN, max(_FEWEST, _KEPT // (2 * width)))
     few = learn // 3  # enough for attacks that know the distribution of the noise

@@ -65,7 +65,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return the numbers that the observer sees of a message, less the first data set's noiseless sum."""
+        """Return what the observer sees of a message, after subtracting the noiseless sum of the first data set."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return arrays (draws, T): messages' projections on the shifts between data sets, and the shifts' norms."""
+        """Return two arrays (draws, T): a message's component along the data sets' shift, and the norm of the shift."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -115,7 +115,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return the likelihood-ratio attack, for Gaussian noise also one with normal scores, and a lower bound on mu.
+        """Return a likelihood-ratio attack or, for Gaussian noise, two attacks and a lower bound on mu (otherwise NaN).
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then
@@ -142,7 +142,7 @@ class Transcript(Exposure):
         return [Attack(RATIO, ratio), Attack(RATIO, stopped, normal=True)], math.sqrt(enough)
 
     def distance(self) -> float:
-        """Return the GDP parameter mu of the two data sets, or an estimate from a few releases if mu is not known."""
+        """Return a lower bound on mu or, if no bound is known, an estimate of mu from a few releases."""
         if not math.isnan(self.mu):
             return self.mu
         try:

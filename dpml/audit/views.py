@@ -62,7 +62,7 @@ def _of_laplace(both: list[Prepared], budget: Budget, message: Sum) -> Exposure:
     widths, averaged = message.widths(d), np.repeat(of.deviations(d), of.lengths(d)) < 1
     kept = (widths > 0) | (first != second)  # constant numbers need no noise
     first, second, averaged = first[kept], second[kept], averaged[kept]
-    unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noises
+    unit = np.where(widths > 0, widths, _EXACT)[kept] / np.where(averaged, 2, 1)  # the mean of two noise values
 
     def source(which: int, rng: Generator, draws: int, views: Sequence[View]) -> dict[View, Array]:
         asked = (np.repeat(each, draws, axis=0) for each in about)
@@ -117,7 +117,7 @@ def recorded(
 
 
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
-    """Return the covariances (T, T) of a coordinate of one party's noise in T messages, in units of the noise scales.
+    """Return how one coordinate of a party's noise covaries between T messages, (T, T), in units of the noise scales.
 
     The published noise of psgd has variance d + 1 in every coordinate of a party's rho, plus noise that is drawn once.
     """
@@ -126,7 +126,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return mu: two data sets' noiseless sums differ by mu * noise_std; NaN if a sum depends on earlier results."""
+    """Return mu, the distance of two data sets' noiseless sums in noise_std; NaN if sums depend on earlier results."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -140,7 +140,7 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 
 @exposures.register
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the last model, and what each observer sees of all rounds."""
+    """Return what readers of the last model see, and what every other observer sees of the messages in all rounds."""
     both = prepared(algorithm, pair)
     return [model_exposure(both, budget), *recorded(_of_rounds(both[0]), both, budget, algorithm.tight)]
 
@@ -168,7 +168,7 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
 
 @exposures.register
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the released network, and what each observer sees of the rounds."""
+    """Return what readers of the network see, and what every other observer sees of the messages in all rounds."""
     d = pair[0].problem.d
     seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
     both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]

@@ -55,7 +55,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return two neighbouring data sets of the problem's M, N and d, whose eps is the closest known to the proven eps.
+    """Return the pair of neighbouring data sets, of the problem's M, N and d, that is the easiest known to distinguish.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -189,7 +189,7 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
     """
     if problem.d == 1:
         return turned_label(problem)
-    n = problem.N // problem.M  # rows of the last party, which has the row
+    n = problem.N // problem.M  # rows of the last party, which has the replaced row
     shares = np.array([[n - 1.0, 1.0]]) / n
 
     def swing(at: Array) -> Array:
@@ -215,7 +215,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
     if problem.d == 1 or n < 2 or algorithm.local is not None:
         return pair
     auxiliary = np.zeros((n, problem.d))
-    auxiliary[:, :2] = public = _mirrored_rows(algorithm, problem) * (1 - 1e-15)  # rounding may put none outside
+    auxiliary[:, :2] = public = _mirrored_rows(algorithm, problem) * (1 - 1e-15)  # no row may leave the ball
     a, b = np.abs(public[-1])
     party = np.repeat(np.arange(M), pair[0].sizes)
 

@@ -100,7 +100,7 @@ def _draw_shapes(model: "Model", folder: Path) -> None:
 
 def run_ledger(arguments: Namespace) -> None:
     """Print the releases in a ledger, their total eps, and the caps on the total."""
-    beside = arguments.ledger.with_name(f"{arguments.ledger.name}.ledger")  # its data are named instead of it
+    beside = arguments.ledger.with_name(f"{arguments.ledger.name}.ledger")  # if the user names the data file
     ledger = Ledger(beside if beside.is_file() else arguments.ledger)
     if not ledger.path.is_file():
         raise UserError(f"there is no ledger {ledger.path}: `dpml release` creates one next to the data.")

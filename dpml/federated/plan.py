@@ -73,8 +73,8 @@ class FederationPlan:
     stated: ColumnBounds  # the public statements about the columns
     seats: tuple[Seat, ...]  # the parties, in the order of their numbers
     colluders: int  # the number of parties that may pool their knowledge with the aggregator, at least 1
-    dropouts: int  # the number of parties that may be missing from a sum, whose noise is large enough without theirs
-    signatures: Mapping[str, bytes] = field(default_factory=dict)  # of everything else, by the names of the parties
+    dropouts: int  # the number of parties that may be missing from a sum; the others' noise suffices
+    signatures: Mapping[str, bytes] = field(default_factory=dict)  # the signatures of all other fields, by party
 
     def __post_init__(self) -> None:
         names = [seat.name for seat in self.seats]
@@ -192,7 +192,7 @@ class FederationPlan:
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """Return the session of the secure sum that a message starts. The name of the session is the message's hash."""
+        """Return the session of the secure sum that the message `opening` starts; a hash of `opening` is its name."""
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
         length = self.sums.lengths[opening.number]
@@ -277,7 +277,7 @@ def _json(path: Path, what: str) -> dict[str, Any]:
 
 def _seat(name: str, content: Any) -> Seat:
     if not isinstance(content, dict) or set(content) != {"rows", "key"}:
-        raise UserError("a party must have the keys rows and key, and no other keys.")
+        raise UserError("the entry of a party must consist of 'rows' and 'key' only.")
     rows = convert(content["rows"], Annotated[int, between(1, 10**9)], "rows")
     return Seat(name, rows, _bytes("key", content["key"], KEY_BYTES))
 

@@ -98,7 +98,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Prepare a party's rows, so that errors precede any noise; return a function that makes noisy answers."""
+        """Prepare a party's rows, so that errors occur before noise is drawn; return a function that makes answers."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
@@ -120,7 +120,7 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Convert the bytes of the aggregator's message into arrays, the arguments of a secure sum.
+        """Convert the aggregator's message (bytes) into the arrays, such as a model, on which a secure sum depends.
 
         Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
         """

@@ -22,13 +22,13 @@ _FLOWER = {
     "DifferentialPrivacyServerSideFixedClipping": _CENTRAL,
     "DifferentialPrivacyClientSideFixedClipping": _CENTRAL,
 }
-_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # those without defaults
+_OPACUS = ("noise_multiplier", "max_grad_norm", "batch_size", "rows", "epochs")  # the options without defaults
 _OPACUS_ALSO = ("poisson_sampling", "clipping", "drop_last")
 _ONE = {"unit": "record", "clients": 1, "client_sampling": "none", "noise_by": "server", "weight": 1}
 """What Opacus and a DpEvent imply: one curator has all records."""
 _SAMPLED = {"PoissonSampledDpEvent": "poisson", "SampledWithoutReplacementDpEvent": "fixed"}
 _EVENT = "SelfComposedDpEvent(event=GaussianDpEvent(noise_multiplier=2.0), count=100)"
-_LONGEST = 10_000  # characters of an event
+_LONGEST = 10_000  # the most characters of an event
 
 
 def recipe_of(path: str | Path | None, words: Iterable[str] = (), **keys: Any) -> TrainingRecipe:
@@ -120,7 +120,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Return the recipe, marked as unproven for records, because Flower clips the update of a whole client."""
+    """Mark a recipe that protects records as unproven, because Flower clips only the update of a whole client."""
     why = "not proven: clip is for a client's whole update, not for a record's contribution: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 

@@ -93,7 +93,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return noise_std / clip of the noise that is in every sum and that the observer does not know."""
+    """Return noise_std / clip, for the part of the noise in every sum that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"
@@ -104,7 +104,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
 
 
 def _alone(recipe: TrainingRecipe) -> bool:
-    """Return whether the protected unit's own client may be the only client that adds noise to a sum."""
+    """Return whether, in the worst case, only the client with the protected data adds noise to a sum."""
     several = recipe.unit == "record" and recipe.local_steps > 1
     return several or recipe.client_sampling == "poisson" or recipe.weight != 1
 
@@ -167,7 +167,7 @@ def _client_rate(recipe: TrainingRecipe) -> float:
 
 
 def _epochs(batches: int, rate: float) -> int:
-    """Return the number of epochs in `batches` batches, rounded up; each epoch uses a unit in exactly one batch."""
+    """Return the number of epochs in `batches` batches, rounded up; an epoch uses each record (or client) once."""
     return math.ceil(batches / _batches(rate))
 
 
@@ -221,7 +221,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return a certificate for `dpml verify` that covers all observers with Gaussian noise and no subsampling."""
+    """Return a certificate for `dpml verify`; it omits observers without a proof, or with a proof by subsampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:

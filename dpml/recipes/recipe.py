@@ -111,7 +111,7 @@ class TrainingRecipe:
 
     @property
     def noise(self) -> float:
-        """Return the noise_std divided by a unit's largest contribution to the sum."""
+        """Return the noise_std divided by the largest contribution of a protected record (or client) to the sum."""
         over = self.noise_multiplier if self.noise_multiplier is not None else (self.std or 0.0) / self.clip
         weight = self.weight or 1.0
         # if clients add noise, a weight below 1 reduces contribution and noise alike

@@ -70,13 +70,13 @@ def described(
         return nothing[0], [{"law": "laplace", "times": 1, "sensitivity": worst, "scale": 1, "stated": True}]
     if noise is None or not plain or said != {v: p.eps for v, p in algorithm.proven(budget, problem).items()}:
         return nothing
-    used = [message for message in sent if getattr(message, "joined", None) != 0]  # the others cost no row anything
+    used = [message for message in sent if getattr(message, "joined", None) != 0]  # the others cost no privacy
     parts = [_described(message, problem, sharing, algorithm) for message in used]
     return nothing if None in parts else (noise, parts)  # type: ignore[return-value]
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a list of one message with the guarantee's mu or privacy curve; [] if no message has the mu or curve."""
+    """Make one message with the same mu or privacy curve as a guarantee, in a list; [] if the guarantee has neither."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

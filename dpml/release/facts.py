@@ -38,7 +38,7 @@ class Facts:
     problem: Problem  # the public numbers of rows, parties, features and colluders
     given: tuple[Guarantee, ...]  # by the algorithm's proof, if the facts below satisfy its assumptions
     randomness: Literal["system", "seed"] = "system"  # noise from the operating system, or from a generator with a seed
-    ranges: Literal["stated", "fitted"] = "stated"  # by the publisher (stated), or from the rows (fitted)
+    ranges: Literal["stated", "fitted"] = "stated"  # ranges come from the publisher (stated) or from the rows (fitted)
     labels: bool = False  # whether the set of classes was read from the records and is published
     dealt: Literal["one place", "natural", "at random", "by labels"] = "one place"  # how rows were assigned to parties
     missing: bool = False  # whether rows may have been left out because of their values
@@ -126,7 +126,7 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Return the facts about a release in which up to `away` parties may drop out; `others` are the caller's facts."""
+    """Compute a release's guarantees if up to `away` parties drop out; return them with the facts `others`."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)

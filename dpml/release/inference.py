@@ -100,7 +100,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
             "larger eps or fewer columns, or merge rare values."
         )
     estimates = model.scale * directions @ fitted.coefficients
-    estimates[0] += model.offset  # of the constant
+    estimates[0] += model.offset  # the estimate of the constant
     errors = model.scale * fitted.errors(directions)
     reach = norm.ppf((1 + level) / 2) * errors
     lines = []
@@ -115,7 +115,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return whether the noise hides the linear combinations of coefficients in the rows of `directions` (m, d)."""
+    """Return for each row a of `directions` (m, d) whether noise may shift a'coefficients by > 0.3 standard errors."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 

@@ -220,7 +220,7 @@ class Ledger:
                     create_atomically(self.path, connection.serialize(), private=True)
             uri = f"{self.path.absolute().as_uri()}?mode=rw"
             with closing(sqlite3.connect(uri, timeout=_PATIENCE, isolation_level=None, uri=True)) as connection:
-                # COMMIT returns only when the data and the folder's entry of the journal are on disk
+                # COMMIT returns only when the data, and the journal's entry in the folder, are on disk
                 connection.execute("PRAGMA synchronous = EXTRA")
                 (version,) = connection.execute("PRAGMA user_version").fetchone()
                 if version != _VERSION:

@@ -41,7 +41,7 @@ class Model:
     guarantees: tuple[Guarantee, ...]  # proven against every observer
     statement: tuple[str, ...]  # the guarantees in words
     setting: str  # the requested setting, without paths
-    versions: Mapping[str, str]  # of the software that made the model
+    versions: Mapping[str, str]  # versions of the software that made the model
     offset: float = 0.0  # for regression: prediction = offset + scale * score, in the label's unit
     scale: float = 1.0  # the unit is log(1 + label) if the label is stated to be on a log scale
     certificate: Mapping[str, Any] | None = None  # for `dpml verify`; None: nothing is proven

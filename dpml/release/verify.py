@@ -86,7 +86,7 @@ def root_above(x: Q) -> Q:
 
 
 def shortened(x: Q) -> Q:
-    """Return x >= 0, or a number just above x with fewer digits, so that a sum of many messages does not take hours."""
+    """Round a long number x >= 0 up to fewer digits, so that a sum over many messages does not take hours."""
     if x.denominator < 10**1000:
         return x
     with localcontext(DIGITS):
@@ -121,7 +121,7 @@ def delta_of(mu: Q, eps: Q) -> Q:
 
 
 def least_eps(delta_at: Callable[[Q], Q], delta: Q, low: Q) -> Q | None:
-    """Return the least eps above `low` with delta_at(eps) <= delta, to six digits. Return None above 2^30."""
+    """Return the least eps > `low` with delta_at(eps) <= delta, rounded up to six digits; None if it exceeds 2^30."""
     high = 2 * (low := Q(math.ceil(max(low, Q(1, 1 << 40)) * 2**60), 2**60))
     while delta_at(high) > delta:
         low, high = high, 2 * high
@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): h of n parties have noise unknown to the observer, with f h/n times the stated variance."""
+    """Return (h, n, f): h of n parties' noise is unknown to the observer, and has f h/n times the stated variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -216,7 +216,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against the observer for whom `unknown_noise` returned `heads`."""
+    """Return the joint guarantee of messages against one observer; `heads` is the result of `unknown_noise`."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -258,7 +258,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps. A stated eps that holds is also the proven eps."""
+    """Return each view's name, stated eps and proven eps. If the stated eps is proven, both numbers are equal."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))

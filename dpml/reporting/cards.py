@@ -133,7 +133,7 @@ class _Reader:
         ((name, given),) = content.items() if isinstance(content, dict) else [(content, {})]
         function = self._named(name, where)
         check_arguments(partial(function, None, **later), given, f"{name} in {where}")
-        if "tests" in given:  # tests that are applied to one block at a time
+        if "tests" in given:  # these tests are applied to one block at a time
             given = given | {"tests": self._test(given["tests"], where, blocks=[])}
 
         def test(evidence: Evidence, **more: Any) -> Sequence[Group]:

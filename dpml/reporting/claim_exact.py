@@ -94,7 +94,7 @@ def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Grou
 
 
 def private(evidence: Evidence, algorithms: Sequence[str]) -> list[Group]:
-    """Check, for every observer, that the proven eps is at most the claimed eps and that no attack exceeds the claim.
+    """Check, for every observer, that neither the proven eps nor the eps of an attack exceeds the claimed eps.
 
     The claim remains open if neither a proof nor an attack decides it.
     """

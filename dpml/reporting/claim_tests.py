@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the runs of each `Pair`; return a `Group` for each block and pair of algorithms.
+    """Compare the runs of each `Pair`; return one `Group` of comparisons per block and pair of algorithms.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -144,7 +144,7 @@ def _named_x(evidence: Evidence, runs: pd.DataFrame, block: str, x: str, here: A
 def improves(
     evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, by: str = "better"
 ) -> list[Group]:
-    """Check that every algorithm is better at the last x than at the first, and at no x worse than at the x before."""
+    """Check that every algorithm is better at the last x than at the first, and never gets worse at the next x."""
     ends = compare(evidence, blocks, algorithms, [["same", "first"]], by, x="last", each=each)
     steps = compare(evidence, blocks, algorithms, [["same", "previous"]], by, each=each)
     lost = [replace(group, shown={x: one for x, one in group.shown.items() if one.against}) for group in steps]
@@ -152,7 +152,7 @@ def improves(
 
 
 def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None) -> list[Group]:
-    """Check that every algorithm is worse at the last x than at the first, and at no x better than at the x before."""
+    """Check that every algorithm is worse at the last x than at the first, and never gets better at the next x."""
     return improves(evidence, blocks, algorithms, each, "worse")
 
 
@@ -227,7 +227,7 @@ EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 def falls_as(
     evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
 ) -> list[Group]:
-    """Check that the metric's increase by noise is a power of x, with an exponent within 0.1 of the stated exponent.
+    """Check that noise increases a metric by a power of x whose exponent is within 0.1 of the stated exponent.
 
     The increase is the metric minus the same seed's metric without noise. Its exponent is the slope of its logarithm.
 

@@ -54,10 +54,10 @@ NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of two algorithms in one block of an experiment, with one comparison for every x."""
+    """The comparisons of two algorithms in one block of settings: one comparison for each value on the x axis."""
 
-    block: str  # followed by the settings of a part of it; or the metric of exact numbers
-    algorithm: str  # the claim is about it
+    block: str  # the block of settings (and part of it), or the metric of exact numbers
+    algorithm: str  # the algorithm that the claim is about
     against: str  # another algorithm, the same one at another x, or a number
     shown: Mapping[Any, Comparison]  # by x
     often: str = "all"  # how many of them must hold (`NEEDED`)
@@ -81,7 +81,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in every included group of comparisons; None if deciding needs more seeds."""
+    """Return whether a claim holds in every group of comparisons that counts; None if deciding needs more seeds."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -116,13 +116,13 @@ class Evidence:
 
     rows: pd.DataFrame  # of the published calibration, with their block
     published: pd.DataFrame  # the published points
-    axes: Mapping[str, str] = field(default_factory=dict)  # x by block; without it, x is the only varying setting
+    axes: Mapping[str, str] = field(default_factory=dict)  # the x axis by block; if absent, the only varying setting
     baselines: pd.DataFrame | None = None  # rows of baselines, if `rows` are published points
     reading: Reading = Reading("", "paper", "")  # chooses the variant of the algorithms and the metric
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows under another interpretation; `changes` replace fields of the interpretation."""
+        """Return the same rows under another interpretation of a claim; `changes` replace some of its fields."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -141,7 +141,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the column with the x values of a block; this column is eps if the x axis shows 1/eps."""
+        """Return the name of the column on the x axis of a block of settings, or eps if the axis shows 1/eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return tables of runs by block and algorithm. All algorithms of a block must have two runs at the same x.
+        """Return runs as tables by block of settings and algorithm; all in a block need two runs and equal x values.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -204,11 +204,11 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return a `Pair`: the runs that a claim compares, with the scale of the metric in the block."""
+        """Return a `Pair`: two sets of runs that a claim compares, and the metric's scale in this block of settings."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale on which a metric is compared in a block, given the results of the baselines."""
+        """Return the scale on which to compare a metric in a block of settings, from the results of baselines."""
         metric = self.reading.metric
         same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
         means = self.kept("baselines", self._baselines)

@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs; on a logarithmic scale, return absolute values, raised to at least `zero`."""
+        """Return the values of runs or, on a logarithmic scale, their absolute values, but no value below `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -77,7 +77,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return a metric's scale. For a share, `room` is the metric's gap between constant and non-private model."""
+    """Return a metric's scale. For a metric in [0, 1], `room` is the gap between constant and non-private baseline."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A metric's values, one per (seed, draw): `ours` of `algorithm`, `theirs` of `against`, maybe at another x."""
+    """A metric's values by (seed, draw), of two algorithms to compare, or of one algorithm at two values of x."""
 
     block: str
     algorithm: str
@@ -120,13 +120,13 @@ class Effect:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of a criterion."""
+    """The result of a criterion: whether a number, such as an effect, meets what the criterion requires."""
 
-    holds: bool | None  # whether the criterion is met; None if that is open
+    holds: bool | None  # whether the criterion is met; None: undecided
     value: str = ""  # the compared number in words, such as an effect with its 95 % interval
     needs: str = ""  # what the number has to be
     slack: float = math.nan  # by how much the number exceeds what the criterion needs
-    seeds: int | None = None  # None if the number is not about runs
+    seeds: int | None = None  # the number of seeds; None if no runs are compared
     against: bool = False  # whether the second set of runs is better, by the criterion `better`
 
 

@@ -31,14 +31,14 @@ def settings(table: pd.DataFrame) -> list[str]:
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """Return the columns of an x axis: `x` and, if x depends on the budget, also eps, inverse_eps (1/eps) or delta."""
+    """Return all columns that vary along the x axis: `x` and, if x depends on the budget, eps, inverse_eps or delta."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split each algorithm's rows into curves; only settings determined by x (none of `always`) vary along a curve."""
+    """Split rows into curves by algorithm, settings in `always`, and all other settings that x does not determine."""
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:
@@ -58,10 +58,10 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
     """Return whether the setting `key` is constant along a curve or determined by x."""
     if rows[key].nunique(dropna=False) == 1:
         return True
-    if x == "proven_eps":  # a result, not a setting: nothing except the budget may change along it
+    if x == "proven_eps":  # proven_eps is a result: along this axis, only the budget may vary
         return False
     pairs = rows[[x, key]].drop_duplicates()
-    # two points are not enough to say that a setting follows from the axis, but they are for a size
+    # a setting other than a size is determined by x only if it differs between any two points
     derived = key in _SIZES or key.startswith(f"{x}.")
     return bool(pairs[x].is_unique and (derived or pairs[key].is_unique))
 
@@ -95,7 +95,7 @@ def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
 
 def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
     """Return the settings that the rows of a summary share, in words, such as ``M = 5, λ = 0.01 for A, B``."""
-    lines = table[table["algo"] != "claimed"]  # a line of no run
+    lines = table[table["algo"] != "claimed"]  # a line without runs
     names = lines["algo"].map(algorithm)
     of_all, of_some = [], []
     for key in settings(table):

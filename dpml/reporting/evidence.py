@@ -53,7 +53,7 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run the experiment again with dpml-run.")
-    refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not those that were written
+    refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not the rows that dpml wrote
     try:
         return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):
@@ -111,7 +111,7 @@ def judge(
 
 
 def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> Evidence | None:
-    """Return published points as evidence, with our results of the baselines, or None if no points were published.
+    """Turn a paper's published points into evidence on its claims, with our baselines; None if there are no points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """

@@ -18,7 +18,7 @@ _LOG = 30.0  # ratio of the largest to the smallest size from which sizes are on
 
 
 def draw(skew: Skew, title: str, path: Path) -> list[Path]:
-    """Draw the numbers of rows and the classes of all parties. Write the files `path`.png and `path`.svg."""
+    """Plot each party's number of rows and share of each class. Write the files `path`.png and `path`.svg."""
     M = len(skew.sizes)
     order = np.lexsort((skew.counts.argmax(axis=1), -skew.sizes))  # parties of one size are ordered by class
     wide = max(1.0, M / 30)  # the width of the last bar, which shows the rows of all parties, and of the gap before it

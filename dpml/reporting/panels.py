@@ -37,7 +37,7 @@ class Chart:
 
     @cached_property
     def curves(self) -> list[Curve]:
-        """The curves of the panel with at least one finite x; a proven eps on the x axis can be infinite."""
+        """The panel's curves, except curves whose values on the x axis (such as a proven eps) are all infinite."""
         found = curves(self.summary, self.panel.x, self.panel.curve)
         return [curve for curve in found if self.names or np.isfinite(curve.rows[self.panel.x]).any()]
 
@@ -79,9 +79,9 @@ class Chart:
         mean = _as_drawn(table["mean"].astype(float), panel.y)
         low, high = _band(mean, table[half].mask(thin | floor | (panel.band == "none")), log, panel.y in SIGNED)
         if is_share(panel.y):
-            # what is beyond is no value of the metric: the possible part of an interval covers the mean as often
+            # shares lie in [0, 1], so cutting an interval there does not change how often it covers the mean
             low, high = low.clip(0, 1), high.clip(0, 1)
-        if panel.y in EPS:  # nor has an eps of 0 a position here, and a line to it would look like one
+        if panel.y in EPS:  # an eps of 0 has no position on this log axis either
             mean = mean.where(mean > 0)
         zero = log & ~(mean > ZERO).groupby(table["curve"]).transform("any").astype(bool)
         kind = np.select([zero, thin, floor], ["zero", "thin", "floor"], "curve")
@@ -104,11 +104,11 @@ class Chart:
             every = max(1, len(line) // 8) if len(line) > 12 else 1  # the dashes of a fine curve stay visible
             style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linewidth": look.width}
             axes.plot(x, mean, ls=look.dashes, label=name, markevery=every, zorder=1 + look.width, **style)
-            if look.dashes == "-":  # where curves coincide, each is visible in dashes above the others
+            if look.dashes == "-":  # shifted dashes on top show every curve where curves coincide
                 dashes = (-5 * number, (5, 5 * len(curves) - 5))
                 axes.plot(x, mean, ls=dashes, markevery=(every * number, every * len(curves)), zorder=2.5, **style)
             if (line["high"] > line["low"]).any():
-                # many bands on top of each other still leave the curves visible
+                # with many bands, each is fainter, so that the curves stay visible
                 alpha = min(0.18, 0.8 / len(curves))
                 axes.fill_between(x, line["low"], line["high"], color=look.colour, alpha=alpha, linewidth=0)
         for algo, points in lines[lines["kind"] == "published"].groupby("algo"):

@@ -1,4 +1,4 @@
-"""Rank algorithms with a proven guarantee at every eps, and compare rules for hyper-parameters with an oracle.
+"""Rank algorithms with a proven guarantee at every eps, and compare their tuning rules with tuning on test rows.
 
 A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
 worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders.
@@ -171,7 +171,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Return the algorithm that is best, or not significantly worse than the best, on the most panels at one eps."""
+    """Name the algorithm that is most often best, or not significantly worse than the best, over panels at one eps."""
     choices = [choice for one in rankings for choice in one["choices"] if choice["eps"] == eps]
     counted = _among_the_best([choice for choice in choices if choice["above_floor"]])
     most = max(counted.values(), default=0)
@@ -185,7 +185,7 @@ def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
-    """Return a table that counts, for every eps, the panels on which algorithm `own` is better than another program."""
+    """Count the panels on which algorithm `own` beats each other program; return a table by program and eps."""
     wins: dict[tuple[str, float], list[bool]] = {}
     for up, choice in ((scale(ranking["metric"]).up, choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():

@@ -38,7 +38,7 @@ class Shape:
 
 
 def shapes(model: Model) -> list[Shape]:
-    """Return how the score depends on each feature; the other features are at mid-range or at their first value."""
+    """Return how the score depends on each feature, with all other features at mid-range or their first value."""
     columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []

@@ -185,7 +185,7 @@ def official(name: str) -> tuple[int, int] | None:
     """Return the numbers of training and test rows in a data set's official split, or None if it has no such split."""
     try:
         info = catalogue.source(name).info
-    except UserError:  # a file of the user's is not a named data set
+    except UserError:  # a user's file is not a named data set
         return None
     return None if info.train_rows is None else (info.train_rows, info.rows - info.train_rows)
 
@@ -197,7 +197,7 @@ def same_rows(rows: pd.DataFrame) -> pd.Series:
 
 
 def varied(rows: pd.DataFrame) -> pd.Series:
-    """Return what differs between seeds: "seeds" (rows, partition, noise), "parties" (partition, noise) or "noise"."""
+    """Return "noise" for rows whose seeds share data and partition, "parties" if they share only data, else "seeds"."""
     same = same_rows(rows)
     return pd.Series("seeds", index=rows.index).mask(same, "parties").mask(same & (rows["M"] == 1), "noise")
 
@@ -209,7 +209,7 @@ def caution(summary: pd.DataFrame) -> str:
     for name, part in same.groupby("dataset", sort=False) if len(same) else ():
         rows = (official(str(name)) or (0, 0))[1]
         shares = part.loc[part["metric"].isin(["accuracy", "error"]), "mean"].dropna()
-        half = 1.96 * np.sqrt(shares * (1 - shares) / rows).max()  # of a 95 % interval over test files of this size
+        half = 1.96 * np.sqrt(shares * (1 - shares) / rows).max()  # half the interval for random test rows
         adds = f". Drawing the {rows:,} test rows at random would alone give an interval of up to ±{half:.1g}"
         varies = "the noise" if (part["M"] == 1).all() else "the noise and in the partition into parties"
         told.append(f"On {dataset(str(name))}, the seeds differ only in {varies}{adds if len(shares) else ''}")

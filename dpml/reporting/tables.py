@@ -31,7 +31,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     entries = pd.concat([each.rows.assign(curve=label(each, keys)) for each in panel])
     metric = str(summary["metric"].iloc[0]) if "metric" in summary else ""
     entries["entry"] = [value(line, "" if line["algo"] == "claimed" else metric) for line in entries.to_dict("records")]
-    # two entries at one place differ in no setting: they are two statements about the same setting
+    # two entries in one cell have equal settings: they are two statements about the same setting
     cells = entries.groupby([x, "curve"])["entry"].agg(lambda own: " or ".join(dict.fromkeys(own)))
     places = sorted(summary[x].unique()) if is_numeric_dtype(summary[x]) else summary[x].unique()
     table = cells.unstack().reindex(index=places, columns=entries["curve"].unique())

@@ -82,7 +82,7 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum to store with results; for a user's file, hash the checksum with a secret key."""
+    """Return the checksum of data that is stored with results; for a user's file, hash it with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
@@ -98,7 +98,7 @@ class Measured:
 
     problem: Problem
     metrics: Mapping[str, Array]  # arrays (budgets, draws)
-    guarantees: Sequence[Sequence[Guarantee]]  # of every budget
+    guarantees: Sequence[Sequence[Guarantee]]  # the guarantees of every budget
     provenance: Mapping[str, Any]
     sizes: tuple[int, int]  # the row counts of the smallest and the largest party
     refused: Mapping[int, str] = field(default_factory=dict)  # the reasons, by the numbers of budgets without results

@@ -1,4 +1,4 @@
-"""Expand lists of settings to fits (cells), one for each combination. Many noise draws are split into several fits."""
+"""Expand lists of settings into fits (cells): one per combination, or several if there are many noise draws."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -141,7 +141,7 @@ class Expansion:
 
 
 def _blocks(experiment: Experiment, overrides: Mapping[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    other = "dataset." if "dataset" in overrides else " "  # keys of the file's data set do not apply to another one
+    other = "dataset." if "dataset" in overrides else " "  # options of one data set do not apply to another one
     for name, block in experiment.grid.items():
         for part in () if is_computed(block) else parts(block):
             own = {**experiment.settings, **part}.items()

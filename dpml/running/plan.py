@@ -38,7 +38,7 @@ class Results:
     experiment: Experiment
     rows: pd.DataFrame  # one number per row; the first column is the name of the block
     guarantees: pd.DataFrame  # one view and basis per row; the first column is the name of the block
-    provenance: Sequence[Mapping[str, Any]] = ()  # the origin of each data set, once
+    provenance: Sequence[Mapping[str, Any]] = ()  # the origin of each data set, without repetitions
     skipped: Mapping[str, int] = field(default_factory=dict)  # the number of cells without numbers, by reason
     published: pd.DataFrame = field(default_factory=pd.DataFrame)  # the paper's points (`charts.read_published`)
 
@@ -197,7 +197,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return plans as a CSV table, with a line for each combination of settings, and a line for each computed block."""
+    """Return plans as a CSV table: a line per combination of settings, and one per block that a function computes."""
     settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
     lines: list[dict[str, Any]] = []
     for plan in plans:

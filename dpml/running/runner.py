@@ -44,7 +44,7 @@ class Failure:
 
 Job = Cell | Computed
 Outcome = Record | Failure
-Outcomes = Generator[tuple[int, Outcome], None, None]  # with the number of the job
+Outcomes = Generator[tuple[int, Outcome], None, None]  # pairs of a job's number and outcome
 Batch = list[tuple[int, Job]]
 """Jobs that one worker carries out together, with their numbers."""
 
@@ -62,7 +62,7 @@ def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
 
 
 def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
-    """Compute a fit or the rows of a function, and return the record or the reason of a failure.
+    """Compute a fit, or call the function that computes a block of rows; return the record or why the job failed.
 
     A UserError means that the cell is skipped. `release` was computed in step, and took the CPU time `seconds`.
     """
@@ -206,7 +206,7 @@ def _duration(seconds: float) -> str:
 
 
 def carry_out(plans: Sequence[Plan], options: Options, errors: Screen) -> None:
-    """Compute the waiting fits (cells) of plans, and store each result as soon as it is computed."""
+    """Compute the results that plans still wait for, and store each result as soon as it is computed."""
     store = plans[0].store
     computed = {block.key: block for plan in plans for block in plan.experiment.computed if not block.kept(store)}
     waiting = [points for points in unique(plans).values() if points[0].status == "to run"]

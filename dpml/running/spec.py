@@ -58,10 +58,10 @@ Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """The settings and panels of a paper's figure or table, as in an experiment file, or the settings of a run.
+    """What to compute and draw for a figure or table of a paper, as in an experiment file; or the settings of a run.
 
     `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
-    settings. Without a `grid`, the settings form one block, `all`. A panel can omit the name of an only block. Lists
+    settings. Without a `grid`, the settings form one block, `all`. With one block, panels can omit its name. Lists
     are crossed, but all values of eps and delta belong to one cell. A function computes a block with a ``_target_``
     (`computed`). The rows contain the metrics of all panels and those in `metrics`. A metric with a dot is a user's own
     function, and is computed for every block that does not set `metrics` itself. `reference` is the algorithm with
@@ -128,7 +128,7 @@ class Experiment:
 
     @property
     def computed(self) -> list[Computed]:
-        """Return the blocks of the experiment whose rows a function computes."""
+        """Return those blocks of the experiment that a function computes, instead of fits of algorithms."""
         return [
             Computed.from_content(block, content, f"block {block} of experiment={self.name}")
             for block, content in self.grid.items()

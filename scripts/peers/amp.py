@@ -29,7 +29,7 @@ LIPSCHITZ, SMOOTHNESS, RANK = 1.0, 0.25, 2  # of the logistic loss of rows of le
 
 
 def accuracies(data: Data, rng: np.random.Generator) -> Array:
-    """Return the test accuracies of Algorithm 1 for every eps and split (eps, splits), which share noise directions."""
+    """Return Algorithm 1's test accuracies for all eps and splits, (eps, splits), with common noise directions."""
     n, d = data.X.shape
     eps1, delta1 = (1 - OUTPUT) * np.repeat(EPS, len(SPLITS)), (1 - OUTPUT) * DELTA
     eps2, delta2 = OUTPUT * np.repeat(EPS, len(SPLITS)), OUTPUT * DELTA

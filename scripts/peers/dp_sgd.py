@@ -54,7 +54,7 @@ def noise_multiplier(eps: float, q: float, rounds: int) -> float:
 def models(
     data: Data, q: float, rounds: int, rng: np.random.Generator, grid: Sequence[tuple[float, float, float]]
 ) -> Array:
-    """Return the last model for each eps, clip and move of a grid, (grid, d); they share noise directions."""
+    """Train a model for each (eps, clip, move) of a grid, with common noise directions; return the models (grid, d)."""
     n, d = data.X.shape
     clip = np.array([c for _, c, _ in grid], np.float32)
     step = np.array([move / c for _, c, move in grid], np.float32) / (q * n)

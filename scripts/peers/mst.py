@@ -78,7 +78,7 @@ class Tree:
         return Dataset(columns, self.domain)
 
     def draw(self, joint: Array, parent: Index, rng: np.random.Generator) -> Index:
-        """Return a child's value for every row; among rows of a parent's value, shares are exact up to rounding."""
+        """Draw a child column from its parent; among rows of equal parent value, shares are exact up to rounding."""
         found = np.empty(len(parent), np.intp)
         for value in np.unique(parent):
             rows = rng.permutation(np.flatnonzero(parent == value))
@@ -89,7 +89,7 @@ class Tree:
 
 
 def estimate(domain: Domain, measurements: Sequence[LinearMeasurement], *, known_total: float, **_: Any) -> Tree:
-    """Return the distribution with the nearest marginals to the measured ones; it replaces the library's function.
+    """Return the distribution whose marginals are nearest to the measured ones (in place of the library's function).
 
     Nearest minimises the sum of ((marginal - measured) / width)^2. A tree has all marginals that are consistent.
     """
@@ -111,7 +111,7 @@ def estimate(domain: Domain, measurements: Sequence[LinearMeasurement], *, known
 
 
 class Rows(Dataset):
-    """The library's rows, but counted by NumPy: JAX would compile the counts anew for every size."""
+    """The library's rows, but NumPy counts them, because JAX would compile the counting anew for every size."""
 
     def project(self, cols: Sequence[str]) -> Dataset:
         """Return the rows' values of these columns."""

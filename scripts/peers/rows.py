@@ -1,4 +1,4 @@
-"""Code that the programs in this folder share. Their environments have dpml, whose loaders give the rows."""
+"""Provide code that all programs in this folder share, such as loading the rows of data sets with dpml."""
 
 import csv
 import sys
@@ -77,7 +77,7 @@ class Data:
 
 
 def load(files: Files, name: str, seed: int) -> Data:
-    """Return the rows of a data set as a cell has them."""
+    """Return the rows of a data set, as a fit (cell) of dpml uses them."""
     found = replace(source(name), steps=DATA[name])  # type: ignore[type-var]
     data = found.load(files, None, generator(seed, "data"))
     arrays = data.X, data.y, data.X_test, data.y_test
@@ -95,7 +95,7 @@ def load(files: Files, name: str, seed: int) -> Data:
 def on_every_set(
     files: Files, algo: str, scores: Callable[[Data, float, int, int], Array], draws: Callable[[Data], int]
 ) -> Iterator[Row]:
-    """Measure ``scores(data, eps, seed, draw)`` of the test rows on every data set, with `draws` per seed."""
+    """Yield metrics of the test rows' ``scores(data, eps, seed, draw)`` on every data set, with `draws` per seed."""
     for name, seed in product(sorted(DATA), SEEDS):
         data = load(files, name, seed)
         for eps, draw in product(EPS, range(draws(data))):
