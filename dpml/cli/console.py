@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.cells import cell_len
@@ -51,18 +51,16 @@ def print_table(console: Screen, heads: Sequence[str], lines: Sequence[Sequence[
 
 
 def show(rows: "pd.DataFrame", guarantees: "pd.DataFrame", requested: Collection[str] = ()) -> None:
-    """Print the main and the requested metrics, and the claimed and proven eps of each observer.
-
-    The table of a sweep shows the eps of the strongest observer only.
-    """
-    from dpml.reporting.run_table import claims_in, run_table  # loads pandas
+    """Print the main and requested metrics, and each observer's eps (in a sweep, the strongest observer's eps)."""
+    from dpml.reporting.curves import text  # loads pandas
+    from dpml.reporting.run_table import claims_in, run_table
     from dpml.reporting.statistics import about_intervals, settings, summarise
 
     summary, console = summarise(rows), Screen()
     keys = [*(key for key in settings(rows) if key != "block"), "tuned"]
     varying = [key for key in keys if summary[key].nunique(dropna=False) > 1]
     common = summary.iloc[0][[key for key in keys if key not in varying]].dropna()
-    words = [f"{key}={_short(value)}" for key, value in common.items() if key != "tuned" or value not in _TUNED]
+    words = [f"{key}={text(value)}" for key, value in common.items() if key != "tuned" or value not in _TUNED]
     console.print("  ".join(words), style="bold")
     table = run_table(summary, _metrics(summary, bool(varying), requested), claims_in(guarantees)).texts
     if varying:
@@ -110,7 +108,3 @@ def _show_views(console: Screen, guarantees: "pd.DataFrame") -> None:
 def axes(rows: "pd.DataFrame") -> list[str]:
     """Return the settings that vary in the rows and can be the x axis of a figure."""
     return [axis for axis in ("eps", "delta", "M", "N") if rows[axis].nunique() > 1]
-
-
-def _short(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
