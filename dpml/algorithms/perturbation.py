@@ -40,7 +40,7 @@ def solver_tolerance(N: int) -> float:
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + E||noise||^2 / R) / 2 N``.
+    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + E||noise||^2 / R) / (2 N)``.
 
     ``noise_energy(R)`` is E||noise||^2, the expected squared norm, which decreases with R. `start` is an initial R.
     """
@@ -88,7 +88,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the perturbed objective with the least expected excess risk for a minimiser of norm `typical_norm`."""
+    """Return the perturbed objective with the least expected excess risk if the minimiser has norm `typical_norm`."""
     if math.isinf(budget.eps):
         return PerturbedObjective("gaussian", 0.0, 0.0, lam, problem.N)
     delta = budget.require_delta(who)
@@ -121,7 +121,7 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Bound the optimality gap of `gop` with probability 1 - delta_p (Rajkumar & Agarwal 2012, Theorem 5.1)."""
+    """Return an upper bound on `gop`'s gap with probability 1 - delta_p (Rajkumar & Agarwal 2012, Theorem 5.1)."""
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
     return (SMOOTHNESS + made.lam) / 2 * ((length + pull) / made.strength) ** 2

@@ -1,4 +1,4 @@
-"""Run many noisy gradient descents with the papers' noise on the same rows at once.
+"""Run many noisy gradient descents on the same rows together, for calibration=published.
 
 No proof covers the rounding of these runs, so rows may be reordered, equal rows merged, and blocks added in single
 precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is

@@ -112,7 +112,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return one noisy sum's privacy loss distributions: one, or two if the order of the neighbours matters."""
+    """Return the privacy loss distributions of one noisy sum: two if the order of the neighbours matters, else one."""
     m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]
