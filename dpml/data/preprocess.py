@@ -536,7 +536,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Divide by the largest |training target| or, given a range, clip the targets and divide by its largest |value|."""
+    """Divide targets by the largest |training target|, or clip them to a range and divide by its largest |value|."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}

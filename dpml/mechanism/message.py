@@ -108,7 +108,7 @@ class Statistic(ABC):
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        """Return for each block of a sum the step size of discrete noise: entries are integers times this step size."""
+        """Return for each block of a sum the step size of its grid: an entry is an integer times this step size."""
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:

@@ -53,7 +53,7 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """Sum the rows' clipped vectors, in total or `by_party`; or, if the unit is a party, clip each party's mean."""
+        """Sum rows' clipped vectors, in total or `by_party`; if the unit is a party, clip each party's mean vector."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)

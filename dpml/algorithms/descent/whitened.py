@@ -71,7 +71,7 @@ class WhitenedDescent(
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the mu that is left for all rounds of gradient descent, after the noisy X'X and sums of labels."""
+        """Return the mu that is left for all rounds of descent together, after the noisy X'X and sums of labels."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return the clips of T rounds and B runs, (T, B); `reach` is the T rounds' mu times the rows or parties."""
+        """Return clips (T, B) of B runs in T rounds; `reach` is the total mu times the number of rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
