@@ -74,7 +74,7 @@ class LocalClassifiers(
         return READINGS[self.variant]
 
     def strength(self, n: int) -> float:
-        """Return the ridge coefficient for the mean loss over n rows: lam, or lam/n if lam is for the sum of losses."""
+        """Return the ridge coefficient for the mean loss of n rows: lam, or lam/n if the variant minimises sums."""
         return self.lam / n if self.reading.sums else self.lam
 
     @property

@@ -107,7 +107,7 @@ class Partition:
         raise NotImplementedError
 
     def aside(self, rows: int) -> int:
-        """Return how many of `rows` training rows are set aside as public."""
+        """Return how many training rows are set aside as public, given the number `rows` of all training rows."""
         return round(rows * (self.auxiliary or 0.0))
 
     def check_task(self, task: Task, dataset: str) -> None:

@@ -163,7 +163,7 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Move categorical columns to the end, as one 0/1 column for each value; unknown values give zeros."""
+    """Replace categorical columns by one 0/1 column per value, after all numeric columns; unknown values give zeros."""
     return _coded(extent, first=0)
 
 

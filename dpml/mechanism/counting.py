@@ -26,7 +26,7 @@ LARGEST = 4.0
 
 @dataclass(frozen=True)
 class Errors:
-    """Compute the errors of models w on rows X with labels y, scaled to lie between -1/2 and 1/2: (B, n, 1)."""
+    """Compute the errors of B models on n labelled rows, shifted and scaled to [-1/2, 1/2]: (B, n, 1)."""
 
     regression: bool
     classes: int

@@ -228,7 +228,7 @@ def secure_sharing(problem: Problem) -> Sharing:
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu against CAPE's aggregator with M - `honest` colluding parties, divided by the released sum's mu."""
+    """Return the mu against CAPE's aggregator and M - `honest` colluding parties, divided by the released sum's mu."""
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 

@@ -67,7 +67,7 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
     lam: float,
     rounds: int,
 ) -> None:
-    """Run noisy gradient descents with D noise draws and S step sizes on G groups of rows, and update the models.
+    """Run noisy gradient descents with D noise draws and S step sizes on G groups of rows; update models w in place.
 
     A round is ``w <- w - step (gradient + lam w + width z)`` for models w (G, d, D S), with steps (D S,) and widths (G,
     D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).

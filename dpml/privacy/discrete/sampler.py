@@ -88,7 +88,7 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the ascending `numbers` do not exceed a uniform random number U in [0, 1).
+    """Return how many of the ascending `numbers` are at most U, which is a uniform random number in [0, 1).
 
     `prefix` has the first `bits` binary digits of U, and `more` returns 64 more digits. The last upper bound in
     `numbers` must be at least 2^bits.
