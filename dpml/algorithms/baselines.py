@@ -150,7 +150,7 @@ class Individual(Baseline, LocalClassifiers):
 
 @dataclass(frozen=True)
 class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, variants=(), **SIMULATED):
-    """`constant`: the same prediction for every row, the mean target or the most frequent class. It has no privacy.
+    """`constant`: predict the mean target or the most frequent class for every row. It has no privacy.
 
     An algorithm that uses features should be better. The reported loss is the least loss of a constant score, and there
     is no optimality gap. The metric `err_w` is computed for w = 0.

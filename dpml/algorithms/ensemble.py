@@ -29,7 +29,7 @@ _BLOCK = 1 << 19  # scores of local models in memory at once: 4 MiB
 
 
 class NoiseReading(NamedTuple):
-    """The noise law, the objective and the sensitivities for K classes in one interpretation of Hamm et al. 2016."""
+    """One interpretation of Hamm et al. 2016: the noise law, the objective, and the sensitivities for K classes."""
 
     law: Law = "l2_laplace"
     sums: bool = False  # whether sums of losses are minimised instead of means
@@ -74,7 +74,7 @@ class LocalClassifiers(
         return READINGS[self.variant]
 
     def strength(self, n: int) -> float:
-        """Return the ridge coefficient for the mean loss over n rows: lam, or lam/n if lam is for the sum of losses."""
+        """Return the ridge coefficient for the mean loss of n rows: lam, or lam/n if the variant minimises sums."""
         return self.lam / n if self.reading.sums else self.lam
 
     @property
@@ -90,7 +90,7 @@ class LocalClassifiers(
         raise NotImplementedError
 
     def minimiser(self, problem: Problem) -> Minimiser:
-        """Return the function from all parties' rows to the model, before noise is added."""
+        """Return the function that trains the model on all parties' rows, without noise."""
         raise NotImplementedError
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
@@ -128,7 +128,7 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """Return the share of parties that vote for +1 or for each of K classes on the rows X, (n, 1) or (n, K)."""
+    """Return the share of parties that vote for +1, (n, 1), or for each of K classes, (n, K), on the n rows X."""
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
     votes = np.zeros((len(X), classes))
@@ -154,7 +154,7 @@ def drawn_seeds(parties: Parties, rng: Generator) -> Index:
 
 
 def count_votes(scores: Array) -> Array:
-    """Count the votes of b models for +1 or for each class, (n, 1) or (n, K), given scores (n, b) or (n, b, K).
+    """Count the votes of b models for +1, (n, 1), given scores (n, b), or for each class, (n, K), given (n, b, K).
 
     A score of zero is a vote for +1. If several classes have the largest score, the vote is for the first class.
     """
@@ -227,7 +227,7 @@ class Vote(LocalClassifiers):
         check_local(self.local)
 
     def voters(self, M: int) -> int:
-        """Return n: replacing one party's rows changes each entry of an auxiliary row's target by at most 1/n."""
+        """Return n: if one party's rows are replaced, each entry of an auxiliary row's target shifts by at most 1/n."""
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
@@ -300,7 +300,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return a model trained on the parties' votes; with scikit-learn classifiers, a model for each of `seeds`."""
+        """Return the model trained on the parties' votes, or a model for each seed if scikit-learn classifiers vote."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)

@@ -40,7 +40,7 @@ def solver_tolerance(N: int) -> float:
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + E||noise||^2 / R) / 2 N``.
+    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + E||noise||^2 / R) / (2 N)``.
 
     ``noise_energy(R)`` is E||noise||^2, the expected squared norm, which decreases with R. `start` is an initial R.
     """
@@ -88,7 +88,7 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the perturbed objective with the least expected excess risk for a minimiser of norm `typical_norm`."""
+    """Return the perturbed objective with the least expected excess risk if the minimiser has norm `typical_norm`."""
     if math.isinf(budget.eps):
         return PerturbedObjective("gaussian", 0.0, 0.0, lam, problem.N)
     delta = budget.require_delta(who)

@@ -82,7 +82,7 @@ TestFraction = Annotated[float, Bound("in [0, 1)", lambda share: 0 <= share < 1)
 
 
 def training_rows(rows: int, test_fraction: float) -> int:
-    """Return the number of training rows if a share `test_fraction` of `rows` rows is for testing."""
+    """Return how many of `rows` rows are for training if a share of `test_fraction` is for testing."""
     return rows - round(rows * test_fraction)
 
 

@@ -107,7 +107,7 @@ class Partition:
         raise NotImplementedError
 
     def aside(self, rows: int) -> int:
-        """Return how many of `rows` training rows are set aside as public."""
+        """Return how many training rows are set aside as public, given the number `rows` of all training rows."""
         return round(rows * (self.auxiliary or 0.0))
 
     def check_task(self, task: Task, dataset: str) -> None:
@@ -215,7 +215,7 @@ def check_floor(rule: Partition, sizes: Index) -> None:
 
 
 def check_each(option: str, rows: int, N: int, M: int, of: str = "rows") -> None:
-    """Raise UserError if N rows are too few for M parties with `rows` rows (or shards) each."""
+    """Raise UserError if N rows are too few for M parties that need `rows` rows (or shards) each."""
     if rows * M > N:
         raise UserError(f"N={N} is too small for partition.{option}={rows} {of} for each of M={M} parties: reduce M.")
 
@@ -282,7 +282,7 @@ class Fractions(BySize):
 
 @dataclass(frozen=True)
 class TwoGroup(BySize):
-    """Half of the parties are small and half are large; all parties of one half have equally many rows.
+    """Half of the parties are small and half are large; parties in the same half have equally many rows.
 
     Args:
         u: A large party has `u` times as many rows as a small party.

@@ -89,7 +89,7 @@ class Box:
 
     @property
     def mean(self) -> Array:
-        """The middles of the columns' ranges, (p,), which stand in for the columns' means and medians."""
+        """The middle of each column's range, (p,), which is used in place of the column's mean and median."""
         return (self.low + self.high) / 2
 
     median = mean
@@ -108,7 +108,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return a map that clips columns to public ranges and takes logarithms where declared, and the map's image."""
+    """Return a function that clips columns to public ranges and takes declared logarithms, and its image, a `Box`."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -163,7 +163,7 @@ def impute(extent: Extent) -> Step:
 
 
 def one_hot(extent: Extent) -> Step:
-    """Move categorical columns to the end, as one 0/1 column for each value; unknown values give zeros."""
+    """Replace categorical columns by one 0/1 column per value, after all numeric columns; unknown values give zeros."""
     return _coded(extent, first=0)
 
 
@@ -467,7 +467,7 @@ def check_ball(steps: Sequence[str], columns: Mapping[str, Column]) -> None:
 
 
 def check_bounds(info: Info, bounds: Bounds, steps: Sequence[str]) -> None:
-    """Raise UserError if `bounds` is public, but the data set has no public ranges or the steps cannot use them."""
+    """Raise UserError if dataset.bounds=public, but there are no public ranges or the steps cannot use them."""
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):
@@ -518,7 +518,7 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
 
 
 def in_blocks(apply: Apply, X: Any, in_place: bool) -> Array:
-    """Apply a function to the rows of X in blocks; overwrite X if `in_place` and its width does not change."""
+    """Apply a function to blocks of rows of X; overwrite X if `in_place` and the number of columns stays the same."""
     width = apply(X[:0]).shape[1]
     out = X if in_place and width == X.shape[1] else np.empty((X.shape[0], width))
     for rows in blocks(X.shape[0], most=_BLOCK):
@@ -536,7 +536,7 @@ def width(steps: Sequence[str], columns: int | Mapping[str, Column]) -> int:
 
 
 def scale_target(train: Array, test: Array, target: Range | None = None) -> tuple[Array, Array, Record]:
-    """Divide targets by the largest |training target|, or clip to a range and divide by the range's largest |value|."""
+    """Divide targets by the largest |training target|, or clip them to a range and divide by its largest |value|."""
     if target is None:
         largest = float(np.abs(train).max()) or 1.0
         return train / largest, test / largest, {"step": "scale_target", "fitted_on": PRIVATE, "largest": largest}

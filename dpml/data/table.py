@@ -54,7 +54,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Tabular:
-    """A data set in files, whose subclasses define the metadata (`info`) and the parsing of the files (`parse`).
+    """The base class of data sets in files: a subclass has the metadata (`info`) and parses the files (`parse`).
 
     The data set has an official split, and its training rows come first, unless it is a `RandomSplit`.
 

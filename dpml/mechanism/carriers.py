@@ -103,7 +103,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return the noisy sum with index `number` for B runs, (B, k), at the arguments `at`, such as the B models."""
+        """Return the noisy sum with index `number` for B runs, (B, k); `at` are its arguments, such as the B models."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)
@@ -121,7 +121,7 @@ class Carrier:
         return self._widths[number]
 
     def per_run(self, values: Sequence[float] | Array) -> Array:
-        """Return one value per run, (B,), given one value per budget; a run is a noise draw at a budget."""
+        """Repeat every budget's value for each of its runs (noise draws), and return the values of all runs, (B,)."""
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:
@@ -129,7 +129,7 @@ class Carrier:
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw noise of scale 1 for a sum, (draws, k); if there is an observer, also return each source's noise."""
+        """Draw noise of scale 1 for a sum, (draws, k); for an observer, also return the noise of every source."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:

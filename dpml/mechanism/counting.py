@@ -26,7 +26,7 @@ LARGEST = 4.0
 
 @dataclass(frozen=True)
 class Errors:
-    """Compute the errors of models w on rows X with labels y, scaled to lie between -1/2 and 1/2: (B, n, 1)."""
+    """Compute the errors of B models on n labelled rows, shifted and scaled to [-1/2, 1/2]: (B, n, 1)."""
 
     regression: bool
     classes: int
@@ -42,7 +42,7 @@ class Errors:
 
 @dataclass(frozen=True, kw_only=True)
 class Counting(Program, lam=0.0, units=UNITS):
-    """An algorithm that trains a model by the algorithm `of`, and then spends `eps` on counting the model's errors.
+    """An algorithm that runs another algorithm, `of`, and then counts the model's errors under the budget `eps`.
 
     The metric `error` is the noisy share of misclassified rows, or the noisy mean of squared errors clipped to
     `LARGEST`; with `unit=party` it is the mean of the parties' means. `error_deviation` is the noise_std of `error`.
@@ -105,7 +105,7 @@ class Counting(Program, lam=0.0, units=UNITS):
 
 
 def counting(of: Program, eps: float, regression: bool) -> Counting:
-    """Return an algorithm that trains a model as the algorithm `of` does, and then counts the model's errors."""
+    """Return an algorithm that runs another algorithm, `of`, and then counts the errors of the trained model."""
     return Counting(
         of.loss, of.calibration, unit=of.unit, lam=of.lam, noise=of.noise, of=of, eps=eps, regression=regression
     )

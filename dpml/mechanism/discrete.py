@@ -38,7 +38,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return the number of steps per unit, at most `most`, with which noise of noise_std `width` fits into 64 bits."""
+    """Return the grid steps per unit, at most `most`, at which noise of noise_std `width` fits into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -98,12 +98,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw every party's noise in one block of a sum's entries: (parties, len(grids) * draws, size)."""
+    """For each grid, draw every party's noise in a block, `draws` times: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw the parties' total noise in one block of a sum's entries: (len(grids) * draws, size)."""
+    """For each grid, draw the sum of all parties' noise in a block, `draws` times: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)
@@ -111,7 +111,7 @@ def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int
 
 
 def drawn(law: DiscreteGaussian | DiscreteLaplace, shape: tuple[int, ...], rng: Generator) -> Integers:
-    """Draw noise from `law`; to test audits, an attribute `variance_kept` of `rng` multiplies the noise's variance."""
+    """Draw noise from `law`. Tests of audits set `rng.variance_kept`, a factor that multiplies the noise's variance."""
     kept = getattr(rng, "variance_kept", None)
     if kept is not None:
         narrow = Fraction(math.sqrt(kept))

@@ -38,7 +38,7 @@ def stated(
     delta: float,
     uncounted: str | None = None,
 ) -> list[Guarantee]:
-    """Return a release's guarantees. If `uncounted` names a use of rows that the proofs omit, the proven eps is inf."""
+    """Return a release's guarantees; all proven eps are inf if `uncounted` names a use of rows that no proof covers."""
     guarantees = []
     for view, (eps, source, mu, curve) in proofs.items():
         if view in claims:

@@ -49,11 +49,11 @@ class Terms(ABC, Generic[Of]):
         """Return the sum of the statistic over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Return every party's sum of the statistic's k numbers: (M, B, k) for B runs, or (M, k) without arguments."""
+        """Return the statistic's sum for each of M parties: (M, B, k) for B runs, or (M, k) if it has no arguments."""
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums in steps of a grid, as integers (P, B, k); `secure` requires one sum per party (P = M)."""
+        """Return sums as integer multiples of a grid step: (1, B, k) or, if `secure`, one sum per party, (M, B, k)."""
         raise UserError(_NO_GRID)
 
 
@@ -94,21 +94,21 @@ class Statistic(ABC):
         return (sum(self.lengths(d)),)
 
     def project(self, noise: Array, d: int) -> Array:
-        """Compute the noise in the k numbers that are sent, (..., k), from the noise that was drawn."""
+        """Return the noise in the k entries that are sent, (..., k), given the noise that was drawn."""
         return noise
 
     def deviations(self, d: int) -> tuple[float, ...]:
-        """Return the standard deviation of the noise in each block of numbers if noise of scale 1 is drawn."""
+        """Return the standard deviation of the noise in each block of a sum, if noise of scale 1 is drawn."""
         return (1.0,) * len(self.lengths(d))
 
     # Discrete noise on a grid of integers.
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return an integer that determines the grid's step size, such as the number of fractional bits."""
+        """Return an integer that determines the step size of rounding, such as the number of fractional bits."""
         raise UserError(_NO_GRID)
 
     def steps(self, resolution: int, problem: Problem) -> tuple[float, ...]:
-        """Return the step size of the grid of integers, for each block of numbers."""
+        """Return for each block of a sum the step size of its grid: an entry is an integer times this step size."""
         raise UserError(_NO_GRID)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
@@ -118,7 +118,7 @@ class Statistic(ABC):
     # Parties on different machines.
 
     def state(self, d: int) -> tuple[str, tuple[int, ...]]:
-        """Return the type and the lengths of the arguments `at` that the parties receive before they compute a sum."""
+        """Return the data type and the lengths of the arguments that the parties receive before they compute a sum."""
         return "<f8", ()
 
     def valid(self, *at: Any) -> bool:
@@ -167,11 +167,11 @@ class Sum:
         return math.sqrt(times) * self.ratio if times else 0.0
 
     def block_widths(self) -> tuple[float, ...]:
-        """Return the scale of the noise in each block of numbers."""
+        """Return the scale of the noise in each block of the sum."""
         return tuple(self.noise * unit for unit in self.units)
 
     def widths(self, d: int) -> Array:
-        """Return the scale of the noise in each of the k numbers: (k,)."""
+        """Return the scale of the noise in each entry of the sum, (k,)."""
         return np.repeat(self.block_widths(), self.of.lengths(d))
 
 

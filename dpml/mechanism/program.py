@@ -138,7 +138,7 @@ class Program(ABC):
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of a release under `budget`, in their order; only this method decides the noise."""
+        """Return the noisy sums of a release under `budget`, in order; only this method decides the amount of noise."""
 
     @abstractmethod
     def run(self, carrier: Carrier) -> Release:
@@ -171,9 +171,9 @@ class Program(ABC):
         return in_ring if self.protocol == "secagg" else simulated
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the mu of all sums together at which the strongest observer's guarantee equals the budget.
+        """Return the mu that all sums together may have if the guarantee against the strongest observer is the budget.
 
-        A small part is reserved for rounding errors in sums of the statistic `of` (None: of every statistic).
+        A small part is reserved for rounding errors in all sums, or only in sums of the statistic `of`.
         """
         if math.isinf(budget.eps):
             return math.inf
@@ -182,7 +182,7 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Bound the relative increase of mu by rounding errors in sums of the statistic `of` (None: in all sums)."""
+        """Bound the relative increase of mu by rounding errors in all sums, or only in sums of the statistic `of`."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 

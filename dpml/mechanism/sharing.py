@@ -49,13 +49,13 @@ class Channel:
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) of the linear combination of an observer's numbers that has least noise; the first is 1."""
+        """The weights (m,) that give the weighted sum of an observer's m numbers least noise; the first weight is 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
     @cached_property
     def spread(self) -> float:
-        """The standard deviation of the noise in the observer's least noisy combination of numbers."""
+        """The noise_std of the weighted sum of the observer's numbers with the weights `filter`."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
@@ -72,7 +72,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Who draws the noise of a sum: by default, each of M parties draws an equal share and sends an open message."""
+    """Which parties draw the noise of a sum: by default, all M draw equal shares, and no secure sum hides messages."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -91,7 +91,7 @@ class Sharing(ABC):
         return np.eye(M) / math.sqrt(M)
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return the coefficients (m, sources) of the noise sources in the m numbers that an observer sees.
+        """Return the coefficient of every noise source in each of the m numbers that an observer sees, (m, sources).
 
         `client` sees the last party's message, `colluders` (the first parties) see their own noise and the sum, and all
         other observers see the sum.
@@ -114,7 +114,7 @@ class Sharing(ABC):
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
-        """Return a bound, in noise scales, that an entry of a party's noise exceeds with probability at most 10^-40."""
+        """Return r: an entry of a party's noise exceeds r times the noise scale with probability at most 10^-40."""
         return REACH
 
 
@@ -179,7 +179,7 @@ class CapeNoise(Sharing):
         return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return the coefficients (m, sources) of the noise sources in the m numbers that an observer of CAPE sees.
+        """Return the coefficient of every noise source in each of the m numbers that an observer of CAPE sees.
 
         Colluders see all messages, the mean of the secrets and their own secrets. The method returns an equivalent form
         without cancellation: the messages except the last, with the mean of the secrets added back, and the sum of the
@@ -202,7 +202,7 @@ class CapeNoise(Sharing):
 
 @dataclass(frozen=True)
 class IndependentNoise(Sharing):
-    """Each party adds independent noise with 1/M of the total variance, and sends its message openly."""
+    """Each party adds independent noise with 1/M of the total variance, and no secure sum hides its message."""
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)
@@ -228,10 +228,10 @@ def secure_sharing(problem: Problem) -> Sharing:
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu against CAPE's aggregator with M - `honest` colluding parties, divided by the released sum's mu."""
+    """Return the mu against CAPE's aggregator and M - `honest` colluding parties, divided by the released sum's mu."""
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the noise_std of CAPE's zero-sum noise before centring: 1 for published, 1000 for tight noise."""
+    """Return CAPE's zero-sum noise_std before centring, relative to the sum's noise_std: 1, or 1000 for tight noise."""
     return MASK if calibration == "tight" else 1.0

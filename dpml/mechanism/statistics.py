@@ -53,7 +53,7 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """For B runs, sum the clipped vectors of each party's rows or of all rows, or clip each party's mean vector."""
+        """Sum rows' clipped vectors, in total or `by_party`; if the unit is a party, clip each party's mean vector."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)
@@ -61,7 +61,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)  # (M, B, length)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Sum ``part(vectors)`` over the rows of each of P groups: (P, B, length)."""
+        """Apply `part` (e.g. clipping) to the rows' vectors of B runs, and sum them in P row groups: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1

@@ -17,7 +17,7 @@ class NotConvergedError(UserError):
 def alike(
     offsets: Index, most: Callable[[int], int] = lambda size: sys.maxsize
 ) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
-    """Yield batches of groups of rows, of similar size in a batch; group k has the rows ``offsets[k]:offsets[k + 1]``.
+    """Yield batches of row groups that have similar sizes; group k has the rows ``offsets[k]:offsets[k + 1]``.
 
     A batch has the numbers of b groups, the places of their rows (b, n), and which places are not padding (b, n). At
     most ``most(n)`` groups with n rows or more are together.

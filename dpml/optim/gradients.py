@@ -96,7 +96,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return a copy of the rows in which descent b clips the loss's derivatives to [-clip_b, clip_b]."""
+        """Return the same rows with other clips: descent b clips the loss's derivatives to [-clip_b, clip_b]."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield indices of some blocks, their rows divided by 2, and the loss's derivatives with respect to the scores.
+        """Yield some blocks at a time: their indices, the halved rows x/2, and the loss's derivatives by the scores.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """
@@ -152,7 +152,7 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """Return the sum of the gradients of each of k blocks of rows, for all models: (..., k, d, columns)."""
+    """For each of k blocks and every model, return the sum of the rows' gradients: (..., k, d, columns)."""
     return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 
@@ -212,7 +212,7 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sums (B, K d), over parties, of their clipped mean gradients at models w, divided by the clip.
+        """Return the sums (B, K d) of all parties' clipped mean gradients at models w, divided by the clip.
 
         Also return the number of parties whose gradients were not longer than the clip, (B,).
         """

@@ -296,7 +296,7 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    """Return whether scores (n, B), or (n, B, K) for K classes, predict the label y of each row correctly, (n, B)."""
+    """Return which predictions are correct, (n, B), given scores (n, B), or (n, B, K) for K classes, and labels y."""
     if scores.ndim == 3:
         return np.argmax(scores, axis=-1) == y[:, None]
     return (scores >= 0) == (y > 0)[:, None]

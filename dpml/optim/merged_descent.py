@@ -1,4 +1,4 @@
-"""Run many noisy gradient descents with the papers' noise on the same rows at once.
+"""Run many noisy gradient descents on the same rows together, for calibration=published.
 
 No proof covers the rounding of these runs, so rows may be reordered, equal rows merged, and blocks added in single
 precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
@@ -67,7 +67,7 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
     lam: float,
     rounds: int,
 ) -> None:
-    """Run noisy gradient descents with D noise draws and S step sizes on G groups of rows, and update the models.
+    """Run noisy gradient descents with D noise draws and S step sizes on G groups of rows; update models w in place.
 
     A round is ``w <- w - step (gradient + lam w + width z)`` for models w (G, d, D S), with steps (D S,) and widths (G,
     D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).

@@ -20,7 +20,7 @@ _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 @dataclass
 class Models:
-    """B networks of H hidden units, where the last entries of `inner` (H, B, d+1) and `outer` (H+1, B) are biases."""
+    """B networks with H hidden units each; the last entries of `inner` (H, B, d+1) and `outer` (H+1, B) are biases."""
 
     inner: Array
     outer: Array

@@ -10,7 +10,7 @@ _TINY = np.finfo(float).eps
 
 
 def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Bw + b'w`` with B = A + ridge I, for symmetric A (..., d, d), b (..., d) and ridges (...).
+    """Minimise ``w'Bw + b'w`` with B = A + ridge I, for many symmetric A (..., d, d), b (..., d) and ridges (...).
 
     If B is not positive definite, w is restricted to the span of the eigenvectors with positive eigenvalues (Zhang et
     al. 2012, Sec. 6.2). Return the models w (..., d), and whether they were restricted (...).
@@ -34,9 +34,9 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
 
 
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A to at least `floor` (...).
+    """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A that are below `floor` to `floor`.
 
-    A (..., d, d) is symmetric, and b is (..., d). Eigenvectors whose eigenvalues are still not positive are left out.
+    A (..., d, d) is symmetric; b is (..., d), and floor (...). Eigenvectors with eigenvalues still <= 0 are left out.
     Return the models w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
     """
     values, vectors = np.linalg.eigh(A)

@@ -117,7 +117,7 @@ class Accountant:
 
     @property
     def _added(self) -> float:
-        """The sum of the eps of all releases with eps > 40, for which basic composition is tight, rounded up."""
+        """The sum, rounded up, of the eps of all releases with eps > 40, for which basic composition is tight."""
         return total((eps, times) for eps, _, times in self.spent if eps > _PLAIN)
 
     @property
@@ -135,7 +135,7 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """True if the total needs privacy loss distributions; False for Gaussian releases alone, or a huge mu."""
+        """Whether the total needs privacy loss distributions; Gaussian releases alone do not, nor does a huge mu."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 

@@ -29,7 +29,7 @@ FADED = -700.0  # log of a negligible probability; exp takes twenty times as lon
 
 @dataclass(frozen=True)
 class Losses:
-    """An upper bound on a privacy loss distribution: loss at[i] has probability mass[i]; loss inf has `infinite`."""
+    """An upper bound on a privacy loss distribution: Pr[loss = at[i]] is mass[i], and Pr[loss = inf] is `infinite`."""
 
     at: Array
     mass: Array
@@ -149,7 +149,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Compose releases given as pairs (privacy losses, number of releases), most precisely near `delta` or `eps`."""
+    """Compose pairs (privacy losses, number of releases); the result is most precise near the given delta or eps."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -197,7 +197,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the exponential tilt at which the mean loss is `eps`, or the log of the Chernoff bound is `log_delta`."""
+    """Return the exponential tilt with log Chernoff bound `log_delta` or, if this is None, with mean loss `eps`."""
     # every tilt gives a valid bound
     top = sum(count * float(part.at[-1]) for part, count in parts)
 

@@ -52,7 +52,7 @@ class SampledGaussian:
 
     @property
     def mu(self) -> float | None:
-        """The mu of all rounds together; None if sampling makes the rounds differ from a Gaussian release."""
+        """The mu of all rounds together; None if the rounds are not Gaussian releases because they sample."""
         if self.sampling != "none" or self.present < 1:
             return None
         return round_up(self.ratio * math.sqrt(self.rounds * self.steps))
@@ -112,7 +112,7 @@ def _composed(losses: pld.Losses, times: int, delta: float) -> pld.Losses:
 
 
 def _directions(seen: SampledGaussian, reach: float) -> list[pld.Losses]:
-    """Return one noisy sum's privacy loss distributions: one, or two if the order of the neighbours matters."""
+    """Return the privacy loss distributions of one noisy sum: two if the order of the neighbours matters, else one."""
     m, q = seen.ratio, seen.rate
     if seen.sampling == "none":
         return [pld.gaussian(round_up(m))]

@@ -47,11 +47,11 @@ class FixedPoint:
 
     @property
     def error(self) -> float:
-        """A bound on the fixed-point error of every entry of a decoded sum over all parties."""
+        """A bound on the error that fixed-point encoding causes in every entry of a sum over all parties."""
         return math.ldexp(self.parties, -self.bits)
 
     def encode(self, values: Array, rng: Generator) -> Ring:
-        """Round `values` (any shape) at random to integers modulo 2^64, without bias; `rng` need not be secret."""
+        """Encode values of any shape as integers modulo 2^64, with unbiased random rounding; `rng` may be public."""
         if not np.abs(values).max(initial=0.0) <= self.bound:  # also true for NaN
             raise ProtocolError(
                 f"a value is NaN or outside the range of the codec, [-{self.bound:g}, {self.bound:g}]: "

@@ -140,7 +140,7 @@ def pack_masked(vector: NDArray[np.uint64], beside: NDArray[np.float64], left_ou
 def unpack_masked(
     body: bytes, length: int, beside: int, parties: int = 0
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64], list[int]]:
-    """Return the masked vector, the plaintext numbers, and the parties whose shares the sender could not decrypt."""
+    """Return the masked vector, the unmasked numbers, and the parties whose shares the sender could not decrypt."""
     end = 8 * (length + beside)
     more = len(body) - end
     if not 0 <= more <= 4 * parties or more % 4:

@@ -38,7 +38,7 @@ class Topology:
 
 
 def least_quorum(parties: int, colluders: int) -> int:
-    """Return the least number of signatures that no two different lists of survivors can both get.
+    """Return the least quorum of signatures that at most one list of survivors can reach.
 
     Honest parties sign one list, but C colluders of a malicious server sign any number. Two lists with q signatures
     would each need q - C different honest parties, which ``2 (q - C) > M - C`` excludes (Bonawitz et al. 2017, Sec. 6).
@@ -74,7 +74,7 @@ def sparse(
     security: float = SECURITY,
     failure: float = FAILURE,
 ) -> Topology | None:
-    """Return the ring of least degree that tolerates the fractions `colluders` and `dropouts` of all parties.
+    """Return the ring with the fewest neighbours per party that tolerates these fractions of colluders and dropouts.
 
     The result is None if the bounds on failures need the complete graph, or cannot be satisfied.
     """
@@ -100,7 +100,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return a topology that tolerates `colluders`: a ring if it halves the number of masks, otherwise all pairs."""
+    """Return a topology that tolerates `colluders`: a ring if it at least halves the masks, else the complete graph."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
@@ -109,7 +109,7 @@ def choose(parties: int, colluders: int = 0) -> Topology:
 
 @lru_cache(maxsize=4)
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
-    """Return the neighbours of every party, in ascending order: the nearest parties on either side of the ring.
+    """Return every party's neighbours in ascending order: the nearest parties on both sides of it on the ring.
 
     The hashes of the session's `name` and the party's number order the ring.
     """
@@ -176,7 +176,7 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session of one run, whose later keys and signatures are bound to the `roster` of fresh keys."""
+        """Return the session of one run; its later keys and signatures are bound to `roster`, a hash of fresh keys."""
         return replace(self, roster=roster)
 
     @classmethod

@@ -28,7 +28,7 @@ class Traffic:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The sum of the survivors' vectors modulo 2^64, the survivors' plaintext numbers, and the traffic."""
+    """The sum of the survivors' vectors modulo 2^64, the numbers that they sent unmasked, and the traffic."""
 
     total: Ring
     survivors: Index

@@ -36,7 +36,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round loss derivatives (n rows, B runs, K scores) in place to integer vectors, of norm at most Q_b in run b."""
+    """Round loss derivatives (n, B, K) in place to integers; in run b, a row's K integers have norm at most Q_b."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -195,7 +195,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the integer Q: unit=sample rounds loss derivatives to multiples of clip / Q; for unit=party, Q = 1."""
+        """Return the integer Q for rounding a row's loss derivative to multiples of clip/Q; Q = 1 if unit=party."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))

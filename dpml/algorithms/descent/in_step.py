@@ -18,7 +18,7 @@ from dpml.program import Carrier, Release
 
 @dataclass(frozen=True)
 class Trial:
-    """The gradient descents of one release, one for each budget, each of S step sizes and each noise draw."""
+    """The gradient descents of one release: one for each combination of a budget, a step size and a noise draw."""
 
     carrier: Carrier
     numbers: NDArray[np.intp]  # the indices of the step sizes, (budgets, S)
@@ -54,7 +54,7 @@ def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Run algorithms with the papers' noise at the same time on the same rows, and return their releases."""
+    """Run several algorithms with calibration=published together on the same rows, and return their releases."""
     return released(carriers, _together)
 
 
@@ -93,7 +93,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function from a number of rounds to Gaussian noise for all row groups: (rounds, groups, d, draws)."""
+    """Return a function that draws Gaussian noise for the given number of rounds: (rounds, row groups, d, draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

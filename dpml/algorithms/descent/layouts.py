@@ -35,7 +35,7 @@ class GradientMeans(Terms["MeanGradients"]):
         return [Rows.of(slopes.loss, *rows, clip=slopes.clip) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield rows (n, d), labels and weights (n,) of each client if clients have own models, else of all rows."""
+        """Yield rows (n, d), labels and weights (n,): for each client if it trains its own model, else for all rows."""
         X, y, sizes = self.parties.X, self.parties.y, self.parties.sizes
         if self.statistic.clients:
             for own in map(self.parties.of, range(len(sizes))):
@@ -131,9 +131,9 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return the mu of one round and the last round's relative noise_std for observers who see only the last model.
+        """For every observer who sees only the last model, return the mu of one round and a ratio of noise scales.
 
-        The relative noise_std is the last round's noise_std divided by the noise_std of an earlier round.
+        The ratio is the last round's noise_std divided by the noise_std of an earlier round.
         """
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 
@@ -145,7 +145,7 @@ class Pooled:
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
-        """Return the weights of the clients' last models in the released average, or 1 if all rows share one model."""
+        """Return the averaging weight of every client's last model; if all rows share one model, its weight is 1."""
         return np.ones(1)
 
     def sharing(self, problem: Problem) -> Sharing:
@@ -154,7 +154,7 @@ class Pooled:
 
 @dataclass(frozen=True)
 class Clients:
-    """M clients who add independent noise, and who train alone or start every round from their average model.
+    """M clients who add independent noise; they train alone, or start every round from the average of their models.
 
     Attributes:
         published: Whether each client adds the noise that one curator with all rows would need.
@@ -188,7 +188,7 @@ class Clients:
         return math.sqrt((problem.honest if honest else problem.M) / self.together(problem)) / problem.N
 
     def round_mus(self, problem: Problem) -> Mapping[View, float]:
-        """Return every observer's Gaussian-DP mu of one round for the smallest client, the least protected one."""
+        """Return every observer's Gaussian-DP mu of one round, for a row of the smallest client (the worst case)."""
         client = self.of_client(problem)
         summed, colluders = (
             sensitivity(self.lipschitz, problem) / (problem.N * self.sum_std(problem, honest))

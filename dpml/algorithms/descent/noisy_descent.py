@@ -40,7 +40,7 @@ HELD_OUT = 0.2
 
 
 def ruled_step(slopes: Slopes, lam: float, scale: float, d: int, rounds: int) -> float:
-    """Return a step size that depends on public numbers only, given the noise_std `scale` of the mean gradient."""
+    """Return a step size computed from public numbers only; `scale` is the noise_std of the mean gradient."""
     most = 1 / (slopes.smoothness + lam)
     if slopes.bend:
         forgets = 1 / (lam * rounds) if lam else math.inf
@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu for rounds of sensitivity 1 and noise_std 1; `last` is the last round's noise_std."""
+    """Return the last model's mu if rounds have sensitivity 1 and noise_std 1, but the last has noise_std `last`."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -125,8 +125,7 @@ class NoisyDescent(
             `oracle` takes the size in `steps` with the least training objective. `validated` tries `steps` on four
             fifths of every client's rows, and takes the size with the least mean loss on the other fifth. No budget
             accounts for the private rows that `oracle` and `validated` read.
-        step: The fixed step size; None: 1/L, where L is the smoothness of the loss + lam. A number turns `rule` into
-            `fixed`.
+        step: The fixed step size; None: 1/(smoothness of the loss + lam). A number turns `rule` into `fixed`.
         steps: The step sizes that `oracle` and `validated` try.
         calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release` sees the last model that a
             curator publishes. `aggregate` sees the secure sum of every round, to which all clients contribute equal
@@ -233,7 +232,7 @@ class NoisyDescent(
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for the step size `step` if mean gradients of n rows get noise of noise_std 1/n.
+        """For one step size, return the mu against every observer if the mean gradient of n rows has noise_std 1/n.
 
         Step 0 gives the mu of all rounds together.
         """
@@ -244,7 +243,7 @@ class NoisyDescent(
         return mus
 
     def per_row(self, budget: Budget, problem: Problem, step: float) -> float:
-        """Return the number c for which `budget` requires noise of noise_std c/n in the mean gradient of n rows."""
+        """Return c such that, under `budget`, the mean gradient of n rows needs Gaussian noise of noise_std c/n."""
         if math.isinf(budget.eps):
             return 0.0
         delta = budget.require_delta(f"algo={self.name}")
@@ -264,7 +263,7 @@ class NoisyDescent(
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """Return every observer's mu for the worst step size that the release tries."""
+        """Return the mu against every observer: the largest mu over all step sizes that the release tries."""
         runs = [
             {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
             for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)
@@ -294,7 +293,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sum that every round releases, once for each step size."""
+        """Return a noisy `Sum` for each step size; it is released once in every round with this step size."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -350,7 +349,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield each step size's index, and a `Carrier` for the noisy sums of those budgets that try the step size."""
+        """Yield the index of each step size, and a `Carrier` with the budgets for which this step size is tried."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier
@@ -361,7 +360,7 @@ class NoisyDescent(
             yield int(number), own
 
     def descend(self, carrier: Carrier, number: int) -> Array:
-        """Return B descents' last models, (B, d), or all M clients' last models if clients train alone, (B, M d)."""
+        """Return the last models of B descents: (B, d), or (B, M d) if each of M clients trains its own model."""
         tried = [self.tried(budget, carrier.problem)[number] for budget in carrier.budgets]
         steps = carrier.per_run(tried)[:, None]
         w = np.tile(carrier.start, (len(steps), 1 if self.layout.synchronous else carrier.problem.M))

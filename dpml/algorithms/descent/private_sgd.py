@@ -77,7 +77,7 @@ class Gradients(Statistic):
 
 @dataclass(frozen=True)
 class PublishedNoise(Sharing):
-    """Every party adds noise rho with a density proportional to exp(-||rho||) to its contribution to a secure sum."""
+    """Every party adds noise rho to its part of a secure sum; the density of rho is proportional to exp(-||rho||)."""
 
     secure: ClassVar[bool] = True
 

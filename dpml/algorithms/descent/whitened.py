@@ -71,7 +71,7 @@ class WhitenedDescent(
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the mu that the noisy X'X and sums of labels leave for all rounds of gradient descent together."""
+        """Return the mu that is left for all rounds of descent together, after the noisy X'X and sums of labels."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
@@ -143,7 +143,7 @@ class WhitenedDescent(
         return Release(carrier.by_budget(back), {key: carrier.by_budget(values) for key, values in used.items()})
 
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
-        """Return B whitening matrices (B, d, d), and B bounds each on the variance and on the norm of whitened rows.
+        """Return B whitening matrices (B, d, d), and bounds on the variances (B,) and the norms (B,) of whitened rows.
 
         The bounds are on the largest mean square along a direction, and on the root mean square of the norms.
         """
@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return clips (T, B) of B runs in T rounds; `reach` is the number of rows or parties times all rounds' mu."""
+        """Return clips (T, B) of B runs in T rounds; `reach` is the total mu times the number of rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -188,10 +188,9 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Bound the mean squared norm of whitened rows, (B,). Whitening b multiplies eigenvalue j of X'X by ``seen[b, j]``.
+    """Bound the mean squared norm of whitened rows, (B,). Whitening multiplies eigenvalue j of X'X by ``seen[b, j]``.
 
-    The eigenvalues of rows in the unit ball sum to at most 1, so the eigenvalues below `least` sum to at most 1 minus
-    the sum of the larger eigenvalues.
+    Eigenvalues of rows in the unit ball sum to <= 1, so those below `least` sum to <= 1 minus the sum of the others.
     """
     known = values > least
     left = np.maximum(1 - values.sum(axis=1, where=known), 0)

@@ -98,7 +98,7 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
 
 
 def _hump(A: float, C: float) -> list[float]:
-    """Return a list of the t in (0, 1), at most one, at which ``(1 + t)^2 (A + C (1 - t)^2)`` has a local maximum."""
+    """Return [t] for the local maximum t of ``(1 + t)^2 (A + C (1 - t)^2)`` in (0, 1), or [] without a maximum."""
     return [(1 - math.sqrt(1 - 2 * A / C)) / 2] if C > 2 * A else []
 
 
@@ -107,7 +107,7 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the noise scales that give `mu` with the least noise in the gradient at models of norm `radius`.
+    """Return the scales of `mu`-GDP noise that minimise the noise of the gradient at models of norm `radius`.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
     and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
@@ -342,7 +342,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the noise scales for `mu` that minimise the gradient's noise at models of norm `norm` (None: default)."""
+    """Return the scales of `mu`-GDP noise that minimise the gradient's noise at models of norm `norm`, or a default."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
@@ -359,7 +359,7 @@ def spectral_edge(d: int, variance: float = 0.5) -> float:
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Aw + b'w`` after raising A's eigenvalues to a multiple of the noise's largest eigenvalue."""
+    """Minimise ``w'Aw + b'w`` with A's small eigenvalues raised to a multiple of the noise's largest eigenvalue."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 

@@ -47,7 +47,7 @@ CLAIMS: dict[Sites, str] = {
 class FunctionalMechanism(
     Program, losses=("squared", "logistic"), calibrations=("published", "tight"), lam=0.0, variants=VARIANTS
 ):
-    """The functional mechanism: add Gaussian noise to the coefficients of a quadratic risk; minimise the noisy risk.
+    """The functional mechanism: add Gaussian noise to a quadratic risk's coefficients, and minimise the noisy risk.
 
     Imtiaz, Mohammadi & Sarwate 2019 define the mechanism for one trusted curator (`fm`, Alg. 3), for sites with
     correlated noise (`capefm`, Alg. 4), for sites with independent noise (`conv`, Sec. 4.4), and for one site alone

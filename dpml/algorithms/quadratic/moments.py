@@ -24,8 +24,7 @@ class Estimated:
     """Estimated regression coefficients and their covariances.
 
     Attributes:
-        covariances: The covariances over samples of rows and noise, by k formulas, (k, d, d), of which the largest
-            variance is used.
+        covariances: Covariances over samples of rows and noise, by k formulas, (k, d, d); the largest variance is used.
         hidden: Approximately the projection on the directions that the noise hides, (d, d).
         refusal: The reason why there are no intervals, or "".
     """
@@ -71,7 +70,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """A matrix (d, d) that multiplies each eigenvector by the share of its raised eigenvalue that raising added."""
+        """The noisy matrix (d, d) with 1 - max(v, 0) / r in place of each eigenvalue v whose raised value is r."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -131,7 +130,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return the noise_std on the diagonal of X'X and on X'y, times `widening`, which is 1 if no party dropped out."""
+    """Return two noise_std, on X'X's diagonal and on X'y, multiplied by `widening` (1 if no party dropped out)."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 
@@ -167,7 +166,7 @@ class Round:
 
 @dataclass(frozen=True)
 class NewtonMoments:
-    """The noisy sums that a logistic `regression` publishes for three Newton rounds: the first and the last two."""
+    """The noisy sums that a logistic `regression` publishes for its first, second-to-last and last Newton rounds."""
 
     first: Round
     before: Round
@@ -176,7 +175,7 @@ class NewtonMoments:
 
     @property
     def present(self) -> int:
-        """The smaller of the numbers of rows in the sums of the last two rounds."""
+        """The number of rows in the sums of the last two rounds; if these differ, the smaller number."""
         return round(self.rows / max(each.scaled_up for each in (self.before, self.last)))
 
     def estimated(self) -> Estimated:

@@ -104,7 +104,7 @@ class PreconditionedDescent(Program, losses=("logistic", "squared"), calibration
 
 
 def _inverses(A: Array, floors: Array) -> Array:
-    """Return the inverses of 2 A for A (budgets, draws, d, d), after raising A's eigenvalues to at least `floors`."""
+    """Return the inverses of 2 A, with A's small eigenvalues raised to `floors`, for A (budgets, draws, d, d)."""
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * np.finfo(float).eps * np.abs(values).max(axis=-1, keepdims=True)
     values = np.maximum(values, floors[:, None, None])

@@ -126,7 +126,7 @@ def bounds_from(path: Path, content: Mapping[Any, Any]) -> ColumnBounds:
     if not isinstance(columns, dict) or not columns:
         raise UserError(f"{path} needs `columns`, with a range or a list of values for every feature.")
     if ("classes" in content) == ("target" in content):
-        raise UserError(f"{path} needs either `classes`, a list of labels, or `target`, the range of a numeric label.")
+        raise UserError(f"{path} needs either `classes`, a list of labels, or (for regression) `target`, a range.")
     key = ""
     try:
         kinds = {}
@@ -195,9 +195,9 @@ def _fill(kind: ColumnKind, value: Any) -> float:
 def _range(statement: Any, read: Callable[[Any], float], others: Collection[str]) -> Range:
     if not isinstance(statement, dict) or not {"low", "high"} <= statement.keys() <= {"low", "high", "edges", *others}:
         raise UserError(
-            f"{statement} is not a range: write a range as {{low: NUMBER, high: NUMBER}}, optionally with log: true, "
-            "edges: [NUMBER, ...] or edges: 8; write dates as {unit: days, low: 2019-01-01, high: 2024-12-31}, "
-            "optionally with format: '%d.%m.%Y', edges: [DATE, ...]."
+            f"{statement} is not a range. For numbers, write {{low: NUMBER, high: NUMBER}}, optionally with log: true, "
+            "edges: [NUMBER, ...] or edges: 8 (eight equal parts). For dates, write {unit: days, low: 2019-01-01, "
+            "high: 2024-12-31}, optionally with format: '%d.%m.%Y', edges: [DATE, ...]."
         )
     edges, log = statement.get("edges", []), statement.get("log", False)
     if not isinstance(log, bool):

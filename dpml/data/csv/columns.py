@@ -23,7 +23,7 @@ _START = datetime(1970, 1, 1)
 
 @dataclass(frozen=True)
 class ColumnKind:
-    """The rule by which the texts of a column become a feature. The feature of a row never depends on other rows.
+    """The rule that converts each text of a column to a value of the feature, independently of all other rows.
 
     A category becomes its index in the list of values (-1 if unknown), and a date the number of days since 1970-01-01.
 

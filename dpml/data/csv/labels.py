@@ -23,7 +23,7 @@ _INTEGER_CLASSES = 20  # at most so many different integers are read as classes,
 
 @dataclass(frozen=True)
 class Labels:
-    """The task that the labels imply, and the class names in the order -1, +1 or 0, ..., K-1; a regression has none.
+    """The task that the labels imply, and the names of the classes -1, +1 or 0, ..., K-1 (none for regression).
 
     If `rest` is true, all labels except the positive label belong to class -1.
     """

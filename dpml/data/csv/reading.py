@@ -153,7 +153,7 @@ class FileColumn:
         return np.isnan(self.cells(np.inf))
 
     def rows(self, values: Sequence[float | None] | Array) -> Array:
-        """Replace each distinct text by its number in `values`; return all rows' numbers, (n,), with NaN if missing."""
+        """Replace every text by its number in `values`, and return the numbers of all rows, (n,); NaN if missing."""
         return np.append(np.asarray(values, dtype=float), np.nan)[self.codes]
 
     def shown(self, row: int) -> str:

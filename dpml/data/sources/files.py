@@ -183,7 +183,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Compare a file with its published or else its first recorded checksum; return the difference, or "" if equal."""
+    """Return how a file differs from its published checksum, or else from the first recorded one; "" if it does not."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:

@@ -51,10 +51,10 @@ def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
 
 
 def cumulative(variance: Fraction, bits: int) -> Bounds:
-    """Return bounds on ``Pr[V <= k]``, k = 0, 1, ..., if ``Pr[V = k]`` is proportional to ``e^(-k^2/2 variance)``.
+    """Return bounds on ``Pr[V <= k]``, k = 0, 1, ..., if ``Pr[V = k]`` is proportional to ``e^(-k^2/(2 variance))``.
 
     The lists end where the rest is below 2^-bits: each weight after k is at most ``e^-y`` times the one before, with
-    ``y = (2k + 1)/2 variance``, and ``1/(1 - e^-y) <= 1 + 1/y``.
+    ``y = (2k + 1)/(2 variance)``, and ``1/(1 - e^-y) <= 1 + 1/y``.
     """
     w = bits + _GUARD
     weights: list[tuple[int, int]] = []
@@ -88,7 +88,7 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 
 
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
-    """Return how many of the ascending `numbers` do not exceed a uniform random number U in [0, 1).
+    """Return how many of the ascending `numbers` are at most U, which is a uniform random number in [0, 1).
 
     `prefix` has the first `bits` binary digits of U, and `more` returns 64 more digits. The last upper bound in
     `numbers` must be at least 2^bits.
@@ -130,11 +130,11 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """Return the exact gamma for the acceptance probability e^-gamma of the candidate 2^b v + u."""
+        """Return gamma as an exact fraction: the candidate 2^b v + u is accepted with probability e^-gamma."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return approximate exponents gamma in units of 2^-30, and a mask that implies gamma < 1/2, error < 2^-21."""
+        """Return approximate gammas in units of 2^-30, and a mask; where true, gamma < 1/2 and the error < 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""
@@ -218,7 +218,7 @@ _cumulative = lru_cache(maxsize=64)(cumulative)
 
 @dataclass(frozen=True)
 class DiscreteGaussian(BlockSampler):
-    """Integer noise with ``Pr[x]`` proportional to ``e^(-x^2/2 variance)``, whose variance is at most `variance`.
+    """Integer noise with ``Pr[x]`` proportional to ``e^(-x^2/(2 sigma^2))``, whose variance is at most sigma^2.
 
     Args:
         variance: The parameter sigma^2, a positive rational number below 2^112.
@@ -250,7 +250,7 @@ class DiscreteGaussian(BlockSampler):
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Approximate the exponents gamma with the precision that `BlockSampler` requires.
 
-        With t = 2^b, f = u/t and k = t^2/2 variance <= 2^-11, ``gamma = k f (2v + f)``. All steps round down, and gamma
+        With t = 2^b, f = u/t and k = t^2/(2 sigma^2) <= 2^-11, ``gamma = k f (2v + f)``. All steps round down. Gamma
         loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
         ``2^-40 * 2^13`` by rounding k by 2^-40, and 2^-30. No product exceeds 2^63. In the table, gamma is below 1/3.
         """

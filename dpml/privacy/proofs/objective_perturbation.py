@@ -31,7 +31,7 @@ def paid(sigma: float, ridge: float) -> float:
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return the eps from which on the loss's curvature does not increase the delta of removing a row."""
+    """Return an eps: at any eps >= this, the loss's curvature does not increase delta if a row is removed."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
