@@ -66,7 +66,7 @@ class Headline:
 
 
 def headlines(audit: pd.DataFrame) -> list[Headline]:
-    """Return for each paper the loss and view with the largest proven ε, among those that its claim covers."""
+    """Return a line per paper, for the loss and view with the largest proven ε among those that its claim covers."""
     asked = audit[(audit["noise"] == "published") & (audit["variant"] == "paper") & audit["algo.protocol"].isna()]
     where = ["algo", "loss", "view"]
     table = asked.pivot_table(index=where, columns="metric", values="mean", aggfunc="first").reset_index()

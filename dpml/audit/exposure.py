@@ -48,7 +48,7 @@ class Exposure:
         normal: Whether the score is normal with one variance for both data sets, or nearly so.
         mu: The pair is at least as easy to distinguish as N(0, 1) and N(mu, 1). NaN: not known.
         loss: The largest |score| that is known, a lower bound on a pure eps. NaN: not known.
-        most: The number of releases that are drawn at once.
+        most: The largest number of releases that are drawn at once.
         learned: Attacks that learn their score from observations of both data sets, by name.
     """
 

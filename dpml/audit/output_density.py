@@ -115,8 +115,8 @@ def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: flo
     """Return how far apart two data sets are: the mu of the best test at `delta`, and mu' between mean scores.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The mean scores of
-    the data sets differ by mu' standard deviations. If all rows lie in a plane, the release across the plane does not
-    depend on the rows, and eps is an integral over two coordinates of b, a lower sum on a grid. Else both are NaN.
+    the data sets differ by mu' standard deviations. If there are few rows, all in a plane, the release across it does
+    not depend on them, and eps is an integral over two coordinates of b, here a lower sum on a grid. Else, return NaN.
     """
     plane = _in_plane(pair)
     if plane is None:

@@ -215,7 +215,7 @@ def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
     if problem.d == 1 or n < 2 or algorithm.local is not None:
         return pair
     auxiliary = np.zeros((n, problem.d))
-    auxiliary[:, :2] = public = _mirrored_rows(algorithm, problem) * (1 - 1e-15)  # no row may leave the ball
+    auxiliary[:, :2] = public = _mirrored_rows(algorithm, problem) * (1 - 1e-15)  # rounding puts none outside
     a, b = np.abs(public[-1])
     party = np.repeat(np.arange(M), pair[0].sizes)
 

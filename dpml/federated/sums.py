@@ -122,7 +122,7 @@ class Sums:
     def read(self, number: int, content: bytes) -> list[Array]:
         """Convert the aggregator's message (bytes) into the arrays, such as a model, on which a secure sum depends.
 
-        Raise RefusedError if the size is wrong, or if an answer to such extreme arguments might fail for some rows.
+        Raise RefusedError if the size is wrong, or if an answer to such extreme numbers might fail for some rows.
         """
         statistic = self._messages[number][1]
         kind, lengths = statistic.state(self.problem.d)

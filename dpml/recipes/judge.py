@@ -221,7 +221,7 @@ def sentence(recipe: TrainingRecipe, found: list[Judged]) -> str:
 
 
 def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
-    """Return a certificate for `dpml verify`; it omits observers without a proof, or with a proof by subsampling."""
+    """Return a certificate for `dpml verify`; it omits observers without a proof or whose proof uses subsampling."""
     views = {}
     for each in found:
         if each.pair is not None and each.pair.mu is not None:

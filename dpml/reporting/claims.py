@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return runs as tables by block of settings and algorithm; all in a block need two runs and equal x values.
+        """Return runs as tables by block and algorithm; all algorithms of a block need two runs and the same x values.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """

@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A metric's values by (seed, draw), of two algorithms to compare, or of one algorithm at two values of x."""
+    """A metric's values by (seed, draw): `ours` of `algorithm`, `theirs` of `against`, which may be at another x."""
 
     block: str
     algorithm: str

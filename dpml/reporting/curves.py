@@ -61,7 +61,7 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
     if x == "proven_eps":  # proven_eps is a result: along this axis, only the budget may vary
         return False
     pairs = rows[[x, key]].drop_duplicates()
-    # a setting other than a size is determined by x only if it differs between any two points
+    # unlike sizes and options of x, other settings are determined by x only if they differ between any two points
     derived = key in _SIZES or key.startswith(f"{x}.")
     return bool(pairs[x].is_unique and (derived or pairs[key].is_unique))
 

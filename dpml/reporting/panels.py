@@ -81,7 +81,7 @@ class Chart:
         if is_share(panel.y):
             # shares lie in [0, 1], so cutting an interval there does not change how often it covers the mean
             low, high = low.clip(0, 1), high.clip(0, 1)
-        if panel.y in EPS:  # an eps of 0 has no position on this log axis either
+        if panel.y in EPS:  # an eps of 0 has no position on a log y axis either
             mean = mean.where(mean > 0)
         zero = log & ~(mean > ZERO).groupby(table["curve"]).transform("any").astype(bool)
         kind = np.select([zero, thin, floor], ["zero", "thin", "floor"], "curve")
