@@ -68,7 +68,8 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 
     Args:
         terms: the number of added terms, none longer than the sensitivity.
-        entries: the number of entries of a row plus those of a term.
+        entries: the number k of entries of a row plus those of its term, or for clipped gradients of a gradient alone.
+            Checking the row's norm and computing the term takes at most k + 16 roundings.
         height: the number of terms in a block that is summed in any order; the blocks' sums are added in pairs.
         model: the largest norm of a model at which equal rows are merged, which changes the places of other rows. The
             bound is valid if a slope changes by at most a quarter of the change of its score.
@@ -82,7 +83,7 @@ def single_imprecision(terms: float, entries: int) -> float:
     """Bound the relative increase of a sum's sensitivity by rounding, if blocks of terms are added in single precision.
 
     A block has up to `SHORT` terms, none longer than half the sensitivity. The blocks' sums are added in double
-    precision: up to 16 in any order, and the results in pairs.
+    precision: up to 16 in any order, and the results in pairs. A gradient has `entries` entries.
     """
     height = min(SHORT, terms)
     block = height * gamma(height + 1, np.float32)
