@@ -1,7 +1,7 @@
 """Newton's method with noise on gradients and on directions (`newton`: Ganesh, Haghifam, Steinke & Thakurta 2023).
 
-A round of the *double noise* mechanism, at a public model w, releases G, the gradient of the training objective plus noise,
-and then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows' curvatures, each at most 1/4 xx'.
+A round of the *double noise* mechanism, at a public model w, releases G, the gradient of the objective plus noise, and
+then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows' curvatures, each at most 1/4 xx'.
 Sensitivities: docs/privacy/outputs_and_newton.md, Theorem 3. The paper's noise is for zCDP, which dpml does not
 compute, so there is no `published` noise.
 
