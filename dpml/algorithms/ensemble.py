@@ -128,7 +128,7 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """Return the share of parties that vote for +1, (n, 1), or for each of K classes, (n, K), on the n rows X."""
+    """Return the share of parties that vote for each of K classes (K = 1: for class +1) on n rows X: (n, K)."""
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
     votes = np.zeros((len(X), classes))
@@ -154,7 +154,7 @@ def drawn_seeds(parties: Parties, rng: Generator) -> Index:
 
 
 def count_votes(scores: Array) -> Array:
-    """Count the votes of b models for +1, (n, 1), given scores (n, b), or for each class, (n, K), given (n, b, K).
+    """Count how many of b models vote for each class, scores (n, b, K) -> (n, K), or for +1, scores (n, b) -> (n, 1).
 
     A score of zero is a vote for +1. If several classes have the largest score, the vote is for the first class.
     """

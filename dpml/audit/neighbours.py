@@ -67,7 +67,7 @@ def turned_label(problem: Problem, task: Task = "binary") -> Pair:
 
 
 def whole_party(pair: Pair) -> Pair:
-    """Return the two data sets after replacing all rows of the last party by copies of the party's last row."""
+    """In both data sets of a pair, replace every row of the last party by that party's last row."""
     found = []
     for parties in pair:
         X, y, rows = parties.X.copy(), parties.y.copy(), parties.of(len(parties.sizes) - 1)
@@ -138,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets that repeat one row, with balanced labels. They differ in one label or a party's labels."""
+    """Return two data sets that repeat one row, have balanced labels, and differ in one label or one party's labels."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

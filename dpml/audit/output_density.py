@@ -112,11 +112,11 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return how far apart two data sets are: the mu of the best test at `delta`, and mu' between mean scores.
+    """Return mu and mu', two measures of how well an attacker can distinguish releases of two data sets.
 
     At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The mean scores of
-    the data sets differ by mu' standard deviations. If there are few rows, all in a plane, the release across it does
-    not depend on them, and eps is an integral over two coordinates of b, here a lower sum on a grid. Else, return NaN.
+    the data sets differ by mu' standard deviations. If there are few rows, all in a plane, only two coordinates of the
+    noise b matter, and eps is an integral over these, here a lower sum on a grid. Otherwise, return NaN.
     """
     plane = _in_plane(pair)
     if plane is None:
@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate two data sets so that sum(label * row) differs on axis 0 only; None if rows are many or not planar."""
+    """Rotate planar data sets so that only axis 0 of sum(label * row) differs; None if not planar or too many rows."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

@@ -47,7 +47,7 @@ class _EnoughError(Exception):
 
 
 class Beside(Carrier):
-    """Release the first data set, and compare each noiseless sum with the noiseless sum of the second data set."""
+    """Compute the noisy sums of the first data set, and compare the noiseless sums of both data sets."""
 
     def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
         super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)

@@ -35,7 +35,7 @@ class Recorder:
         self.columns: list[tuple[Array, ...]] = []
 
     def add(self, residual: Array, shift: Array, parts: Array) -> None:
-        """Record the numbers in a message by which an attacker distinguishes the two data sets best.
+        """Record the numbers, computed from a message, that best distinguish the two data sets.
 
         `residual` (B, k) is the message minus that of the first data set, `shift` is the second data set's message
         minus the first's, and `parts` is the noise of every source.
@@ -115,7 +115,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return a matched filter or, for Gaussian noise, two likelihood-ratio attacks, and a lower bound on mu or NaN.
+        """Return a matched filter and NaN or, for Gaussian noise, two likelihood-ratio attacks and a lower bound on mu.
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then

@@ -168,7 +168,7 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
 
 @exposures.register
 def of_network(algorithm: Network, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what readers of the network see, and what every other observer sees of the messages in all rounds."""
+    """Return what readers of the released neural network see, and what other observers see of all rounds' messages."""
     d = pair[0].problem.d
     seed = _steep_seed(algorithm.loss, algorithm.hidden, d)
     both = [algorithm.prepare(parties, np.random.default_rng(seed)) for parties in pair]

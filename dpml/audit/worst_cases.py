@@ -239,9 +239,9 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array) -> tuple[Array, Array]:
-        """Return three public rows for each of B candidates, (B, 3, 2), and how often each row occurs, (B, 3).
+        """Return B candidate sets of public rows: each set's three different rows, (B, 3, 2), and their counts, (B, 3).
 
-        `at` (B, 3) has log c, an angle, and the number of long rows on each side. Without a crowd they have length c.
+        `at` (B, 3) has log c, an angle, and the number of long rows on each side. If all are long, their length is c.
         """
         few = np.floor(at[:, 2])
         long = polar(np.where(2 * few == n, at[:, 0], 0.0), at[:, 1])
@@ -303,7 +303,7 @@ def moved(pair: Pair, rng: Generator) -> Pair:
 
 
 def relabelled(y: Array, which: Array, task: Task, rng: Generator) -> Array:
-    """Return the labels y (n,) with other labels of the task where the mask `which` is true."""
+    """Replace the labels y (n,) by other valid labels for the task where the mask `which` is true."""
     if task == "binary":
         other = -y
     elif task == "multiclass":

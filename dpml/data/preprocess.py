@@ -108,7 +108,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return a function that clips columns to public ranges and takes declared logarithms, and its image, a `Box`."""
+    """Return a function that clips columns to public ranges (log(1 + x) where declared), and the `Box` of outputs."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)
@@ -424,7 +424,7 @@ def apply_steps(
 
 
 def image(steps: Iterable[str], columns: Mapping[str, Column]) -> Box:
-    """Return a set of all possible preprocessed rows, computed from the columns' public ranges and values."""
+    """Return a set that contains all possible preprocessed rows, from the columns' public ranges and values."""
     parsed = parse(steps)
     box = into_ranges(columns)[1]
     check_steps([name for name, _ in parsed], box)

@@ -38,7 +38,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return the grid steps per unit, at most `most`, at which noise of noise_std `width` fits into 64 bits."""
+    """Return the grid steps per unit: `most`, or fewer if noise of noise_std `width` would not fit into 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(

@@ -94,7 +94,7 @@ class Program(ABC):
     def __init_subclass__(
         cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
     ) -> None:
-        """Create a field for each shared option, such as `variant`, that the class definition has as a keyword."""
+        """Create a field for each shared option, such as `variant`, among the class definition's keywords."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
         if Program in cls.__bases__:
@@ -171,7 +171,7 @@ class Program(ABC):
         return in_ring if self.protocol == "secagg" else simulated
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the mu that all sums together may have if the guarantee against the strongest observer is the budget.
+        """Return the total mu of all sums with which the guarantee against the strongest observer meets the budget.
 
         A small part is reserved for rounding errors in all sums, or only in sums of the statistic `of`.
         """

@@ -72,7 +72,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Which parties draw the noise of a sum: by default, all M draw equal shares, and no secure sum hides messages."""
+    """Which parties draw the noise of a sum: by default, all M draw equal shares, without secure aggregation."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -84,7 +84,7 @@ class Sharing(ABC):
         """Return the mu against every observer, as a multiple of the mu of the released sum."""
 
     def sources(self, M: int) -> Array:
-        """Return coefficients (sources, n): each source's noise is a linear combination of n independent N(0, 1) draws.
+        """Return the coefficients (sources, n) with which each noise source combines n independent N(0, 1) draws.
 
         The first sources, at most M, add up to the noise of the released sum.
         """
@@ -228,7 +228,7 @@ def secure_sharing(problem: Problem) -> Sharing:
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu against CAPE's aggregator and M - `honest` colluding parties, divided by the released sum's mu."""
+    """Return the mu against CAPE's aggregator with M - `honest` colluders, as a multiple of the released sum's mu."""
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 

@@ -96,7 +96,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return the same rows with other clips: descent b clips the loss's derivatives to [-clip_b, clip_b]."""
+        """Return the same rows with new clips: run b clips the loss's derivatives to [-clip[b], clip[b]]."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield some blocks at a time: their indices, the halved rows x/2, and the loss's derivatives by the scores.
+        """Yield some blocks of rows at a time: indices, halved rows x/2, and the loss's derivatives by the scores.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """

@@ -38,7 +38,7 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform numbers in (0, 1); for single precision, which no noise uses, call NumPy's own method."""
+        """Draw uniform numbers in (0, 1). NumPy's method draws single-precision numbers, which no noise uses."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))

@@ -100,7 +100,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return a topology that tolerates `colluders`: a ring if it at least halves the masks, else the complete graph."""
+    """Return a topology that tolerates `colluders`: a ring with at most half the masks, else the complete graph."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring

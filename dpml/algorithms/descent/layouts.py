@@ -131,7 +131,7 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """For every observer who sees only the last model, return the mu of one round and a ratio of noise scales.
+        """For every observer who sees only the last model, return a round's mu and the ratio of two rounds' noise_std.
 
         The ratio is the last round's noise_std divided by the noise_std of an earlier round.
         """

@@ -54,7 +54,7 @@ class WhitenedDescent(
         if self.budget_share is not None and self.labels and self.budget_share >= 1 - defaults.LABEL_SHARE:
             raise UserError(
                 f"algo.budget_share of {self.name} must be less than {1 - defaults.LABEL_SHARE:g}, got "
-                f"{self.budget_share:g}: the sums of labels and the rounds share the rest of the budget."
+                f"{self.budget_share:g}: the rounds and the noisy sums of labels need the rest of the budget."
             )
 
     @property

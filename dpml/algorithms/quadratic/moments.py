@@ -70,7 +70,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """The noisy matrix (d, d) with 1 - max(v, 0) / r in place of each eigenvalue v whose raised value is r."""
+        """Approximately the projection on hidden directions: eigenvalue v, raised to r, becomes 1 - max(v, 0) / r."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 

@@ -37,7 +37,7 @@ def ball_sign(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array
 
 
 def two_gaussians(rng: Generator, rows: int, direction: Array) -> tuple[Array, Array]:
-    """Draw labels y = -1 or +1, and features from N(y ||w*|| / 4, 1) for weights w* (Imtiaz et al. 2019, fig. 2)."""
+    """Draw labels y = -1 or +1, and each feature from N(y ||w*||/4, 1) for weights w* (Imtiaz et al. 2019, fig. 2)."""
     d = len(direction)
     numbers = rng.random((rows, d + 1))
     y = np.where(numbers[:, d] < 0.5, -1.0, 1.0)

@@ -183,7 +183,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Return how a file differs from its published checksum, or else from the first recorded one; "" if it does not."""
+    """Describe how a file's checksum differs from the published (if none: the first recorded) one; "" if equal."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:

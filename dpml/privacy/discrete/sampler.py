@@ -126,15 +126,15 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Bounds:
-        """Return bounds on the distribution function ``Pr[v <= k]`` of the tabulated v; the last upper bound is 1."""
+        """Return lower and upper bounds on ``Pr[v <= k]`` for k = 0, 1, ..., until the upper bound is at least 1."""
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """Return gamma as an exact fraction: the candidate 2^b v + u is accepted with probability e^-gamma."""
+        """Return the exact gamma of the candidate +-(2^b v + u), which is accepted with probability e^-gamma."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return approximate gammas in units of 2^-30, and a mask; where true, gamma < 1/2 and the error < 2^-21."""
+        """Return approximate exponents gamma in units of 2^-30, and a mask where gamma < 1/2 and the error < 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""

@@ -26,12 +26,12 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return ``2/ridge - 2/sigma^2``, rounded up: at any eps >= this, the loss's curvature does not increase delta."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up: from this eps on, delta is that of the noise alone, 2/sigma-GDP."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return an eps: at any eps >= this, the loss's curvature does not increase delta if a row is removed."""
+    """Return the eps from which on, if a row is removed, delta is that of the noise alone, 1/sigma-GDP."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
