@@ -114,9 +114,9 @@ def _stated(dataset: Any, config: Mapping[str, Any]) -> tuple[ColumnBounds, str]
         return stated.of(features, path), str(dataset.label)
     if not isinstance(dataset, Tabular) or dataset.bounds != "public":
         raise UserError(
-            "a release needs public ranges, not ranges taken from private rows: for your own file, add --bounds "
-            "FILE.yaml (`dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes a draft of this "
-            "file); for another data set, set dataset.bounds=public."
+            "a release needs public ranges, not ranges taken from private rows: set dataset.bounds=public or, for your "
+            "own file, add --bounds FILE.yaml. `dpml data describe FILE --label COLUMN --bounds-out FILE.yaml` writes "
+            "a draft of FILE.yaml."
         )
     info = dataset.info
     classes = () if info.task == "regression" else tuple(f"{label:g}" for label in sorted(info.classes))

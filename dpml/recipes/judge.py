@@ -26,7 +26,7 @@ _NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zer
 
 @dataclass(frozen=True)
 class Judged:
-    """The claimed, proven and attacked privacy of a training recipe against one observer (`view`).
+    """The claimed, proven and attacked eps of a training recipe against one observer (`view`).
 
     Attributes:
         delta: the delta of every eps.
@@ -93,7 +93,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return noise_std / clip, for the part of the noise in every sum that the observer does not know."""
+    """Return the noise_std, divided by the clip, of the noise in every sum that is unknown to the observer."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"

@@ -116,8 +116,8 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in a `with` block of this process: to use {self.path} too, set an "
-                "estimator's ledger=dpml.Ledger(path) instead of opening a second block."
+                f"the ledger {_OPEN[0].path} is open in a `with` block, and a process can have only one such block. "
+                f"To use {self.path} too, give an estimator ledger=dpml.Ledger(path)."
             )
         _OPEN.append(self)
         return self

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): h of n parties' noise is unknown to the observer, and has f h/n times the stated variance."""
+    """Return (h, n, f): the observer does not know noise of h of n parties, with f h/n times the stated variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -216,7 +216,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against one observer; `heads` is the result of `unknown_noise`."""
+    """Return the joint guarantee of messages against one observer, who does not know the noise described by `heads`."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -258,7 +258,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps. If the stated eps is proven, both numbers are equal."""
+    """Return each view's name, stated eps and proven eps, which is the stated eps if we can prove it."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))

@@ -227,9 +227,9 @@ EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 def falls_as(
     evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
 ) -> list[Group]:
-    """Check that noise increases a metric by a power of x whose exponent is within 0.1 of the stated exponent.
+    """Check that noise adds a multiple of x^p to a metric (x: M or eps), with p within 0.1 of the stated exponent.
 
-    The increase is the metric minus the same seed's metric without noise. Its exponent is the slope of its logarithm.
+    The added part is the metric minus the same seed's metric without noise. p is the slope of its logarithm in log x.
 
     Args:
         block: a block over M or eps.

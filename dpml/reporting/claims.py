@@ -81,7 +81,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in every group of comparisons that counts; None if deciding needs more seeds."""
+    """Return whether a claim holds in all groups of comparisons; ignore groups with a reason `why`. None: undecided."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -122,7 +122,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows under another interpretation of a claim; `changes` replace some of its fields."""
+        """Return the same rows under another interpretation of a claim; `changes` replace fields of `reading`."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -208,7 +208,7 @@ class Evidence:
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale on which to compare a metric in a block of settings, from the results of baselines."""
+        """Return the scale for comparing values of the metric in a block, computed from the baselines' values there."""
         metric = self.reading.metric
         same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
         means = self.kept("baselines", self._baselines)

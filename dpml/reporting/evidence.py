@@ -103,7 +103,7 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """Return verdicts on claims from the rows of an experiment, the x axes of its panels, and the published points."""
+    """Judge claims by the rows of an experiment, the x axes of its panels, and the published points."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
     evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, rows)

@@ -1,4 +1,4 @@
-"""Write a mean and half its interval as text or in LaTeX."""
+"""Write a mean ± half the width of its confidence interval, as text or in LaTeX."""
 
 import math
 import re

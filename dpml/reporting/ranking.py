@@ -185,7 +185,7 @@ def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
-    """Count the panels on which algorithm `own` beats each other program; return a table by program and eps."""
+    """Return a table, by program and eps, of the number of panels on which algorithm `own` beats the program."""
     wins: dict[tuple[str, float], list[bool]] = {}
     for up, choice in ((scale(ranking["metric"]).up, choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():

@@ -197,7 +197,7 @@ def same_rows(rows: pd.DataFrame) -> pd.Series:
 
 
 def varied(rows: pd.DataFrame) -> pd.Series:
-    """Return "noise" for rows whose seeds share data and partition, "parties" if they share only data, else "seeds"."""
+    """Return what the seeds change: only the "noise", also the partition ("parties"), or also the data ("seeds")."""
     same = same_rows(rows)
     return pd.Series("seeds", index=rows.index).mask(same, "parties").mask(same & (rows["M"] == 1), "noise")
 

@@ -50,7 +50,7 @@ def symbols(text: str) -> str:
 
 
 def plain(text: str, mark: str = "") -> str:
-    """Replace eps, delta, lam by Greek letters, and keys by display names, with `mark` around algorithms' names."""
+    """Replace symbols and keys by their display names; put the text `mark` around each name of an algorithm."""
 
     def shown(found: re.Match[str]) -> str:
         word = found[0]

@@ -36,7 +36,7 @@ _SHARED = ("eps", "delta")  # all values of these keys share one fit
 
 @dataclass
 class Point:
-    """A combination of settings, its status, and its fit (cell), or the `reason` why there is no fit."""
+    """A combination of settings with its status, and either its fit (`cell`) or the `reason` why it has no fit."""
 
     block: str
     settings: Mapping[str, Any]

@@ -58,7 +58,7 @@ Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True)
 class Experiment:
-    """What to compute and draw for a figure or table of a paper, as in an experiment file; or the settings of a run.
+    """The settings of a run, or the content of an experiment file for a figure or table of a paper.
 
     `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
     settings. Without a `grid`, the settings form one block, `all`. With one block, panels can omit its name. Lists
