@@ -68,8 +68,7 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 
     Args:
         terms: the number of added terms, none longer than the sensitivity.
-        entries: the number k of entries of a row plus those of its term, or for clipped gradients of a gradient alone.
-            Checking the row's norm and computing the term takes at most k + 16 roundings.
+        entries: the number of entries of a row plus those of its term, or for clipped gradients of a gradient alone.
         height: the number of terms in a block that is summed in any order; the blocks' sums are added in pairs.
         model: the largest norm of a model at which equal rows are merged, which changes the places of other rows. The
             bound is valid if a slope changes by at most a quarter of the change of its score.
