@@ -93,7 +93,7 @@ def _judged(recipe: TrainingRecipe, view: View) -> Judged:
 
 
 def _noise(recipe: TrainingRecipe, view: View) -> float:
-    """Return the noise_std, divided by the clip, of the noise in every sum that is unknown to the observer."""
+    """Return noise_std / clip of the part of every sum's noise that the observer does not know."""
     if recipe.noise_by == "server":
         return recipe.noise if view in ("release", "aggregate") else 0.0
     n, shared = recipe.in_round, recipe.noise_by == "shared"

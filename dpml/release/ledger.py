@@ -116,7 +116,7 @@ class Ledger:
     def __enter__(self) -> Self:
         if any(each != self for each in _OPEN):
             raise UserError(
-                f"the ledger {_OPEN[0].path} is open in a `with` block, and a process can have only one such block. "
+                f"the ledger {_OPEN[0].path} is open in a `with` block, and a process can have only one such ledger. "
                 f"To use {self.path} too, give an estimator ledger=dpml.Ledger(path)."
             )
         _OPEN.append(self)

@@ -31,7 +31,7 @@ from dpml.running.spec import Experiment
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
-    """Write an experiment's ``base_rows.csv`` (rows), ``.csv`` (means), ``.png``, ``.svg`` (figure) and ``.md`` (page).
+    """Write an experiment's ``base_rows.csv`` (rows), ``base.csv`` (means), ``.png``, ``.svg`` and ``.md`` (page).
 
     A calibration other than the published one has a second figure, such as ``base_tight.csv``. Files stay unchanged if
     they were made from the same cells.

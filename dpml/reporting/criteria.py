@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """The values of a metric by seed and draw in two sets of runs: `ours` of `algorithm`, `theirs` of `against`."""
+    """A metric's values by (seed, draw): `ours` of `algorithm`, `theirs` of `against`, which may be at another x."""
 
     block: str
     algorithm: str
