@@ -63,7 +63,7 @@ def typical_norm(lam: float) -> float:
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the ridge to add to the ridge lam, and the eps that the Jacobian determinant leaves for the noise."""
+    """Return the ridge to add to lam, and the eps for the noise: `eps` minus the part for the Jacobian determinant."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 

@@ -66,7 +66,7 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return the known lower bound: `mu` (Gaussian DP) or, if `mu` is NaN, `loss` (pure eps); NaN if neither."""
+        """Return a lower bound on the mu of Gaussian DP or, if `mu` is NaN, on pure eps; NaN if both are unknown."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:

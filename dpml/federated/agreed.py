@@ -163,7 +163,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Build a federation's terms from KEY=VALUE words and from `reading`, the file format that a bounds file states."""
+    """Build a federation's terms from KEY=VALUE words and from `reading`, the data file's options in a bounds file."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

@@ -132,7 +132,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's noisy error; raise ValueError if no number of remaining parties yields its noise_std."""
+        """Return a model's noisy error; raise ValueError if its noise_std fits no number of remaining parties."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -140,7 +140,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if no number of remaining parties yields their noise."""
+        """Return a regression's noisy sums; raise ValueError if their noise fits no number of remaining parties."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)
@@ -160,7 +160,7 @@ class Member:
         return moments
 
     def _numbers_of_parties(self, rows: int) -> Iterator[int]:
-        """Yield each number of parties, at least the quorum, whose numbers of rows can add up to `rows`."""
+        """Yield each number k of parties, at least the quorum, for which k parties can have `rows` rows together."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):

@@ -142,7 +142,7 @@ class Carrier:
         return sources[:M].sum(axis=0), sources
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Report a noisy sum and the noise of each source to the observer, after dividing both by the noise_std."""
+        """Pass a noisy sum and the noise from each source to the function `observer`, both divided by the noise_std."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -166,7 +166,7 @@ class Carrier:
         return noisy.reshape(-1, noisy.shape[-1])
 
     def shaped(self, number: int, sums: Array) -> Array:
-        """Reshape sums (..., B, k) or (..., k) so that they have one axis for budgets and one axis for noise draws."""
+        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums (..., k) for all runs to (..., 1, 1, k)."""
         if not self.statistic(number).state(self.problem.d)[1]:
             return sums[..., None, None, :]
         return sums.reshape(*sums.shape[:-2], len(self.budgets), self.draws, sums.shape[-1])

@@ -98,7 +98,7 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """For each grid, draw every party's noise in a block, `draws` times: (parties, len(grids) * draws, size)."""
+    """For each grid, draw `draws` noise vectors per party for a block of a sum: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 

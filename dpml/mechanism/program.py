@@ -182,7 +182,7 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Bound the relative increase of mu by rounding errors in all sums, or only in sums of the statistic `of`."""
+        """Bound the relative increase of mu due to rounding in all sums, or only in sums of the statistic `of`."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 
@@ -196,7 +196,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return a proof for each observer. An observer who knows some of the noise has a larger mu."""
+        """Return a proven guarantee against each observer. An observer who knows some of the noise has a larger mu."""
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
             return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))

@@ -55,7 +55,7 @@ class Channel:
 
     @cached_property
     def spread(self) -> float:
-        """The noise_std of the weighted sum of the observer's numbers with the weights `filter`."""
+        """The noise_std of the weighted sum of the m numbers that an observer sees, with the weights `filter`."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
@@ -233,5 +233,5 @@ def cape_whole_view(M: int, honest: int, spread: float) -> float:
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return CAPE's zero-sum noise_std before centring, relative to the sum's noise_std: 1, or 1000 for tight noise."""
+    """Return the noise_std of CAPE's noise that cancels in a sum (before centring), divided by the sum's noise_std."""
     return MASK if calibration == "tight" else 1.0

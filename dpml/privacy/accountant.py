@@ -135,7 +135,7 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether to compose privacy loss distributions: with an objective or an eps <= 40, unless a mu is huge."""
+        """Whether to compose privacy loss distributions: for perturbed objectives or eps <= 40, unless a mu is huge."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 

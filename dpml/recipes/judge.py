@@ -26,7 +26,7 @@ _NEIGHBOURS = {"replace": "replace one", "add_remove": "add or remove one", "zer
 
 @dataclass(frozen=True)
 class Judged:
-    """The claimed, proven and attacked eps of a training recipe against one observer (`view`).
+    """The eps of a training recipe against one observer (`view`): claimed, proven, and reached by an attack.
 
     Attributes:
         delta: the delta of every eps.

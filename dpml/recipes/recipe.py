@@ -89,7 +89,7 @@ class TrainingRecipe:
         if (self.noise_multiplier is None) == (self.std is None):
             raise UserError("a recipe needs either noise_multiplier or std, the standard deviation of its noise.")
         if not self.noise <= _LOUDEST:
-            raise UserError(f"the ratio noise / (clip x weight) must be at most {_LOUDEST:g}, got {self.noise:g}.")
+            raise UserError(f"noise / (clip x weight) must be at most {_LOUDEST:g}; this ratio is {self.noise:g}.")
         for who in ("client", "row"):
             if getattr(self, f"{who}_sampling") == "none" and getattr(self, f"{who}_rate") != 1:
                 raise UserError(f"{who}_rate needs {who}_sampling: choose poisson, fixed or shuffled.")

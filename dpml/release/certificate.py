@@ -76,7 +76,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a list of one message with a guarantee's mu or privacy curve, or [] if no single message has it."""
+    """Return a list of one noisy message with a guarantee's mu or privacy curve, or [] if there is no such message."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

@@ -170,7 +170,7 @@ def option_node(name: str) -> dict[Any, Any]:
 
 
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
-    """Return the algorithm that a configuration `node` describes, with exact noise if the algorithm supports it."""
+    """Return the algorithm of a configuration `node`, by default with discrete noise if the algorithm supports it."""
     if "noise" not in node:
         with suppress(UserError):  # the algorithm has no exact noise; any other mistake is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)

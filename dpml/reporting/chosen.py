@@ -1,4 +1,4 @@
-"""Select the rows for a table or a figure of a paper, from a run, a sweep or an experiment's figure."""
+"""Select result rows of a run, a sweep or an experiment's figure for a table or a figure in the user's paper."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chosen:
-    """The summary of selected rows, the algorithms for which an eps was claimed, and the panels of a figure."""
+    """The content of a table or figure: a summary of result rows, the algorithms with a claimed eps, and panels."""
 
     summary: pd.DataFrame
     claims: set[tuple[str, ...]] | None = None

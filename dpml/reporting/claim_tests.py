@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the runs of each `Pair`; return one `Group` of comparisons per block and pair of algorithms.
+    """Compare the runs of each `Pair`; return one `Group`, over all x, per block (grid of settings) and two algorithms.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -201,7 +201,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 def by_data_set(
     evidence: Evidence, block: str, names: Names, where: Mapping[str, object], algorithms: Names, tests: Test
 ) -> list[Group]:
-    """Apply the test `on_sets` to all data sets of one block, using only the rows with the settings `where`.
+    """Apply the test `on_sets` to all data sets of a block (a grid of settings), using only rows with settings `where`.
 
     Args:
         names: all data sets of the claim, also those that were not computed.

@@ -81,7 +81,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in all groups of comparisons; ignore groups with a reason `why`. None: undecided."""
+    """Return whether a claim holds in all groups of comparisons but those ignored because of `why`; None: undecided."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -122,7 +122,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same rows under another interpretation of a claim; `changes` replace fields of `reading`."""
+        """Return the same evidence for an interpretation of a claim: `reading` (default: as before) with `changes`."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return runs as tables by block and algorithm; all algorithms of a block need two runs and the same x values.
+        """Return tables of runs by block of settings and algorithm; each algorithm needs two runs and all x of a block.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -208,7 +208,7 @@ class Evidence:
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale for comparing values of the metric in a block, computed from the baselines' values there."""
+        """Return the scale to compare the metric's values in a block (a grid of settings), from the baselines there."""
         metric = self.reading.metric
         same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
         means = self.kept("baselines", self._baselines)

@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs; on a logarithmic scale, return the absolute values, raised to at least `zero`."""
+        """Return the values of runs; on a logarithmic scale, return the absolute values, or `zero` for smaller ones."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -77,7 +77,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return a metric's scale. For a metric in [0, 1], `room` is the gap between constant and non-private baseline."""
+    """Return a metric's scale: in [0, 1] relative to `room`, the gap between the constant and non-private baselines."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)

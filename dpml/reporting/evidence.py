@@ -111,7 +111,7 @@ def judge(
 
 
 def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> Evidence | None:
-    """Turn a paper's published points into evidence on its claims, with our baselines; None if there are no points.
+    """Turn a paper's published points, and our `rows` of baselines, into evidence on its claims; None without points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """

@@ -111,7 +111,7 @@ def _secure_sums(cell: Cell, budgets: Sequence[Budget], problem: Problem) -> flo
 
 
 def setting(cell: Cell, key: str) -> Any:
-    """Return the value of a key such as ``algo.lam`` or ``adversary.colluders`` in a fit (cell), or None."""
+    """Return the value of a key such as ``algo.lam`` or ``adversary.colluders`` in the settings of a fit, or None."""
     group, _, name = key.partition(".")
     groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
     configured = groups[group]

@@ -122,7 +122,7 @@ class Experiment:
 
     @property
     def shown_metrics(self) -> list[str]:
-        """Return an experiment's metrics: the list `metrics`, and the metrics in the panels and the oracle table."""
+        """Return an experiment's metrics: the list `metrics`, and those in the panels and in the table of `oracle`."""
         by_oracle = [self.oracle.metric] if self.oracle else []
         return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 
@@ -137,7 +137,7 @@ class Experiment:
 
 
 def is_computed(block: Block) -> TypeGuard[Mapping[str, Any]]:
-    """Return whether a function computes the rows of a block of an experiment."""
+    """Return whether a block of an experiment names a function that computes its results, instead of settings."""
     return isinstance(block, Mapping) and "_target_" in block
 
 

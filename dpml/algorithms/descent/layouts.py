@@ -131,9 +131,9 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """For every observer who sees only the last model, return a round's mu and the ratio of two rounds' noise_std.
+        """Return two numbers for every observer who sees only the last model.
 
-        The ratio is the last round's noise_std divided by the noise_std of an earlier round.
+        The numbers are a round's Gaussian-DP mu and the ratio of the last round's noise_std to an earlier round's.
         """
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 

@@ -189,7 +189,7 @@ class PrivateSGD(
         return found
 
     def run(self, carrier: Carrier) -> Release:
-        """Release the models after the last round, and their distance from the perturbed objective's minimiser."""
+        """Return the last round's models and, as a metric, their distance from the perturbed objective's minimiser."""
         limits = [self.perturbation(budget, carrier.problem) for budget in carrier.budgets]
         strength = carrier.per_run([made.strength for made in limits])[:, None]
         w = self.descend(carrier.problem, strength, lambda w, t: carrier.ask(t if self.halving else 0, w))

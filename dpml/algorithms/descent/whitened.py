@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return clips (T, B) of B runs in T rounds; `reach` is all rounds' mu times the number of rows or parties."""
+        """Return clips (T, B) of B runs in T rounds; `reach` is n times all rounds' joint mu, for n rows or parties."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":

@@ -322,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return b (..., K d) and A (..., d, d) of the noisy objective ``w'Aw + b'w``, where A includes lam/2 I."""
+    """Return b (..., K d) and A (..., d, d) of noisy objectives ``w'Aw + b'w`` of K `classes`; A includes lam/2 I."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -342,12 +342,12 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return the scales of `mu`-GDP noise with the least gradient noise at models of norm `norm` (None: a default)."""
+    """Return scales of `mu`-GDP noise that add least noise to the gradient at models of norm `norm` (None: default)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
-    """Return the noisy `Sum` of all coefficients of a quadratic loss, given the noise scales."""
+    """Return a `Sum`: the noisy sums over rows or parties of a quadratic loss's coefficients, given noise scales."""
     constant = (scales.constant,) if of.constant else ()
     units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(of.quadratic, scales, d), 1.0, units)

@@ -1,4 +1,4 @@
-"""Compute the mu of the last model of a noisy iteration whose earlier models nobody sees.
+"""Compute the Gaussian-DP parameter mu of the last model of a noisy iteration whose earlier models nobody sees.
 
 The bound is by shifted interpolation (Bok, Su & Altschuler 2024): docs/privacy/kang2019.md, Theorem 2.
 """
