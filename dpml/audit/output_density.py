@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate planar data sets so that only axis 0 of their sum(label * row) differs; None if nonplanar or too large."""
+    """Rotate planar data so that sum(label * row) differs on axis 0 only; None if a set is nonplanar or too large."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

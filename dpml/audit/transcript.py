@@ -115,7 +115,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """For Gaussian noise, return two likelihood-ratio attacks and a lower bound on mu, else a matched filter, NaN.
+        """Return two likelihood-ratio attacks and a lower bound on mu, or a matched filter and NaN if not `gaussian`.
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then

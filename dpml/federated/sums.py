@@ -77,7 +77,7 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 
 @dataclass(frozen=True)
 class Sums:
-    """An algorithm that releases secure sums, the budget, and public numbers such as M parties and N rows."""
+    """An algorithm of secure sums, its budget, and public numbers such as M (parties) and N (rows)."""
 
     algorithm: Program
     budget: Budget

@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield a few blocks of rows at a time: their indices, x/2 for the rows x, and the losses' derivatives by x'w.
+        """Yield a few blocks of rows at a time: their indices, the halved rows, and the slopes that the module defines.
 
         The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
         """

@@ -80,7 +80,7 @@ class SampledGaussian:
 
 @lru_cache(maxsize=256)
 def _allocated(seen: SampledGaussian, delta: float) -> float:
-    """Return an upper bound on eps for one random sum per unit and round: Feldman & Shenfeld (arXiv 2602.17284)."""
+    """Bound eps from above for random allocation, with the library of Feldman & Shenfeld (arXiv 2602.17284)."""
     try:
         from PLD_accounting import gaussian_allocation_epsilon_range
     except ImportError:

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): h of n parties draw noise unknown to the observer; its variance is f h/n of the stated one."""
+    """Return (h, n, f): h of n parties draw noise unknown to the observer, of f h/n times the stated variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":

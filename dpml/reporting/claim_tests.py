@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the runs of each `Pair`; return one `Group`, over all x, per block (grid of settings) and two algorithms.
+    """Compare the runs of each `Pair`; return a `Group` over all x for each block of settings and pair of algorithms.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """

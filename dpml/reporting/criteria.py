@@ -77,7 +77,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return a metric's scale: in [0, 1] relative to `room`, the gap between the constant and non-private baselines."""
+    """Return a metric's scale. For metrics in [0, 1], `room` is the gap between constant and non-private baselines."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)

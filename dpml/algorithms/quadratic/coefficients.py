@@ -342,7 +342,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return scales of `mu`-GDP noise that add least noise to the gradient at models of norm `norm` (None: default)."""
+    """Return scales of `mu`-GDP noise that minimise the gradient's noise at models of norm `norm` (None: a default)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 

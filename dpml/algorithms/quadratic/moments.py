@@ -70,7 +70,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """Approximate projection on directions hidden by noise: eigenvalue v becomes 1 - max(v, 0) / max(v, floor)."""
+        """An approximate projection on directions lost in noise: eigenvalue v becomes 1 - max(v, 0) / max(v, floor)."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 

@@ -183,7 +183,7 @@ def read_content(path: Path) -> Content:
 
 
 def difference(raw: Raw, path: Path, content: Content) -> str:
-    """Describe how a file's checksum differs from the published or else the first recorded checksum; "" if equal."""
+    """Describe how a file's checksum differs from the published or (if none) the first recorded one; "" if equal."""
     if content.sha256 in raw.sha256:
         return ""
     if raw.sha256:
