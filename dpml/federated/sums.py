@@ -77,7 +77,7 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 
 @dataclass(frozen=True)
 class Sums:
-    """An algorithm of secure sums, its budget, and public numbers such as M (parties) and N (rows)."""
+    """A privacy budget, public numbers such as M (parties) and N (rows), and an algorithm of secure sums only."""
 
     algorithm: Program
     budget: Budget

@@ -110,9 +110,9 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield a few blocks of rows at a time: their indices, the halved rows, and the slopes that the module defines.
+        """Yield k blocks of h rows at a time: their indices, the halved rows, and slopes at models w of K classes.
 
-        The rows are (..., k, h, d), and the slopes (..., k, h, columns) have B K columns if runs share rows, else K.
+        Rows are (..., k, h, d), and slopes (see the module) are (..., k, h, K), or (k, h, B K) if B runs share rows.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)

@@ -78,7 +78,7 @@ class WhitenedDescent(
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 that is spent on X'X; by default, less is spent if the noise in X'X is large."""
+        """Return the share of mu^2 for X'X: `budget_share`, else `rule.share` (`rule.unseen` if noise hides X'X)."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)

@@ -322,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return b (..., K d) and A (..., d, d) of noisy objectives ``w'Aw + b'w`` of K `classes`; A includes lam/2 I."""
+    """Return b (..., K d) and A (..., d, d) of noisy ``w'Aw + b'w``: K `classes` share A (with lam/2 I) but not b."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
