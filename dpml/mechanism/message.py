@@ -49,7 +49,7 @@ class Terms(ABC, Generic[Of]):
         """Return the sum of the statistic over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Return the sums of M parties: (M, B, k) for B runs, or (M, k) if `at` is empty, as all runs then agree."""
+        """Return each party's sum: (M, B, k) for B runs, or (M, k) if `at` is empty, as all runs then agree."""
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
