@@ -53,7 +53,7 @@ class Terms(ABC, Generic[Of]):
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums as integer multiples of a grid step: (1, B, k) or, if `secure`, one sum per party, (M, B, k)."""
+        """Return sums of B runs in integer grid steps: shape (1, B, k), or if `secure` a sum per party, (M, B, k)."""
         raise UserError(_NO_GRID)
 
 
