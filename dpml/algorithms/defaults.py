@@ -64,7 +64,7 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
 
 @dataclass(frozen=True)
 class WhitenedRule:
-    """The hyper-parameters of `wdgd` for one loss and one unit of privacy (a row or a party).
+    """The hyper-parameters of the algorithm `wdgd` for one loss and one unit of privacy (a row or a party).
 
     If n mu/d exceeds `enough`, the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A
     step is at most `largest`, or more if the curvature allows it, and grows from 1 - `growth` to 1 + `growth` times its

@@ -86,7 +86,7 @@ class LocalClassifiers(
         return TrustedCurator()
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """Return the published and the proven L2 sensitivity of the model, for one replaced row or party."""
+        """Return the paper's and the proven L2 sensitivity of the model, for one replaced row or party."""
         raise NotImplementedError
 
     def minimiser(self, problem: Problem) -> Minimiser:
@@ -154,7 +154,7 @@ def drawn_seeds(parties: Parties, rng: Generator) -> Index:
 
 
 def count_votes(scores: Array) -> Array:
-    """Count how many of b models vote for each class, scores (n, b, K) -> (n, K), or for +1, scores (n, b) -> (n, 1).
+    """Count b models' votes for each class, (n, K) from scores (n, b, K), or for +1, (n, 1) from scores (n, b).
 
     A score of zero is a vote for +1. If several classes have the largest score, the vote is for the first class.
     """
@@ -231,7 +231,7 @@ class Vote(LocalClassifiers):
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
-        """Return the published and the proven L2 sensitivity of the model to replacing one party's rows.
+        """Return the paper's and the proven L2 sensitivity of the model to replacing one party's rows.
 
         With `protect_auxiliary`, a replaced auxiliary row counts as one changed label in the paper, and as two changed
         labels in our proof.
@@ -300,7 +300,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return the model trained on the parties' votes, or a model for each seed if scikit-learn classifiers vote."""
+        """Return the model trained on the parties' votes, or one for each seed of voting scikit-learn classifiers."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)

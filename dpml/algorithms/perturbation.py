@@ -121,7 +121,7 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Bound the optimality gap of `gop` with probability 1 - delta_p (Rajkumar & Agarwal 2012, Theorem 5.1)."""
+    """Bound the optimality gap of `gop` with probability 1 - `delta_p` (Rajkumar & Agarwal 2012, Theorem 5.1)."""
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
     return (SMOOTHNESS + made.lam) / 2 * ((length + pull) / made.strength) ** 2

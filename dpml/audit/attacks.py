@@ -107,7 +107,7 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` > 0 from 100 or more normal scores, wrong with probability <= `error`."""
+    """Return a lower bound on eps at `delta` > 0, wrong with probability <= `error`, from >= 100 Gaussian scores."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 

@@ -43,7 +43,7 @@ def _released(algorithm: Any, pair: Pair, budget: Budget, view: View = "release"
 
 
 def farthest(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return the pair of neighbouring data sets that an attacker distinguishes best in a few releases."""
+    """Return the pair of neighbouring data sets that an attacker distinguishes best in a few trial releases."""
     held = next(each for each in guaranteed(algorithm, budget, problem) if each.basis in HELD)
     found: list[tuple[tuple[float, float], Pair]] = []
     error = None

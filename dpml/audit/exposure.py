@@ -66,11 +66,11 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return a lower bound on the mu of Gaussian DP or, if `mu` is NaN, on pure eps; NaN if both are unknown."""
+        """Return a lower bound on Gaussian DP's mu or, if unknown, on pure eps; NaN if both bounds are unknown."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Train attacks on observations (n, k) of each data set; return them and a lower bound on mu (NaN: unknown)."""
+        """Train and return attacks on observations (n, k) of each data set, with a lower bound on mu (NaN: unknown)."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 

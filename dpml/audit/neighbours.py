@@ -138,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets that repeat one row, have balanced labels, and differ in one label or one party's labels."""
+    """Return two data sets that repeat one row with nearly balanced labels; one label or one party's labels differ."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

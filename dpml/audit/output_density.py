@@ -34,7 +34,7 @@ Folded = Sequence[Rows]
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Return two data sets that differ in one row, whose gradients in the two data sets are large and opposite.
+    """Return two data sets that differ in one row; its two versions have large gradients with opposite first entries.
 
     A crowd of rows (p, c) and (-p, c) holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b). The longest
     minimiser belongs to ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the ridge resists shifts across, and the
@@ -155,7 +155,7 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate planar data so that sum(label * row) differs on axis 0 only; None if a set is nonplanar or too large."""
+    """Rotate two planar data sets until sums of label * row differ only on axis 0; None if not planar or too large."""
     if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]

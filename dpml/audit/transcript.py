@@ -65,7 +65,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return what the observer sees of a message, after subtracting the noiseless sum of the first data set."""
+        """Return what the observer sees of a message, after subtracting the first of two data sets' noiseless sum."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total

@@ -37,7 +37,7 @@ _SIDE_BY_SIDE = 1 << 9  # networks that are trained together, so that gradients 
 
 @singledispatch
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what every observer (view) with a guarantee sees of two neighbouring data sets.
+    """Return what every observer (view) against whom a guarantee holds sees of two neighbouring data sets.
 
     An algorithm that is not registered may define a method `exposures`; otherwise only its released models are seen.
     """
@@ -126,7 +126,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return mu, the distance of two data sets' noiseless sums in noise_std; NaN if sums depend on earlier results."""
+    """Return by how many noise_std two data sets' noiseless sums differ (mu); NaN if sums depend on earlier results."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan

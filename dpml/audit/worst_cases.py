@@ -164,7 +164,7 @@ def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem)
 
 @worst_case.register
 def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in the labels of party 0; the model of party 0 has the largest possible norm."""
+    """Return two data sets that differ in the labels of party 0; in both, its model has the largest possible norm."""
     M, K, multiclass = problem.M, max(problem.classes, 2), algorithm.loss.task == "multiclass"
     theta = float(lambertw((K - 1) / math.e).real)
     reach = longest_minimiser(algorithm.loss, algorithm.lam, K) * (math.sqrt(K / (K - 1)) if multiclass else 1.0)
@@ -183,7 +183,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; the row's party has mirror-image models in the two data sets.
+    """Return two data sets that differ in one row; the row's party has models (u, v) and (-u, v) in the two data sets.
 
     The party's other rows are a crowd (0, c), and the row is (a, b) or (-a, b). For d = 1, a row flips its label.
     """

@@ -73,7 +73,7 @@ class Prepared:
 
 
 class Carrier:
-    """Compute the noisy sums that one release of an algorithm requests.
+    """Compute the noisy sums that an algorithm requests for one release.
 
     Attributes:
         mechanism: The algorithm with the parties' rows, which its loop may use for metrics only.
@@ -129,7 +129,7 @@ class Carrier:
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw noise of scale 1 for a sum, (draws, k); for an observer, also return the noise of every source."""
+        """Draw noise of scale 1 for a sum, (draws, k); if there is an observer, also return every source's noise."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:

@@ -26,7 +26,7 @@ LARGEST = 4.0
 
 @dataclass(frozen=True)
 class Errors:
-    """Compute the errors of B models on n labelled rows, shifted and scaled to [-1/2, 1/2]: (B, n, 1)."""
+    """Compute B models' errors on n labelled rows; the errors are shifted and scaled to [-1/2, 1/2]: (B, n, 1)."""
 
     regression: bool
     classes: int

@@ -64,7 +64,7 @@ class Grid(NamedTuple):
     variances: tuple[Fraction, ...]
 
     def law(self, block: int) -> DiscreteGaussian | DiscreteLaplace | None:
-        """Return the distribution of a party's noise in one block, in steps of the grid, or None without noise."""
+        """Return the distribution of a party's noise in one block of a sum, in grid steps, or None without noise."""
         if not self.variances:
             return DiscreteLaplace(Fraction(self.widths[block])) if self.widths[block] else None
         return DiscreteGaussian(self.variances[block]) if self.variances[block] else None

@@ -49,7 +49,7 @@ class Terms(ABC, Generic[Of]):
         """Return the sum of the statistic over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Return each party's sum: (M, B, k) for B runs, or (M, k) if `at` is empty, as all runs then agree."""
+        """Return each party's sum: (M, B, k) for B runs, or (M, k) if the statistic has no arguments `at`."""
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
@@ -162,7 +162,7 @@ class Sum:
 
     @property
     def mu(self) -> float:
-        """The mu of releasing the sum `times` times, with adaptive arguments (Dong, Roth & Su 2019, Cor. 3.3)."""
+        """The mu of `times` noisy sums whose arguments may depend on earlier sums (Dong, Roth & Su 2019, Cor. 3.3)."""
         times = self.times if self.joined is None else self.joined
         return math.sqrt(times) * self.ratio if times else 0.0
 
@@ -194,7 +194,7 @@ def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
 
 
 def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool = False) -> float:
-    """Return the mu of all sums with Gaussian noise against an observer who knows none of the noise.
+    """Return the joint mu of all sums with Gaussian noise against an observer who knows none of the noise.
 
     With `ring`, noisy contributions are also rounded for a secure sum.
     """

@@ -92,7 +92,7 @@ class Perturbed(Program, **SIMULATED):
 
 
 def perturbations(sent: Sequence[PerturbedObjective], rng: Generator, draws: int, size: int) -> Array:
-    """Draw noise once, and rescale it to the random linear term b of each budget: (budgets, draws, size)."""
+    """Draw the random linear terms b of all budgets by rescaling the same noise: (budgets, draws, size)."""
     scales = np.array([message.scale for message in sent])
     b: Array = scales[:, None, None] * unit(sent[0].law, rng, draws, size)
     return b

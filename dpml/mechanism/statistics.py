@@ -61,7 +61,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)  # (M, B, length)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Apply `part` (e.g. clipping) to the rows' vectors of B runs, and sum them in P row groups: (P, B, length)."""
+        """Apply `part` (e.g. clipping) to the rows' vectors of B runs; sum results in P row groups: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
@@ -73,7 +73,7 @@ class RowTerms(Terms["ClippedRows"]):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of rows, and the rows' vectors divided by the clip, (B, n, length)."""
+        """Yield blocks of n rows, and the function's vectors of these rows, divided by the clip: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length

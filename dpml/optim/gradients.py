@@ -110,7 +110,7 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield k blocks of h rows at a time: their indices, the halved rows, and slopes at models w of K classes.
+        """Yield k blocks of h rows at a time: their indices, the rows times 1/2, and slopes at models w of K classes.
 
         Rows are (..., k, h, d), and slopes (see the module) are (..., k, h, K), or (k, h, B K) if B runs share rows.
         """
@@ -152,7 +152,7 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """For each of k blocks and every model, return the sum of the rows' gradients: (..., k, d, columns)."""
+    """For each of k blocks of rows and every model (column), return the sum of gradients: (..., k, d, columns)."""
     return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 

@@ -247,7 +247,7 @@ class Slopes:
 
     @property
     def bend(self) -> float:
-        """The largest y x'w at which the logistic derivative is clipped; 0 if the clip is None or at least 1/2."""
+        """The largest positive y x'w at which the logistic slope is clipped; 0 if none is (no clip or clip >= 1/2)."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0

@@ -48,7 +48,7 @@ def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[n
 
 
 def minimise_quadratic_in_ball(A: Array, b: Array, radius: float, shift: Array) -> Array:
-    """Return the minimisers (B, d) of ``w'(A + shift_i I)w + b_i'w`` over ``||w|| <= radius`` for B problems i.
+    """Return the minimisers (B, d) of B functions ``w'(A + shift_i I)w + b_i'w`` of w over ``||w|| <= radius``.
 
     All problems share the positive semidefinite A (d, d); b is (B, d), and shift (B,) >= 0.
     """

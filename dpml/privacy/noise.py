@@ -68,7 +68,7 @@ def l2_laplace_total(rng: Generator, draws: int, parties: int, d: int) -> Array:
 
 
 def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[Array, Array]:
-    """Draw the two standard Gaussian vectors that each party needs in CAPE: two arrays (draws, parties, size)."""
+    """Draw two standard Gaussian vectors for each party in the protocol CAPE: two arrays (draws, parties, size)."""
     shape = draws, parties, size
     return rng.standard_normal(shape), rng.standard_normal(shape)
 
@@ -76,10 +76,10 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
 def cape_messages(
     rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
 ) -> tuple[Array, Array]:
-    """Draw two arrays (draws, parties, size) for CAPE: the noise in the messages, and the inputs to the secure sum.
+    """Draw the noise in the parties' messages of the protocol CAPE, and the secrets ``ehat_k`` that it contains.
 
     Party k draws ``ehat_k`` and ``g_k ~ N(0, I)``. The noise in its message is ``shared * e_k + own * g_k``, where the
-    ``e_k = ehat_k - (1/M) sum ehat`` sum to zero (Imtiaz et al. 2019, Alg. 1).
+    ``e_k = ehat_k - (1/M) sum ehat`` sum to zero (Imtiaz et al. 2019, Alg. 1). Shapes are (draws, parties, size).
     """
     ehat, g = cape_parties(rng, draws, parties, size)
     for some in blocks(draws, parties * size):

@@ -177,7 +177,7 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """Return the log moment generating function of the sum of losses at `tilt`, and the tilted mean and variance.
+    """Return the log moment generating function of summed privacy losses at `tilt`, and the tilted mean and variance.
 
     The moment is relative to the mean, because losses may be large compared with their standard deviation.
     """

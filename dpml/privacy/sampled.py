@@ -52,7 +52,7 @@ class SampledGaussian:
 
     @property
     def mu(self) -> float | None:
-        """The mu of all rounds together; None if the rounds are not Gaussian releases because they sample."""
+        """The mu of all rounds together; None if units or clients are sampled, so rounds are not Gaussian releases."""
         if self.sampling != "none" or self.present < 1:
             return None
         return round_up(self.ratio * math.sqrt(self.rounds * self.steps))

@@ -51,7 +51,7 @@ def cape_sum(  # noqa: PLR0913 - the sum, its noise, and who carries it
     dropouts: Dropouts | None = None,
     topology: Topology | None = None,
 ) -> Cape:
-    """Compute the noisy sum of all sites' vectors by CAPE.
+    """Compute the noisy sum of all sites' vectors by the protocol CAPE.
 
     Args:
         shares: The sites' shares of the sum, (M, d).

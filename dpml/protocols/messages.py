@@ -173,7 +173,7 @@ def pack_unmask(self_masks: list[Share], mask_keys: list[Share]) -> bytes:
 
 
 def unpack_unmask(body: bytes) -> tuple[list[Share], list[Share]]:
-    """Return the shares of survivors' self-mask seeds and the shares of other parties' mask keys."""
+    """Return the shares of survivors' self-mask seeds and the shares of dropped-out parties' mask keys."""
     head, entries = unpack_entries(Kind.UNMASK, body, _COUNT.size)
     (count,) = _COUNT.unpack(head)
     if count > len(entries):

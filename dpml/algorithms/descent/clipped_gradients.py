@@ -1,4 +1,4 @@
-"""Sum clipped gradients of rows or of parties at many models at once, and sum labels.
+"""Sum clipped gradients of rows or of parties at many models at once, and sum labels to choose a clip.
 
 For discrete noise, gradients become integers: docs/privacy/discrete_noise.md, Theorem 2.
 """
@@ -36,7 +36,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round loss derivatives (n, B, K) in place to integers; in run b, a row's K integers have norm at most Q_b."""
+    """Round loss derivatives (n, B, K) in place to integers; a row's K integers in run b have norm at most ``Q[b]``."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer
@@ -50,7 +50,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add every row's gradient ``slopes_i vectors_i`` to the sum of the row's party in `total` (P, B, K, d).
+    """Add every row's gradient ``slopes_i vectors_i`` to its party's sum in `total` (P, B, K, d): B runs, K outputs.
 
     `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
     sums are below 2^53 multiples, so they are exact in any order.
@@ -195,7 +195,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return the integer Q for rounding a row's loss derivative to multiples of clip/Q; Q = 1 if unit=party."""
+        """Return Q to round a row's loss derivative to multiples of clip/Q; Q = 1 if a party is the privacy unit."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))
@@ -247,7 +247,7 @@ class LabelSums(Statistic):
 
     @property
     def sensitivity(self) -> float:
-        """The L2 sensitivity to a replaced row: 2 for sums of labels -1 and +1, and sqrt 2 for counts of classes."""
+        """The L2 sensitivity of the sum to a replaced row: 2 for labels -1 and +1, and sqrt 2 for counts of classes."""
         return 2.0 if self.classes == 1 else 2.0**0.5
 
     def lengths(self, d: int) -> tuple[int, ...]:

@@ -93,7 +93,7 @@ def _models(trials: Sequence[Trial]) -> list[Array]:
 
 
 def _noise(carriers: Sequence[Carrier], groups: int) -> Callable[[int], Single]:
-    """Return a function that draws Gaussian noise for a number of rounds, (rounds, groups of rows, d, noise draws)."""
+    """Return a function that draws some rounds' Gaussian noise as an array (rounds, groups of rows, d, noise draws)."""
 
     def draw(rounds: int) -> Single:
         parts = []

@@ -35,7 +35,7 @@ class GradientMeans(Terms["MeanGradients"]):
         return [Rows.of(slopes.loss, *rows, clip=slopes.clip) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield rows (n, d), labels and weights (n,): for each client if it trains its own model, else for all rows."""
+        """Yield rows (n, d), labels and weights (n,) of each client if it trains its own model, else of all rows."""
         X, y, sizes = self.parties.X, self.parties.y, self.parties.sizes
         if self.statistic.clients:
             for own in map(self.parties.of, range(len(sizes))):
@@ -131,9 +131,9 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return two numbers for every observer who sees only the last model.
+        """Return a round's Gaussian-DP mu and a noise ratio for every observer who sees only the last model.
 
-        The numbers are a round's Gaussian-DP mu and the ratio of the last round's noise_std to an earlier round's.
+        The ratio is the last round's noise_std divided by an earlier round's noise_std.
         """
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 

@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu if rounds have sensitivity 1 and noise_std 1, but the last has noise_std `last`."""
+    """Return the last model's mu for rounds of sensitivity 1 and noise_std 1, but noise_std `last` in the last one."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 

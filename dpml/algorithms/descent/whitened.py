@@ -71,14 +71,14 @@ class WhitenedDescent(
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the mu that is left for all rounds of descent together, after the noisy X'X and sums of labels."""
+        """Return the joint mu of all rounds of descent; the noisy X'X and sums of labels use the rest of the budget."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return the share of mu^2 for X'X: `budget_share`, else `rule.share` (`rule.unseen` if noise hides X'X)."""
+        """Return X'X's share of mu^2: `budget_share` or, if None, a default for much or for little noise in X'X."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return clips (T, B) of B runs in T rounds; `reach` is n times all rounds' joint mu, for n rows or parties."""
+        """Return clips (T, B) of B runs in T rounds; they grow with `reach`, n rows times the joint mu of T rounds."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":
@@ -188,7 +188,7 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Bound the mean squared norm of whitened rows, (B,). Whitening multiplies eigenvalue j of X'X by ``seen[b, j]``.
+    """Bound whitened rows' mean squared norm (B,); whitening scales eigenvalue j of run b's X'X by ``seen[b, j]``.
 
     Eigenvalues of rows in the unit ball sum to <= 1, so those below `least` sum to <= 1 minus the sum of the others.
     """

@@ -46,7 +46,7 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 
 @dataclass(frozen=True)
 class Neighbours:
-    """Two labelled rows whose loss coefficients, divided by the noise_std, have the L2 distance `distance`.
+    """Two labelled rows whose quadratic losses' coefficients, divided by the noise_std, have L2 distance `distance`.
 
     The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
     times the largest label.
@@ -107,7 +107,7 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the scales of `mu`-GDP noise that minimise the noise of the gradient at models of norm `radius`.
+    """Return the coefficients' `mu`-GDP noise scales with the least gradient noise at models of norm `radius`.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
     and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
@@ -295,7 +295,7 @@ class Coefficients(Statistic):
 
 
 def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
-    """Return the exact product ``[X y]' [X y]`` for integer `rows` X (n, d) and `labels` y of size at most 2^bits.
+    """Return the exact product ``[X y]' [X y]`` for integer `rows` X (n, d) and `labels` y of absolute value <= 2^bits.
 
     Blocks of rows whose sums cannot exceed 2^53 are multiplied in floating point, which is exact and nine times faster.
     """
@@ -322,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return b (..., K d) and A (..., d, d) of noisy ``w'Aw + b'w``: K `classes` share A (with lam/2 I) but not b."""
+    """Return b (..., K d) and A (..., d, d) of noisy ``w'Aw + b'w``: K `classes` share A (including lam/2 I), not b."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -342,12 +342,12 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return scales of `mu`-GDP noise that minimise the gradient's noise at models of norm `norm` (None: a default)."""
+    """Return `mu`-GDP noise scales of coefficients for least gradient noise at models of norm `norm` (or default)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
 def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
-    """Return a `Sum`: the noisy sums over rows or parties of a quadratic loss's coefficients, given noise scales."""
+    """Return the noisy `Sum` of a quadratic loss's coefficients over rows or parties, given the noise scales."""
     constant = (scales.constant,) if of.constant else ()
     units = (*constant, scales.linear, scales.square, scales.square)
     return Sum(of, joint_sensitivity(of.quadratic, scales, d), 1.0, units)

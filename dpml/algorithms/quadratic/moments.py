@@ -130,7 +130,7 @@ class Moments:
 
 
 def noise_of(message: Sum, widening: float) -> tuple[float, float]:
-    """Return two noise_std, on X'X's diagonal and on X'y, multiplied by `widening` (1 if no party dropped out)."""
+    """Return the noise_std on X'X's diagonal and that on X'y, both times `widening` (1 if no party dropped out)."""
     _, linear, square, _ = message.block_widths()
     return square * widening, linear / 2 * widening
 

@@ -71,7 +71,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
 
 
 def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
-    """Return the edges of a grid in cylinder coordinates t and rho, where t runs along the shift between neighbours."""
+    """Return the edges of a grid in cylinder coordinates t and rho, with t along the difference of neighbours' sums."""
     shape = parties * (d + 1) / 2
     theta = np.linspace(0.01, 0.99, 99)
     far = float(np.min((_FAR - shape * np.log1p(-(theta**2))) / theta))  # Chernoff

@@ -12,7 +12,7 @@ from dpml.arrays import Array
 
 
 def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
-    """Return the mu of the model after T noisy rounds, rounded up; inf if a round shifts the model without noise.
+    """Return the mu of the model after T noisy rounds, rounded up; inf if no noise follows some round's shift.
 
     Args:
         contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
@@ -38,7 +38,7 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """Return the pieces of the greatest convex minorant of a path, whose steps are given as logarithms."""
+    """Return the pieces of the greatest convex minorant of a path; steps and pieces are log heights and log widths."""
     slopes = _slope(heights, widths)
     first = np.concatenate([[0], 1 + np.flatnonzero(slopes[1:] > slopes[:-1])]) if len(slopes) else np.zeros(0, int)
     if len(first) < len(slopes):
@@ -58,7 +58,7 @@ def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
 
 
 def _slope(heights: Array, widths: Array) -> Array:
-    """Return the log slopes of a path's steps from their log heights and log widths; inf for zero width."""
+    """Return log(height / width) for given log heights and log widths; inf if the width is 0."""
     return np.where(widths > -math.inf, heights - np.where(widths > -math.inf, widths, 0.0), math.inf)
 
 

@@ -26,12 +26,12 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return ``2/ridge - 2/sigma^2``, rounded up: for eps >= this, delta is that of the noise alone, 2/sigma-GDP."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up; from this eps on, delta is that of the noise alone, 2/sigma-GDP."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return ``1/ridge - 1/(2 sigma^2)``, rounded up: for eps >= this, removing a row has the delta of 1/sigma-GDP."""
+    """Return ``1/ridge - 1/(2 sigma^2)``, rounded up; from this eps on, removing a row is as private as 1/sigma-GDP."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
