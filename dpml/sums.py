@@ -79,7 +79,7 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 
 
 def single_imprecision(terms: float, entries: int) -> float:
-    """Bound the relative increase of a sum's sensitivity by rounding, if blocks of terms are added in single precision.
+    """Bound the relative increase of a sum's sensitivity that rounding causes if blocks are added in single precision.
 
     A block has up to `SHORT` terms, none longer than half the sensitivity. The blocks' sums are added in double
     precision: up to 16 in any order, and the results in pairs. A gradient has `entries` entries.

@@ -190,7 +190,7 @@ class PlannedRelease(NamedTuple):
 
 
 def _as_known(problem: Problem, rule: Partition, algo: str) -> Problem:
-    """Return `problem`, but hide the parties' sizes if the partition `rule` computes them from private labels."""
+    """Return `problem`, but without the parties' sizes if the partition `rule` computes them from private labels."""
     if not isinstance(rule, ByLabel):
         return problem
     why = (

@@ -59,7 +59,7 @@ class Asked:
 
 
 def ask(settings: Settings) -> Asked:
-    """Turn a command's settings into a configuration and plans, which contain the status of every fit (cell)."""
+    """Turn a command's settings into a configuration and plans, which list all fits (cells) with their status."""
     known = experiments.files(settings.config_dir)
     found = [_experiment(name, known, settings) for name in _names(settings)]
     overrides = _overrides(settings, crossed=bool(found))

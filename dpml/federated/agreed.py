@@ -141,7 +141,7 @@ class Agreed:
         return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
-        """Return the terms, with ``algo.noise=discrete`` if the terms set no noise and the algorithm supports it."""
+        """Return the terms, with ``algo.noise=discrete`` if ``algo.noise`` is not set and the algorithm supports it."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
             require_exact(algorithm)
@@ -163,7 +163,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Build a federation's terms from KEY=VALUE words and from `reading`, the data file's options in a bounds file."""
+    """Build a federation's terms from KEY=VALUE words and from `reading`, a bounds file's options for reading data."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

@@ -112,7 +112,7 @@ class Member:
             raise UserError(f"{place} is there already: another program has written it in the meantime.") from None
 
     def _own_text(self, text: str) -> str | None:
-        """Rebuild a model's text from the plan and the weights in `text`; return None if `text` is an invalid model.
+        """Rebuild a model file's text from the plan and the weights in `text`; return None if `text` is invalid.
 
         The party also takes from `text` what it cannot know: counted error, noisy sums of a regression, software
         versions.
@@ -132,7 +132,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's noisy error; raise ValueError if its noise_std fits no number of remaining parties."""
+        """Return a model's noisy error; raise ValueError if no possible number of dropouts explains its noise_std."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -140,7 +140,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if their noise fits no number of remaining parties."""
+        """Return a regression's noisy sums; raise ValueError if no possible number of dropouts explains their noise."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)

@@ -77,7 +77,7 @@ It takes the number of the sum and its arguments as bytes, and raises RefusedErr
 
 @dataclass(frozen=True)
 class Sums:
-    """A privacy budget, public numbers such as M (parties) and N (rows), and an algorithm of secure sums only."""
+    """A privacy budget, public numbers like M (parties) and N (rows), and an algorithm that uses secure sums only."""
 
     algorithm: Program
     budget: Budget
@@ -98,7 +98,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Prepare a party's rows now, so that errors precede any noise; return a function: generator -> `Answer`."""
+        """Prepare a party's rows now, to raise errors before any noise; return a function: generator -> `Answer`."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
@@ -152,7 +152,7 @@ class Sums:
         return mechanism.release([self.budget], np.random.default_rng(0), 1)  # the noise of this process is not used
 
     def _prepared(self, party: int = 0, rows: tuple[Array, Array] | None = None) -> Prepared:
-        """Prepare the algorithm with the rows of one party (or none) and a row of zeros for every other party."""
+        """Prepare the algorithm with one party's rows (or none) and a placeholder row of zeros for each other party."""
         sizes = np.ones(self.problem.M, np.intp)
         if rows is not None:
             sizes[party] = len(rows[1])

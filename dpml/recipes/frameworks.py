@@ -90,7 +90,7 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
 
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in _FLOWER:
-        raise UserError(f"flower must contain one of the classes {', '.join(_FLOWER)}, with its arguments.")
+        raise UserError(f"the recipe's key flower must map one of the classes {', '.join(_FLOWER)} to its arguments.")
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
@@ -120,7 +120,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _of_clients(recipe: TrainingRecipe) -> TrainingRecipe:
-    """Mark a recipe that protects records as unproven, because Flower clips only the update of a whole client."""
+    """Mark a recipe as unproven if it protects records, because Flower clips only the update of a whole client."""
     why = "not proven: clip is for a client's whole update, not for a record's contribution: use unit=client"
     return replace(recipe, unproven=why) if recipe.unit == "record" else recipe
 

@@ -176,7 +176,7 @@ def _batches(rate: float) -> int:
 
 
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
-    """Return whether the worst case of the proof can occur, so that an attack reaches the proven eps.
+    """Return whether training can be as bad as the proof assumes, so that an attack reaches the recipe's proven eps.
 
     A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
     """

@@ -47,7 +47,7 @@ def certificate(
 
 
 def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
-    """Give every observer the weakest guarantee, because the other guarantees need the noise of all parties."""
+    """Give every observer the weakest guarantee, because the others hold only with the noise of all parties."""
     most = worst(guarantees)
     return [replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in guarantees]
 
@@ -76,7 +76,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Return a list of one noisy message with a guarantee's mu or privacy curve, or [] if there is no such message."""
+    """Express a guarantee as a list of one noisy message with its mu or privacy curve, or [] if no message has it."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

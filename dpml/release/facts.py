@@ -126,7 +126,7 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Compute a release's guarantees if up to `away` parties drop out; return them with the facts `others`."""
+    """Compute a release's guarantees if up to `away` parties drop out; return them with the caller's facts `others`."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): h of n parties draw noise unknown to the observer, of f h/n times the stated variance."""
+    """Return (h, n, f): h of n parties draw noise unknown to the observer, in total f h/n times the stated variance."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -200,7 +200,7 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The joint guarantee of messages with Gaussian noise (`mu`), Laplace noise (`pure`), or a noisy objective."""
+    """The joint guarantee of messages: `mu` of Gaussian noise, `pure` eps of Laplace noise, or a noisy objective."""
 
     mu: Q
     pure: Q
@@ -216,7 +216,7 @@ class Total(NamedTuple):
 
 
 def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
-    """Return the joint guarantee of messages against one observer, who does not know the noise described by `heads`."""
+    """Return the joint guarantee of messages against an observer, given the noise that the observer does not know."""
     squares, pure, objectives = Q(0), Q(0), []
     for message in messages:
         times, law = whole(message, "times", 1), message["law"]
@@ -258,7 +258,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, stated eps and proven eps: the stated eps if proven, else the least proven, or None."""
+    """Return each view's name, its stated eps, and this eps if it is proven, else the least provable eps or None."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))

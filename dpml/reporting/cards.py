@@ -117,7 +117,7 @@ class _Reader:
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield an interpretation of a claim for every combination of the metrics, variants and options on the card."""
+        """Yield a claim's interpretation for each combination of metrics, variants and options on the paper's card."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):

@@ -173,7 +173,7 @@ def only_block(experiment: Experiment, block: str | None) -> Experiment:
 
 
 def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
-    """Raise UserError if the user overrides a setting that differs between the blocks of an experiment."""
+    """Raise UserError if a user overrides a setting that differs between an experiment's blocks (grids of settings)."""
     blocks = {name: block for name, block in experiment.grid.items() if not is_computed(block)}
     for key in keys if len(experiment.grid) > 1 else ():
         owners = [name for name, block in blocks.items() if any(key in part for part in parts(block))]

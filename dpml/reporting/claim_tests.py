@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the runs of each `Pair`; return a `Group` over all x for each block of settings and pair of algorithms.
+    """Compare the two sets of runs in each pair; collect the results at all x by block of settings and algorithms.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -144,7 +144,7 @@ def _named_x(evidence: Evidence, runs: pd.DataFrame, block: str, x: str, here: A
 def improves(
     evidence: Evidence, blocks: Names, algorithms: Names, each: Each | None = None, by: str = "better"
 ) -> list[Group]:
-    """Check that every algorithm is better at the last x than at the first, and never gets worse at the next x."""
+    """Check that every algorithm is better at the last x than at the first, and at no x worse than at the x before."""
     ends = compare(evidence, blocks, algorithms, [["same", "first"]], by, x="last", each=each)
     steps = compare(evidence, blocks, algorithms, [["same", "previous"]], by, each=each)
     lost = [replace(group, shown={x: one for x, one in group.shown.items() if one.against}) for group in steps]
@@ -157,7 +157,7 @@ def degrades(evidence: Evidence, blocks: Names, algorithms: Names, each: Each | 
 
 
 def all_of(evidence: Evidence, tests: Sequence[Test], **more: Any) -> list[Group]:
-    """Check that all tests of a claim hold, or raise one error that names everything that was not computed."""
+    """Return the comparisons of all tests of a claim, or raise one error that names all results not yet computed."""
     groups: list[Group] = []
     missing: list[str] = []
     for test in tests:

@@ -1,4 +1,4 @@
-"""Represent the claims of papers, and compute verdicts on the claims from rows alone.
+"""Represent the claims of papers, and compute verdicts on the claims from rows of results alone.
 
 A claim is judged under every interpretation (`Reading`), but only if all of its interpretations, blocks and algorithms
 have been computed, at the same x.
@@ -81,7 +81,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in all groups of comparisons but those ignored because of `why`; None: undecided."""
+    """Return whether a claim holds in all groups of comparisons that count (have no `why`); None: undecided."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -122,7 +122,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the same evidence for an interpretation of a claim: `reading` (default: as before) with `changes`."""
+        """Return the evidence under another interpretation of a claim: `reading` (None: the present) with `changes`."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -141,7 +141,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the name of the column on the x axis of a block of settings, or eps if the axis shows 1/eps."""
+        """Return the name of the column on the x axis of a block's panel, or eps if the axis shows 1/eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return tables of runs by block of settings and algorithm; each algorithm needs two runs and all x of a block.
+        """Return the runs of algorithms in blocks of settings; raise an error if any x or a second run is missing.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -208,7 +208,7 @@ class Evidence:
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the scale to compare the metric's values in a block (a grid of settings), from the baselines there."""
+        """Return the metric's scale in a block of settings: the block's baselines decide which differences matter."""
         metric = self.reading.metric
         same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
         means = self.kept("baselines", self._baselines)
@@ -237,7 +237,7 @@ Test = Callable[..., Sequence[Group]]
 
 @dataclass(frozen=True)
 class Claim:
-    """A statement of a paper. `criterion` says in words how `test` judges the statement under each interpretation."""
+    """A statement of a paper. `criterion` says in words how `test` judges each interpretation of the statement."""
 
     id: str
     figure: str

@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return the values of runs; on a logarithmic scale, return the absolute values, or `zero` for smaller ones."""
+        """Return values of runs or, on a logarithmic scale, their absolute values, but at least the floor `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -85,7 +85,7 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A metric's values by (seed, draw): `ours` of `algorithm`, `theirs` of `against`, which may be at another x."""
+    """A metric's values by seed and draw: `ours` from `algorithm`, and `theirs` from `against`, maybe at another x."""
 
     block: str
     algorithm: str

@@ -49,7 +49,7 @@ def unpacked(content: bytes) -> pd.DataFrame:
 
 
 def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
-    """Return the stored rows of the figure with the path `base`, without a suffix. Their checksum is in `files`."""
+    """Return the stored rows of the figure whose path without suffix is `base`. Their checksum is in `files`."""
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run the experiment again with dpml-run.")
@@ -103,7 +103,7 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """Judge claims by the rows of an experiment, the x axes of its panels, and the published points."""
+    """Judge claims by an experiment's rows, and by the paper's points; `panels` name the x column of each block."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
     evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, rows)

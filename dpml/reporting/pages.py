@@ -128,7 +128,7 @@ def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, s
 
 
 def _extent(main: Sequence[Judged]) -> str:
-    """Count in how many figures ("2 of 3 figures") or, with one figure, in how many interpretations a claim holds."""
+    """Count the figures ("2 of 3 figures") or, if there is only one, the interpretations in which a claim holds."""
     several = [one.decision == "reproduced" for _, one in main]
     held = several if len(main) > 1 else [reading["outcome"] == IN_WORDS[True] for reading in main[0][1].readings]
     return f"{sum(held)} of {len(held)} {'figures' if len(main) > 1 else 'interpretations'}"

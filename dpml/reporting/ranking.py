@@ -1,4 +1,4 @@
-"""Rank algorithms with a proven guarantee at every eps, and compare their tuning rules with tuning on test rows.
+"""At every eps, rank algorithms with a proven guarantee; also compare their tuning rules with tuning on test rows.
 
 A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
 worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders.
@@ -185,7 +185,7 @@ def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
-    """Return a table, by program and eps, of the number of panels on which algorithm `own` beats the program."""
+    """Return a table by external program and eps: the number of panels on which our algorithm `own` beats it."""
     wins: dict[tuple[str, float], list[bool]] = {}
     for up, choice in ((scale(ranking["metric"]).up, choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():

@@ -82,7 +82,7 @@ class Cell:
 
 
 def digest_of(dataset: Source, checksum: str | None) -> str | None:
-    """Return the checksum of data that is stored with results; for a user's file, hash it with a secret key."""
+    """Return the data's checksum to store with results: `checksum` or, for a user's file, a hash with a secret key."""
     return keyed(checksum) if checksum is not None and getattr(dataset, "own", False) else checksum
 
 
@@ -118,7 +118,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Compute a fit (cell): partition the data, release the models (if `release` is None), and compute the metrics."""
+    """Compute a fit (cell): partition the data, release the models (unless in `release`), and compute the metrics."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)

@@ -23,7 +23,7 @@ Metric = Callable[[Array, Parties, Loss, float], Array]
 def evaluate(
     weights: Array | None, parties: Parties, loss: Loss, lam: float, further: Sequence[str] = ()
 ) -> dict[str, Array]:
-    """Return each metric's values (budgets, draws) for models (budgets, draws, d); `further` names user functions."""
+    """Return each metric's values (budgets, draws) for models (budgets, draws, d); `further` names user metrics."""
     if weights is None:  # nothing was released
         return {}
     data = parties.data

@@ -122,13 +122,13 @@ class Experiment:
 
     @property
     def shown_metrics(self) -> list[str]:
-        """Return an experiment's metrics: the list `metrics`, and those in the panels and in the table of `oracle`."""
+        """Return an experiment's metrics: from `metrics`, panels, and the table of best settings (`oracle`)."""
         by_oracle = [self.oracle.metric] if self.oracle else []
         return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 
     @property
     def computed(self) -> list[Computed]:
-        """Return those blocks of the experiment that a function computes, instead of fits of algorithms."""
+        """Return the experiment's blocks whose rows a function computes, instead of fits of algorithms."""
         return [
             Computed.from_content(block, content, f"block {block} of experiment={self.name}")
             for block, content in self.grid.items()

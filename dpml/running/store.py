@@ -45,7 +45,7 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the text `numbers` of a stored `Record`. Raise UserError if the file of the record is damaged."""
+        """Return the stored measurements (or a block's rows) as text. Raise UserError if the file is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
             raise UserError(f"{self._path(key, code)} is damaged: give the same command again to recompute it.")
