@@ -196,7 +196,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return a proven guarantee against each observer. The Gaussian-DP mu is larger if it knows some noise."""
+        """Return a proven guarantee against each observer. Knowing some noise raises its Gaussian-DP mu."""
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
             return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))

@@ -220,7 +220,7 @@ def shortened(summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def overview(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return the summary of an experiment's block as a table: a line per algorithm and setting, a column per metric."""
+    """Return an experiment block's summary as a table: a line per algorithm and settings, a column per metric."""
     keys = [key for key in ("algo", *settings(summary)) if summary[key].nunique(dropna=False) > 1] or ["algo"]
     table = shortened(summary)
     table[keys] = table[keys].map(text)
