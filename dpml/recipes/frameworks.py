@@ -90,7 +90,7 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
 
 def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     if not isinstance(said, Mapping) or len(said) != 1 or next(iter(said)) not in _FLOWER:
-        raise UserError(f"the recipe's key flower must map one of the classes {', '.join(_FLOWER)} to its arguments.")
+        raise UserError(f"the recipe's key `flower` must map one of the classes {', '.join(_FLOWER)} to its arguments.")
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
