@@ -150,7 +150,7 @@ def run_verify(arguments: Namespace) -> None:
     if arguments.json:
         print(to_json("dpml-verify-1", experiments=[asdict(one) for one in experiments]))
     if wrong := sum(len(one.wrong) for one in experiments):
-        raise UserError(f"{wrong} statements in {path} are wrong: run the experiments again, or add --pack DIR.")
+        raise UserError(f"{wrong} statements in {path} do not follow from its rows: repeat dpml-run or add --pack DIR.")
     if arguments.json:
         return
     verdicts, values = (sum(getattr(one, key) for one in experiments) for key in ("verdicts", "values"))
