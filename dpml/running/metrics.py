@@ -1,7 +1,7 @@
 """Measure the quality of an experiment's models on private data. No release publishes the metrics in this module.
 
 Rows have norm at most 1 and targets are scaled, so losses and distances have no unit. `evaluate` scores every linear
-model. Algorithms report other metrics themselves (docs/howto/algorithms.md).
+model. Algorithms report other metrics themselves (docs/howto/commands.md).
 """
 
 from collections.abc import Callable, Sequence

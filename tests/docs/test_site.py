@@ -36,7 +36,7 @@ def pages(site):
 
 
 def test_it_has_every_part_and_loads_nothing_from_elsewhere(site, pages):
-    for name in ("start", "reference/index", "papers/index", "gallery/kang2019/claims", "tour/nine_steps"):
+    for name in ("start", "reference/index", "tutorials/figure", "gallery/kang2019/claims", "tour/nine_steps"):
         assert site / f"{name}.html" in pages
     assert len(pages) > 150
     assert not {f"{path}: {link}" for path, page in pages.items() for link in page.loads if ELSEWHERE.match(link)}

@@ -23,16 +23,18 @@ from dpml.data.preprocess import STEPS
 from dpml.data.sets.packaged import PACKED
 from dpml.errors import UserError
 from dpml.files import shipped_folder
+from dpml.privacy import Guarantee
 from dpml.privacy.safe import written
 from dpml_docs import docstrings, gallery, rst, yaml_keys
 
 _HIDDEN = ("defaults", "hydra")  # Hydra's own keys in config.yaml
 _CHOICES = {"variant": "variants", "calibrate_for": "targets"}  # fields, with the attributes that list their values
-RECOMMENDED = ["wdgd", "ssp_descent", "gop"]
-"""The most accurate algorithms at a proven eps, on the data of experiments/frontier."""
+RECOMMENDED = ["wdgd", "dpgd", "ssp", "ssp_descent", "regression", "gop"]
+"""The algorithms that docs/frontier.md recommends."""
 
 BASELINES = ["nonpriv", "ceiling", "constant", "batch", "indiv", "nn_nonpriv"]
 
+_PROOF = re.compile(r"docs/(privacy/\w+)\.md")
 _KINDS = {bool: "true or false", int: "whole number", float: "number", str: "text", tuple: "list"}
 
 
@@ -155,19 +157,14 @@ def algorithm(name: str) -> str:
 
 def _guarantees(name: str) -> str:
     """Return the claimed and proven eps of every view at one setting."""
-    setting = {"eps": 1, "delta": 1e-5, "M": 10, "N": 10_000, "d": 20}
-    try:
-        found = dpml.guarantee(algo=name, **setting)
-    except UserError:  # the algorithm is for regression only
-        setting["loss"] = "squared"
-        found = dpml.guarantee(algo=name, **setting)
+    setting, found = _found(name)
     if all(math.isinf(each.eps) for each in found):
         return "This algorithm has no privacy, so nothing is claimed or proven."
     rows = []
     for view in dict.fromkeys(each.view for each in found):
         of = {each.basis: each for each in found if each.view == view}
         claimed, proven = of.get("published"), of["proven"]
-        page = re.sub(r"docs/(privacy/\w+)\.md", r":doc:`/\1`", proven.source)
+        page = _PROOF.sub(r":doc:`/\1`", proven.source)
         rows.append([view, f"{claimed.eps:.3g}" if claimed else "", written(proven.eps, 3), page])
     claims = dict.fromkeys(each.source for each in found if each.basis == "published")
     words = " ".join(f"{key}={value}" for key, value in setting.items())
@@ -175,6 +172,16 @@ def _guarantees(name: str) -> str:
     lines += [f"The claimed ε is from {source}." for source in claims]
     head = ["View", "Claimed ε", "Proven ε", "Proof"]
     return "\n\n".join([rst.table(head, rows, (1, 1, 1, 4)), " ".join(lines)])
+
+
+@cache
+def _found(name: str) -> tuple[dict[str, Any], list[Guarantee]]:
+    """Return a setting and the algorithm's guarantees there."""
+    setting = {"eps": 1, "delta": 1e-5, "M": 10, "N": 10_000, "d": 20}
+    try:
+        return setting, dpml.guarantee(algo=name, **setting)
+    except UserError:  # the algorithm is for regression only
+        return setting | {"loss": "squared"}, dpml.guarantee(algo=name, loss="squared", **setting)
 
 
 def _results(name: str) -> str:
@@ -204,11 +211,15 @@ def algorithms(names: list[str]) -> str:
         ("From papers, and others", others),
         ("Without privacy", BASELINES),
     ):
-        rows = [
-            [f":doc:`{name}`", docstrings.inline(_first(inspect.getdoc(target("algo", name)[1])))] for name in group
-        ]
-        blocks += [rst.title(title, "-"), rst.table(["Algorithm", "What it is"], rows, (1, 6))]
+        rows = [[f":doc:`{name}`", yaml_keys.heading(_file("algo", name)), _proofs(name)] for name in group]
+        blocks += [rst.title(title, "-"), rst.table(["Algorithm", "What it is", "Proof"], rows, (1, 3, 2))]
     return rst.page(*blocks, rst.toctree([*RECOMMENDED, *others, *BASELINES]))
+
+
+def _proofs(name: str) -> str:
+    """Return links to the pages that prove an algorithm's guarantees."""
+    pages = dict.fromkeys(page for each in _found(name)[1] for page in _PROOF.findall(each.source))
+    return ", ".join(f":doc:`/{page}`" for page in pages)
 
 
 def _first(doc: str | None) -> str:
