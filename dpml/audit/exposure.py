@@ -70,7 +70,7 @@ class Exposure:
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Train and return attacks on observations (n, k) of each data set, with a lower bound on mu (NaN: unknown)."""
+        """Train attacks on n observations (n, k) of each data set; return them, and a lower bound on mu (or NaN)."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 

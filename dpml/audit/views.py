@@ -37,7 +37,7 @@ _SIDE_BY_SIDE = 1 << 9  # networks that are trained together, so that gradients 
 
 @singledispatch
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what every observer (view) against whom a guarantee holds sees of two neighbouring data sets.
+    """Return what each view with a guarantee shows of two neighbouring data sets.
 
     An algorithm that is not registered may define a method `exposures`; otherwise only its released models are seen.
     """

@@ -163,7 +163,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Build a federation's terms from KEY=VALUE words and from `reading`, a bounds file's options for reading data."""
+    """Build a federation's terms from words KEY=VALUE. `reading` has a bounds file's options for reading data."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

@@ -161,7 +161,7 @@ class _Problems:
         return conjugate_gradients(times, lambda v: cho_solve(factor, v.T).T, gradient[0].T, near).T[None]
 
     def _hessians(self, p: Array) -> Array:
-        """Return the Hessians of B softmax losses, or in each of B problems the mean Hessian of K logistic losses."""
+        """Return the Hessians of B softmax losses. For K logistic losses, return each of B problems' mean Hessian."""
         if not self.softmax:
             return self._weighted(np.mean(p * (1 - p), axis=2))
         B, _, m = self.base.shape

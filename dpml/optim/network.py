@@ -37,7 +37,7 @@ class Models:
         return np.concatenate([inner.reshape(len(inner), -1), self.outer.T], axis=1)
 
     def scores(self, X: Array) -> tuple[Array, Array]:
-        """Return hidden units (n, H, B) and scores (n, B) of rows X (n, d+1), whose last entry is one."""
+        """Return B models' hidden units (n, H, B) and scores (n, B) for n rows X (n, d+1), whose last entry is one."""
         hidden, models, width = self.inner.shape
         units = (X @ self.inner.reshape(-1, width).T).reshape(len(X), hidden, models)
         np.maximum(units, 0.0, out=units)

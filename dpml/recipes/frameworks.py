@@ -83,7 +83,8 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
         means = getattr(due, key)
         if getattr(recipe, key) != means:
             raise UserError(
-                f"{where} implies {key}={means}, but the recipe differs: leave out {key}, or use only dpml's keys."
+                f"{where} implies {key}={means}, but the recipe has {key}={getattr(recipe, key)}: "
+                f"leave out {key} or {where}."
             )
     return recipe
 

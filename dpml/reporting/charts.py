@@ -105,7 +105,7 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """Read the points that a paper published (`peer` is false), and the results of other programs (`peer` is true).
+    """Read the points that a paper published, and (in column `peer`: true) the results of other programs.
 
     The files ``PAPER/published.csv`` and ``PAPER/peers.csv`` are read from the first of the `folders` that has them.
     """

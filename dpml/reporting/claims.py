@@ -81,7 +81,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in all groups of comparisons that count (have no `why`); None: undecided."""
+    """Return whether a claim holds in all groups of comparisons; groups with a `why` do not count. None: undecided."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]

@@ -188,9 +188,10 @@ class WhitenedDescent(
 
 
 def _most(values: Array, seen: Array, least: Array) -> Array:
-    """Bound whitened rows' mean squared norm (B,); whitening scales eigenvalue j of run b's X'X by ``seen[b, j]``.
+    """Return upper bounds (B,) on the mean squared norm of whitened rows in B runs.
 
-    Eigenvalues of rows in the unit ball sum to <= 1, so those below `least` sum to <= 1 minus the sum of the others.
+    Whitening scales eigenvalue j of run b's X'X by ``seen[b, j]``. Eigenvalues of rows in the unit ball sum to <= 1, so
+    those below `least` sum to <= 1 minus the sum of the others.
     """
     known = values > least
     left = np.maximum(1 - values.sum(axis=1, where=known), 0)

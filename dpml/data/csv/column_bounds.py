@@ -89,7 +89,7 @@ class ColumnBounds:
         return {"columns": columns, **labels, **reading}
 
     def of(self, names: Sequence[str], data: Path) -> "ColumnBounds":
-        """Return the bounds in the order of the features `names`; raise UserError if the bounds' features differ."""
+        """Return the bounds in the order of the features `names`; raise UserError if they are for other features."""
         for name in names:
             if name not in self.kinds:
                 raise UserError(f"{self.path} does not describe the column {name!r} of {data}: add it under `columns`.")
