@@ -82,7 +82,7 @@ def _agreeing(where: str, recipe: TrainingRecipe, said: dict[str, Any]) -> Train
     for key in said:
         means = getattr(due, key)
         if getattr(recipe, key) != means:
-            raise UserError(f"{where} implies {key}={means}: leave out {key}={getattr(recipe, key)}, or leave out {where}.")
+            raise UserError(f"{where} implies {key}={means}: leave out {key}={getattr(recipe, key)}, or {where}.")
     return recipe
 
 
