@@ -75,7 +75,7 @@ class NonPrivate(Baseline, Program, calibrations=("published", "tight"), lam=0.0
 
 @dataclass(frozen=True)
 class Ceiling(Baseline, Program, calibrations=("published", "tight"), **SIMULATED):
-    """`ceiling`: the non-private model with the best of several ridges, chosen on held-out training rows.
+    """`ceiling`: the non-private model with the best of several ridge penalties, chosen on held-out training rows.
 
     `ceiling` shows how good a model can be without privacy; `nonpriv` may overfit and be worse than a private model.
 

@@ -79,7 +79,7 @@ class LocalClassifiers(
 
     @property
     def root(self) -> float:
-        """The published bound on the norm of a row's gradient: sqrt 2 for several classes, 1 for two classes."""
+        """The paper's bound on the norm of a row's gradient: sqrt 2 for several classes, 1 for two classes."""
         return math.sqrt(2) if self.loss.task == "multiclass" and not self.reading.binary else 1.0
 
     def sharing(self, problem: Problem) -> Sharing:
@@ -154,9 +154,10 @@ def drawn_seeds(parties: Parties, rng: Generator) -> Index:
 
 
 def count_votes(scores: Array) -> Array:
-    """Count b models' votes for each class, (n, K) from scores (n, b, K), or for +1, (n, 1) from scores (n, b).
+    """Count the votes of b models on n rows for each class: an array (n, K), or (n, 1) with the votes for class +1.
 
-    A score of zero is a vote for +1. If several classes have the largest score, the vote is for the first class.
+    Scores have shape (n, b, K), or (n, b) for two classes. A score of zero is a vote for +1. If several classes have
+    the largest score, the vote is for the first class.
     """
     if scores.ndim == 2:
         return np.count_nonzero(scores >= 0, axis=1)[:, None]
@@ -233,8 +234,7 @@ class Vote(LocalClassifiers):
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
         """Return the paper's and the proven L2 sensitivity of the model to replacing one party's rows.
 
-        With `protect_auxiliary`, a replaced auxiliary row counts as one changed label in the paper, and as two changed
-        labels in our proof.
+        With `protect_auxiliary`, a replaced auxiliary row counts as one changed label in the paper, two in our proof.
         """
         n = problem.auxiliary
         if n == 0:
@@ -292,7 +292,7 @@ class Soft(Vote):
 
 @dataclass(frozen=True)
 class Voted:
-    """Train a model, (K d,), on the auxiliary rows with targets from the parties' votes."""
+    """Train a model (K d,) on the auxiliary rows with targets from the parties' votes."""
 
     lam: float
     sums: bool
@@ -300,7 +300,7 @@ class Voted:
     local: Sequence[Any] | None = field(hash=False)
 
     def __call__(self, parties: Parties, seeds: Sequence[Array] = ()) -> Array:
-        """Return the model trained on the parties' votes, or one for each seed of voting scikit-learn classifiers."""
+        """Return the model trained on the parties' votes or, for scikit-learn classifiers, one model per seed array."""
         if self.local is None:
             return self.trained(parties, _auxiliary_shares(parties, self.lam, self.sums))
         X, own = _auxiliary(parties)[0], (self.lam, self.sums, self.local)

@@ -35,7 +35,7 @@ RESIDUAL = 1e-4
 
 
 def solver_tolerance(N: int) -> float:
-    """Return the solver's tolerance: the largest gradient norm at a released minimiser."""
+    """Return the solver's tolerance: the largest allowed gradient norm at a released minimiser."""
     return min(1e-9, RESIDUAL / N)
 
 

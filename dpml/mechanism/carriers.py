@@ -103,7 +103,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return the noisy sum with index `number` for B runs, (B, k), at the arguments `at`, such as the B models."""
+        """Return noisy sum `number` of all runs, (B runs, k entries), given the sum's arguments, such as models."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)

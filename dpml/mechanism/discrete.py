@@ -71,7 +71,7 @@ class Grid(NamedTuple):
 
 
 def grid(message: "Sum", problem: Problem) -> Grid:
-    """Return the grid and the discrete noise for the noisy sum `message`."""
+    """Return the grid and the distribution of the discrete noise for the noisy sum `message`."""
     of, blocks = message.of, message.block_widths()
     resolution = of.resolution(blocks, problem)
     steps = of.steps(resolution, problem)
@@ -98,12 +98,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """For each grid, draw `draws` noise vectors per party for a block of a sum: (parties, len(grids) * draws, size)."""
+    """Draw parties' noise for `size` entries, `draws` times per rounding grid: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """For each grid, draw the sum of all parties' noise in a block, `draws` times: (len(grids) * draws, size)."""
+    """Draw the parties' total noise for `size` entries, `draws` times per rounding grid: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)

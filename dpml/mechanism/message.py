@@ -49,7 +49,7 @@ class Terms(ABC, Generic[Of]):
         """Return the sum of the statistic over all parties: (B, k) or (k,)."""
 
     def each(self, *at: Any) -> Array:
-        """Return each party's sum: (M, B, k) for B runs, or (M, k) if the statistic has no arguments `at`."""
+        """Return each party's sum of k numbers: (M, k), or (M, B, k) with arguments `at` that differ between B runs."""
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
@@ -176,7 +176,7 @@ class Sum:
 
 
 def discrete_rest(message: Sum, problem: Problem) -> float:
-    """Return a bound on the increase of a noisy sum's mu if the noise is discrete instead of continuous."""
+    """Return a bound on the increase of a noisy sum's Gaussian-DP mu if the noise is discrete instead of continuous."""
     widths = message.block_widths()
     resolution = message.of.resolution(widths, problem)
     return message.times * (message.of.rounding(widths, resolution, problem) + len(widths) * REST)

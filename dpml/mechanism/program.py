@@ -157,7 +157,7 @@ class Program(ABC):
         return secure_sharing(problem)
 
     def claimed(self, view: View) -> str | None:
-        """Return the place in the paper that claims (eps, delta) against an observer, or None."""
+        """Return where the paper claims (eps, delta) against an observer, such as a theorem, or None."""
         return self.claim if self.calibration == "published" else None
 
     def uncounted(self) -> str | None:
@@ -171,7 +171,7 @@ class Program(ABC):
         return in_ring if self.protocol == "secagg" else simulated
 
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
-        """Return the total mu of all sums with which the guarantee against the strongest observer meets the budget.
+        """Return the total mu that all sums may spend to meet the budget against the strongest observer.
 
         A small part is reserved for rounding errors in all sums, or only in sums of the statistic `of`.
         """
@@ -196,7 +196,7 @@ class Program(ABC):
         return bool(messages) and all(message.pure for message in messages)
 
     def proven(self, budget: Budget, problem: Problem) -> dict[View, Proof]:
-        """Return a proven guarantee against each observer. Knowing some noise raises its Gaussian-DP mu."""
+        """Return a proven guarantee against each observer; those who know some noise get a larger Gaussian-DP mu."""
         messages, views = self.messages(budget, problem), self.sharing(problem).views(problem)
         if self.pure(budget, problem):
             return dict.fromkeys(views, Proof(eps_of(messages, problem, self.noise == "discrete"), self.proof))

@@ -55,7 +55,7 @@ class Channel:
 
     @cached_property
     def spread(self) -> float:
-        """The noise_std of the weighted sum of the m numbers that an observer sees, with the weights `filter`."""
+        """The noise_std of the sum, weighted by `filter`, of the m numbers that an observer sees."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
@@ -202,7 +202,7 @@ class CapeNoise(Sharing):
 
 @dataclass(frozen=True)
 class IndependentNoise(Sharing):
-    """Each party adds independent noise with 1/M of the total variance, and no secure sum hides its message."""
+    """Each party adds independent noise with 1/M of the total variance, and sends its message openly."""
 
     def views(self, problem: Problem) -> dict[View, float]:
         alone = math.sqrt(problem.M)
@@ -228,10 +228,10 @@ def secure_sharing(problem: Problem) -> Sharing:
 
 
 def cape_whole_view(M: int, honest: int, spread: float) -> float:
-    """Return the mu against CAPE's aggregator with M - `honest` colluders, as a multiple of the released sum's mu."""
+    """Return the mu against CAPE's aggregator and all but `honest` of M parties, as a multiple of the sum's mu."""
     return math.sqrt(M / honest + (1 - 1 / honest) / (spread**2 + 1 / M))
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the noise_std of CAPE's noise that cancels in a sum (before centring), divided by the sum's noise_std."""
+    """Return the noise_std of the secrets in the protocol CAPE, as a multiple of the noise_std of the released sum."""
     return MASK if calibration == "tight" else 1.0

@@ -73,7 +73,7 @@ class RowTerms(Terms["ClippedRows"]):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Yield blocks of n rows, and the function's vectors of these rows, divided by the clip: (B, n, length)."""
+        """Yield slices of n rows, and what `function` returns for them in B runs, divided by clip: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length

@@ -1,4 +1,4 @@
-"""Sum clipped gradients of rows or of parties at many models at once, and sum labels to choose a clip.
+"""Sum clipped gradients of rows or of parties at many models at once, and sum labels to find rare classes.
 
 For discrete noise, gradients become integers: docs/privacy/discrete_noise.md, Theorem 2.
 """
@@ -50,7 +50,7 @@ def in_steps(slopes: Single, Q: Index) -> None:
 
 
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
-    """Add every row's gradient ``slopes_i vectors_i`` to its party's sum in `total` (P, B, K, d): B runs, K outputs.
+    """Add every row's gradient, slopes times vector, to its party's sum in `total` (P, B, K, d): B runs, K outputs.
 
     `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
     sums are below 2^53 multiples, so they are exact in any order.
@@ -195,7 +195,7 @@ class ClippedGradients(Statistic):
         return problem.N  # there are at most N gradients, each of norm at most 1
 
     def resolution(self, widths: Sequence[float], problem: Problem) -> int:
-        """Return Q to round a row's loss derivative to multiples of clip/Q; Q = 1 if a party is the privacy unit."""
+        """Return Q to round loss derivatives to multiples of clip/Q; 1 if parties' gradients are rounded instead."""
         most = 1
         if self.unit == "sample":
             most = max(1, min(1 << _SLOPE_BITS, (1 << _EXACT - BITS - 1) // problem.N))

@@ -41,7 +41,7 @@ Train = Callable[[Sequence[Trial]], Sequence[Array]]
 
 
 def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
-    """Train models for all step sizes of every release, and release the models with the selected step sizes."""
+    """Train each algorithm with all its step sizes, and return the models with the step sizes that it selects."""
     trials = []
     for carrier in carriers:
         numbers = np.arange(len(carrier.messages[0]))
@@ -54,7 +54,7 @@ def released(carriers: Sequence[Carrier], train: Train) -> list[Release]:
 
 
 def in_step(carriers: Sequence[Carrier]) -> list[Release]:
-    """Run several algorithms with calibration=published together on the same rows, and return their releases."""
+    """Run several algorithms with calibration=published at the same time on the same rows; return their releases."""
     return released(carriers, _together)
 
 

@@ -111,7 +111,7 @@ class ClientNoise(Sharing):
 
 @dataclass(frozen=True)
 class Pooled:
-    """One curator or an MPC has all rows, and adds secret noise to the mean gradient.
+    """One curator, or an MPC on all parties' rows, adds secret noise to the mean gradient.
 
     Attributes:
         visible: The observers against whom a guarantee is computed.
@@ -131,9 +131,9 @@ class Pooled:
         return dict.fromkeys(self.visible, sensitivity(self.lipschitz, problem))
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        """Return a round's Gaussian-DP mu and a noise ratio for every observer who sees only the last model.
+        """Return a round's Gaussian-DP mu, and the last round's noise_std divided by an earlier round's noise_std.
 
-        The ratio is the last round's noise_std divided by an earlier round's noise_std.
+        There is a pair of these two numbers for every observer who sees only the last model.
         """
         return {"release": (sensitivity(self.lipschitz, problem), 1.0)}
 

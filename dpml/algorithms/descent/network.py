@@ -33,10 +33,10 @@ ALL: Index = np.empty(0, np.intp)
 
 @dataclass(frozen=True)
 class NetworkTerms(Terms["NetworkGradients"]):
-    """Compute sums of the gradients of networks."""
+    """Compute sums of rows' gradients for each network."""
 
     def total(self, *at: Any) -> Array:
-        """Return the sum of gradients of B networks over a minibatch, given parameters (B, size) and row indices."""
+        """Return the gradients of B networks, summed over a minibatch, given parameters (B, size) and row indices."""
         flat, rows = at
         X, y = self._rows
         if len(rows):
@@ -155,7 +155,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
         return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums over full minibatches, and over the last, smaller minibatch of every epoch."""
+        """Return noisy gradient sums over full minibatches, and over the last, smaller minibatch of every epoch."""
         if not self.private:
             return ()
         of = NetworkGradients(self.loss, self.hidden, None if self.variant == "authors" else self.clip)

@@ -70,7 +70,7 @@ Sites = Literal["curator", "mpc", "clients"]
 
 @dataclass(frozen=True)
 class _Kind:
-    """The properties of noisy descent that depend on the option `sites`."""
+    """The properties of noisy descent that depend on `sites`: who has the rows and who adds noise."""
 
     name: str
     claim: str
@@ -92,7 +92,7 @@ _LAST = "Theorems 2 and 3, docs/privacy/kang2019.md: the last of T rounds, each 
 
 @lru_cache(maxsize=1 << 12)
 def _last_of_rounds(contraction: float, rounds: int, last: float) -> float:
-    """Return the last model's mu for rounds of sensitivity 1 and noise_std 1, but noise_std `last` in the last one."""
+    """Return the final model's mu for rounds of sensitivity 1 whose noise_std is 1, but `last` in the last round."""
     noises = np.append(np.ones(rounds - 1), last)
     return last_iterate_mu(np.full(rounds, contraction), np.ones(rounds), noises)
 
@@ -219,7 +219,7 @@ class NoisyDescent(
 
     @property
     def lipschitz(self) -> float:
-        """The Lipschitz constant G of the loss after clipping."""
+        """The Lipschitz constant G of the loss after clipping its slopes."""
         return self.slopes.lipschitz
 
     @property
@@ -232,9 +232,9 @@ class NoisyDescent(
         return max(abs(1 - step * least), abs(1 - step / self.largest))
 
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
-        """For one step size, return the mu against every observer if the mean gradient of n rows has noise_std 1/n.
+        """For one step size, return each observer's Gaussian-DP mu if the mean gradient of n rows has noise_std 1/n.
 
-        Step 0 gives the mu of all rounds together.
+        If an observer sees only the last model, its mu depends on `step`; step 0 gives the mu of all rounds together.
         """
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
@@ -263,7 +263,7 @@ class NoisyDescent(
         return np.array([self.per_row(budget, problem, step) for step in self.tried(budget, problem)])
 
     def mus(self, budget: Budget, problem: Problem) -> dict[View, float]:
-        """Return the mu against every observer: the largest mu over all step sizes that the release tries."""
+        """Return each observer's mu: the largest mu over all step sizes that the release tries."""
         runs = [
             {view: mu / noise if noise else math.inf for view, mu in self.unit_mus(step, problem).items()}
             for step, noise in zip(self.tried(budget, problem), self.per_rows(budget, problem), strict=True)

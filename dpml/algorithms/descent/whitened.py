@@ -71,14 +71,14 @@ class WhitenedDescent(
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the joint mu of all rounds of descent; the noisy X'X and sums of labels use the rest of the budget."""
+        """Return the Gaussian-DP mu of all rounds together; noisy X'X and label counts use the rest of the budget."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
         return math.sqrt(rounds) * each
 
     def share(self, budget: Budget, problem: Problem) -> float:
-        """Return X'X's share of mu^2: `budget_share` or, if None, a default for much or for little noise in X'X."""
+        """Return X'X's share of mu^2: `budget_share`; if None, a default that depends on whether noise hides X'X."""
         if self.budget_share is not None:
             return self.budget_share
         n = problem.units(self.unit)
@@ -165,7 +165,7 @@ class WhitenedDescent(
         return maps.astype(np.float32), steepest, lengths
 
     def _clips(self, carrier: Carrier, reach: Array, n: int, steepest: Array, lengths: Array) -> Single:
-        """Return clips (T, B) of B runs in T rounds; they grow with `reach`, n rows times the joint mu of T rounds."""
+        """Return clips (T, B) of B runs; they grow with `reach`, which is n times the Gaussian-DP mu of T rounds."""
         rule, d = self.rule, carrier.problem.d
         rounds = self.rounds or rule.rounds
         if self.loss.task == "regression":

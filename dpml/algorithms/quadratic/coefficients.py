@@ -107,7 +107,7 @@ def _squared_ratio(value: float, scale: float) -> float:
 
 
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
-    """Return the coefficients' `mu`-GDP noise scales with the least gradient noise at models of norm `radius`.
+    """Return the coefficients' `mu`-GDP noise scales that minimise the gradient noise at models of norm `radius`.
 
     The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
     and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
@@ -308,7 +308,7 @@ def whole_products(rows: Integers, labels: Integers, bits: int) -> Integers:
 
 
 def quadratic_of(loss: Loss, classes: int = 1) -> Quadratic:
-    """Return a loss's quadratic polynomial; for several classes, use the squared loss on the classes' code vectors."""
+    """Return a loss's quadratic approximation; for K classes, the squared distance of scores to codes e_y - 1/K."""
     if loss.task == "multiclass":
         return coded(classes)
     assert loss.quadratic is not None
@@ -342,7 +342,7 @@ draws). For K classes, A is (budgets, draws, 1, d, d) and b is (budgets, draws, 
 
 
 def split(of: Coefficients, d: int, mu: float, norm: float | None) -> Scales:
-    """Return `mu`-GDP noise scales of coefficients for least gradient noise at models of norm `norm` (or default)."""
+    """Return coefficients' `mu`-GDP noise scales that minimise gradient noise at model norm `norm` (None: default)."""
     return tight_scales(of.quadratic, d, QUADRATIC_NORM[of.loss.name] if norm is None else norm, mu)
 
 
@@ -354,7 +354,7 @@ def coefficients_sum(of: Coefficients, scales: Scales, d: int) -> Sum:
 
 
 def spectral_edge(d: int, variance: float = 0.5) -> float:
-    """Return the largest eigenvalue of a noise matrix (d, d) by the semicircle law, given the off-diagonal variance."""
+    """Approximate a (d, d) noise matrix's largest eigenvalue by the semicircle law, given the off-diagonal variance."""
     return 2 * math.sqrt(variance * d)
 
 

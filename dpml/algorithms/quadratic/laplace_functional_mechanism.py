@@ -115,7 +115,7 @@ class LaplaceFunctionalMechanism(
         return Scales(constant, scale, scale)
 
     def _tight_scales(self, eps: float, d: int) -> Scales:
-        """Return the coefficients' eps-DP noise scales with the least gradient noise at models of norm `radius`."""
+        """Return the coefficients' eps-DP noise scales that minimise the gradient noise at models of norm `radius`."""
         norm = QUADRATIC_NORM[self.loss.name] if self.radius is None else self.radius
 
         def stretched(log_ratio: float) -> tuple[float, float]:

@@ -151,7 +151,7 @@ def newton_messages(mu: float) -> tuple[Sum, ...]:
 
 
 def newton_release(carrier: Carrier) -> Release:
-    """Take a Newton step with the noisy sums of every round, and estimate the coefficients from the last two rounds."""
+    """Run Newton's method on noisy sums, and combine its last two rounds to estimate the regression coefficients."""
     d, rows = carrier.problem.d, carrier.problem.N
     half = d + d * (d + 1) // 2
     w, rounds = np.zeros((len(carrier.budgets) * carrier.draws, d)), []
