@@ -34,7 +34,7 @@ class Settings:
         return Settings([word for word in self.words if kept(parsed(word).key_or_group)], self.config_dir)
 
     def swept(self) -> "Settings":
-        """Return settings with sweeps, such as ``M=5,10``, in `lists`, a dict of values by key, instead of `words`."""
+        """Return settings with sweeps, such as ``M=5,10``, moved from `words` to `lists` (a dict of values by key)."""
         lists: dict[str, Sequence[Any]] = {}
         for word in map(parsed, self.words):
             if word.is_sweep_override():

@@ -126,7 +126,7 @@ def citations() -> dict[str, str]:
 
 
 def run_verify(arguments: Namespace) -> None:
-    """Recompute verdicts and tables from the stored rows of results, or a model's guarantees from its certificate."""
+    """Recompute verdicts and tables from stored result rows, or recompute a model's guarantees from its certificate."""
     path = arguments.path
     if not path.is_dir() and not path.with_name(f"{path.stem}_rows.csv.xz").is_file():
         from dpml.release import verify as certificate

@@ -43,7 +43,7 @@ def algorithm_of(node: Mapping[str, Any], loss: Loss, calibration: str | None) -
 
 
 def build_partition(rule: Partition, algorithm: Algorithm) -> Partition:
-    """Return the partition `rule`; if the user sets no share of public rows, use the algorithm's default share."""
+    """Return a partition rule; if the user sets no share of public rows, use the algorithm's default share."""
     if rule.auxiliary is not None:
         return rule
     return replace(rule, auxiliary=getattr(algorithm, "auxiliary", 0.0))
@@ -115,7 +115,7 @@ def made(target: Callable[..., T], options: Any, key: str, **extra: Any) -> T:
 
 
 def completed(option: DictConfig) -> DictConfig:
-    """Return the keys of an option such as algo=capefm; keys that the option's YAML file omits get default values."""
+    """Return the keys and values of an option such as algo=capefm; keys that its YAML file omits get default values."""
     if "defaults" in option or "_target_" not in option:
         return option
     try:

@@ -1,4 +1,4 @@
-"""Find and read the files of experiments, which are in packs (folders of papers) and in --config-dir/experiment."""
+"""Find and read the files of experiments, which are in packs (one folder per paper) and in --config-dir/experiment."""
 
 import re
 from collections.abc import Mapping

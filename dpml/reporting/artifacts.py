@@ -1,4 +1,4 @@
-"""Write the tables, the figures and the verdicts of an experiment from its rows alone."""
+"""Write the tables, the figures and the verdicts of an experiment from its result rows alone."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -31,7 +31,7 @@ from dpml.running.spec import Experiment
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
-    """Write an experiment's ``base_rows.csv`` (rows), ``base.csv`` (means), ``.png``, ``.svg`` and ``.md`` (page).
+    """Write an experiment's ``base_rows.csv`` (rows), ``base.csv`` (means), ``base.png``, ``.svg`` and ``.md`` (page).
 
     A calibration other than the published one has a second figure, such as ``base_tight.csv``. Files stay unchanged if
     they were made from the same cells.

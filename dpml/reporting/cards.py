@@ -44,7 +44,7 @@ class Card:
 
 
 def card_of(pack: str) -> Card | None:
-    """Return the card of a pack (the folder of a paper), or None if no pack has this name."""
+    """Return the content of a paper's card (YAML file of claims); None if no pack (paper's folder) has this name."""
     folder = packs.known().get(pack)
     return None if folder is None else _read(folder / packs.CARD, (folder / packs.CARD).stat().st_mtime_ns)
 
@@ -117,7 +117,7 @@ class _Reader:
         return Claim(str(id), experiment, str(text).strip(), str(criterion).strip(), self._test(test, where), known)
 
     def _readings(self, asked: Sequence[Any], where: str) -> Iterator[Reading]:
-        """Yield a claim's interpretation for each combination of metrics, variants and options on the paper's card."""
+        """Yield a claim's interpretations: a `Reading` per combination of metric, algorithm variant and options."""
         refuse_unknown("readings", [one for one in asked if isinstance(one, str)], self.sets, where)
         sets = [(self.sets[one] if isinstance(one, str) else one).items() for one in asked]
         for parts in product(*sets):

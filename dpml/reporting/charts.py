@@ -45,7 +45,7 @@ def run_charts(summary: pd.DataFrame, x: str | None, metrics: Sequence[str] | No
 
 
 def shown(summary: pd.DataFrame, panel: Panel) -> pd.DataFrame:
-    """Return the rows of a summary that a panel draws. A row that has no value on the x axis appears at every x."""
+    """Return the summary's rows that a panel draws. A row that has no value on the x axis appears at every x."""
     rows = with_axis(_part(summary, panel), panel.x)
     where = f"a panel of block {panel.block}"
     refuse_unknown("key", [panel.x], rows.columns, where)
@@ -105,7 +105,7 @@ def _eps_rows(rows: pd.DataFrame, panel: Panel) -> pd.DataFrame:
 
 
 def read_published(folders: Iterable[Path], paper: str) -> pd.DataFrame:
-    """Read the points that a paper published, and (in column `peer`: true) the results of other programs.
+    """Read a paper's published points and other programs' results, for which the column `peer` is true.
 
     The files ``PAPER/published.csv`` and ``PAPER/peers.csv`` are read from the first of the `folders` that has them.
     """
@@ -131,7 +131,7 @@ def _read_points(path: Path) -> pd.DataFrame:
 
 
 def charts_of(panels: Iterable[Panel], summary: pd.DataFrame, published: pd.DataFrame | None = None) -> list[Chart]:
-    """Return a chart, with its published points, for every panel that has rows in the `summary`."""
+    """Return a chart, with the paper's published points, for every panel that has rows in the `summary`."""
     return [
         Chart(panel, rows, None if published is None else points_of(published, panel))
         for panel in panels

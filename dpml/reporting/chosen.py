@@ -32,7 +32,7 @@ class Chosen:
         for condition in conditions:
             key, equal, values = condition.partition("=")
             if not equal or key not in keys:
-                raise UserError(f"--where {condition} must be KEY=VALUE with a setting as KEY: {nearest(key, keys)}")
+                raise UserError(f"--where {condition} must be KEY=VALUE, where KEY is a setting: {nearest(key, keys)}")
             own = summary[key].map(text)
             wanted = {_as_text(value) for value in values.split(",")} if values not in set(own) else {values}
             for value in sorted(wanted - set(own)):
@@ -67,7 +67,7 @@ def chosen(path: Path) -> Chosen:
         claims = claims_in(read_table(guarantees, ("algo", "eps"))) if guarantees.is_file() else None
         return Chosen(summarise(rows), claims)
     if path.is_dir() and len(set(figures.values())) > 1:
-        raise UserError(f"{path} has several figures: add /NAME, one of {', '.join(figures)}.")
+        raise UserError(f"{path} has several figures: append /NAME, one of {', '.join(figures)}.")
     name = next(iter(figures)) if path.is_dir() else path.stem  # the figure of tight noise has the second name
     if name not in figures:
         raise UserError(f"there is no figure {path}: {nearest(name, figures)}")

@@ -18,7 +18,7 @@ Names = Sequence[str]
 def compared(
     pairs: Sequence[Pair], by: str = "better", often: str = "all", limit: float | str | None = None
 ) -> list[Group]:
-    """Compare the two sets of runs in each pair; collect the results at all x by block of settings and algorithms.
+    """Compare the two sets of runs in each `Pair`, and group the pairs that differ only in their value on the x axis.
 
     The arguments `by`, `often` and `limit` are those of `compare`.
     """
@@ -36,7 +36,7 @@ def compared(
 
 
 def several(runs: pd.DataFrame, name: str) -> list[Any]:
-    """Return the x values of runs in ascending order; raise NotComputedError if there is only one x."""
+    """Return the x-axis values of runs in ascending order; raise NotComputedError if there is only one."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
     if all("/" in str(x) for x in runs.columns):  # parties' shares such as 1/1/8: from equal to unequal
@@ -227,7 +227,7 @@ EXPONENTS = MetricScale(log=False, up=False, matters=0.1, near=0.1)
 def falls_as(
     evidence: Evidence, block: str, free: str, stated: Mapping[str, float], M: float | None = None
 ) -> list[Group]:
-    """Check that noise adds a multiple of x^p to a metric (x: M or eps), with p within 0.1 of the stated exponent.
+    """Check that noise adds a multiple of x^p (x: M or eps) to a metric, with p within 0.1 of the stated exponent.
 
     The added part is the metric minus the same seed's metric without noise. p is the slope of its logarithm in log x.
 

@@ -54,7 +54,7 @@ NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of two algorithms in one block of settings: one comparison for each value on the x axis."""
+    """The comparisons of two algorithms in one grid of settings: one comparison for each value on the x axis."""
 
     block: str  # the block of settings (and part of it), or the metric of exact numbers
     algorithm: str  # the algorithm that the claim is about
@@ -81,7 +81,7 @@ def at_least(number: float, values: Sequence[bool | None]) -> bool | None:
 
 
 def holds(groups: Sequence[Group]) -> bool | None:
-    """Return whether a claim holds in all groups of comparisons; groups with a `why` do not count. None: undecided."""
+    """Return whether a claim holds in all groups of comparisons, except those ignored for a reason. None: undecided."""
     if not any(group.shown for group in groups):
         raise NotComputedError(["anything to compare"])
     found = [group.holds for group in groups if not group.why]
@@ -122,7 +122,7 @@ class Evidence:
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     def under(self, reading: Reading | None = None, **changes: Any) -> "Evidence":
-        """Return the evidence under another interpretation of a claim: `reading` (None: the present) with `changes`."""
+        """Return the evidence for another interpretation of a claim: `reading` or the current one, with `changes`."""
         other = copy(self)  # shares what was derived from the rows
         other.reading = replace(reading or self.reading, **changes)
         return other
@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return the runs of algorithms in blocks of settings; raise an error if any x or a second run is missing.
+        """Return algorithms' runs by grid of settings; raise an error unless all have several, at equal x-axis values.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -204,11 +204,11 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return a `Pair`: two sets of runs that a claim compares, and the metric's scale in this block of settings."""
+        """Return a `Pair`: two sets of runs that a claim compares, and which differences of the metric matter."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the metric's scale in a block of settings: the block's baselines decide which differences matter."""
+        """Return the metric's scale (linear or log) and which differences matter, given baselines at equal settings."""
         metric = self.reading.metric
         same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
         means = self.kept("baselines", self._baselines)

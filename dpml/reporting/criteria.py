@@ -54,7 +54,7 @@ class MetricScale:
         return -values if self.up else values
 
     def sizes(self, runs: pd.Series) -> pd.Series:
-        """Return values of runs or, on a logarithmic scale, their absolute values, but at least the floor `zero`."""
+        """Return values of runs; on a logarithmic scale, return their absolute values, raised to at least `zero`."""
         return pd.Series(np.maximum(np.abs(runs.to_numpy(float)), self.zero), runs.index) if self.log else runs
 
     def words(self, effect: float) -> str:
@@ -85,14 +85,14 @@ def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricSca
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A metric's values by seed and draw: `ours` from `algorithm`, and `theirs` from `against`, maybe at another x."""
+    """Two series of a metric's values, by seed and noise draw: an algorithm's, and a series to compare it with."""
 
     block: str
     algorithm: str
     against: str
     x: Any
-    ours: pd.Series
-    theirs: pd.Series
+    ours: pd.Series  # of `algorithm`
+    theirs: pd.Series  # of `against`, which can be the same algorithm at another x
     scale: MetricScale
 
 

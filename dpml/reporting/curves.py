@@ -94,7 +94,7 @@ def label(curve: Curve, keys: Mapping[str, Sequence[str]]) -> str:
 
 
 def shared(table: pd.DataFrame, without: Iterable[str] = ()) -> str:
-    """Return the settings that the rows of a summary share, in words, such as ``M = 5, λ = 0.01 for A, B``."""
+    """Describe the settings that all rows, or all rows of an algorithm, share: ``M = 5; λ = 0.01 for capeFM``."""
     lines = table[table["algo"] != "claimed"]  # a line without runs
     names = lines["algo"].map(algorithm)
     of_all, of_some = [], []

@@ -24,7 +24,7 @@ from dpml.reporting.tables import shortened
 
 @dataclass(frozen=True)
 class Verified:
-    """The result of verifying an experiment: the numbers of recomputed verdicts and table values, and the errors."""
+    """The result of verifying an experiment: the counts of recomputed verdicts and table values, and the errors."""
 
     experiment: str
     verdicts: int
@@ -33,7 +33,7 @@ class Verified:
 
 
 def rows_file(base: Path) -> Path:
-    """Return the path of the compressed rows of a figure."""
+    """Return the path of the compressed file of a figure's result rows."""
     return base.with_name(f"{base.name}_rows.csv.xz")
 
 
@@ -103,7 +103,7 @@ def judge(
     panels: Sequence[Mapping[str, Any]],
     points: pd.DataFrame,
 ) -> list[Verdict]:
-    """Judge claims by an experiment's rows, and by the paper's points; `panels` name the x column of each block."""
+    """Judge claims by our result rows and by the paper's published points; `panels` name the columns on the x axes."""
     axes = {panel["block"]: panel["x"] for panel in reversed(panels)}  # the first panel of a block decides
     rows = rows[rows["calibration"] == "published"]
     evidence, theirs = Evidence(rows, points, axes), _of_points(points, panels, rows)
@@ -111,7 +111,7 @@ def judge(
 
 
 def _of_points(points: pd.DataFrame, panels: Sequence[Mapping[str, Any]], rows: pd.DataFrame) -> Evidence | None:
-    """Turn a paper's published points, and our `rows` of baselines, into evidence on its claims; None without points.
+    """Turn a paper's published points, and our baselines' `rows`, into evidence on its claims; None without points.
 
     Every point becomes two equal runs, so that tests treat it as a mean without error.
     """

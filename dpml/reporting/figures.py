@@ -160,7 +160,7 @@ def _about_bands(charts: Sequence[Chart]) -> str:
 
 
 def _absent(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
-    """Return sentences that name the algorithms without a point in some panels, and say why they have no point."""
+    """Return sentences that name the algorithms that some panels do not show, and say why they have no point there."""
     found: dict[str, dict[str, list[str]]] = {}  # by reason and algorithm, the letters of panels
     for number, chart in enumerate(charts):
         rows, x, y = chart.summary, chart.panel.x, chart.panel.y

@@ -128,7 +128,7 @@ def _counts(claims: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, s
 
 
 def _extent(main: Sequence[Judged]) -> str:
-    """Count the figures ("2 of 3 figures") or, if there is only one, the interpretations in which a claim holds."""
+    """Say in how many figures a claim holds ("2 of 3 figures"), or in how many interpretations if it has one figure."""
     several = [one.decision == "reproduced" for _, one in main]
     held = several if len(main) > 1 else [reading["outcome"] == IN_WORDS[True] for reading in main[0][1].readings]
     return f"{sum(held)} of {len(held)} {'figures' if len(main) > 1 else 'interpretations'}"
@@ -248,7 +248,7 @@ def _by_folder(known: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str
 
 
 def overviews(known: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Make the start page and the papers' pages from the manifests `known`; return the pages by relative path."""
+    """Make the start page and papers' pages from experiments' manifests, `known`; return the pages by relative path."""
     papers = _papers([*known, *not_computed(known)])
     ranked = _by_folder(about for about in known if about.get("rankings"))
     which = next((f"{folder}/which.md" for folder in ranked), "")

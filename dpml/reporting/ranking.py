@@ -185,7 +185,7 @@ def _among_the_best(choices: Iterable[Mapping[str, Any]]) -> Counter[str]:
 
 
 def beside(rankings: Sequence[Mapping[str, Any]], own: str) -> Texts:
-    """Return a table by external program and eps: the number of panels on which our algorithm `own` beats it."""
+    """Return a table: by external program and eps, on how many panels our algorithm `own` beats the program."""
     wins: dict[tuple[str, float], list[bool]] = {}
     for up, choice in ((scale(ranking["metric"]).up, choice) for ranking in rankings for choice in ranking["choices"]):
         for peer, mean in choice["peers"].items() if own in choice["means"] else ():

@@ -82,7 +82,7 @@ class RunTable:
 
 
 def names(metric: str, keys: Sequence[str]) -> list[str]:
-    """Return the column names of a metric's statistics; the mean's is mean_METRIC if a setting is called METRIC."""
+    """Name the columns of a metric's statistics. The mean is in METRIC, or in mean_METRIC if METRIC is a setting."""
     return [f"mean_{metric}" if metric in keys else metric, *(f"{metric}_{one}" for one in _STATISTICS[1:])]
 
 

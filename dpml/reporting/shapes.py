@@ -60,7 +60,7 @@ def _points(column: Range | tuple[str, ...]) -> Array:
 
 
 def write(model: Model, folder: Path) -> list[Path]:
-    """Write a picture (.png, .svg) of each feature's contribution, and all points to shapes.csv. Return the paths."""
+    """Draw each feature's contribution to the score (.png, .svg), and write all points to shapes.csv. Return paths."""
     folder.mkdir(parents=True, exist_ok=True)
     found, lines = shapes(model), _lines(model)
     written = []

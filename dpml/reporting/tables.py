@@ -40,7 +40,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
 
 
 def value(line: Mapping[Any, Any], metric: str = "") -> str:
-    """Return a mean ± half its interval as text or, if some runs have NaN, the number of runs with NaN."""
+    """Return a mean ± half its confidence interval as text or, if some runs have NaN, the number of runs with NaN."""
     mean = float(line["mean"])
     if metric in EPS:
         return short(mean, up=True)
@@ -87,7 +87,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def short(number: float, up: bool = False) -> str:
-    """Write a number with 3 significant digits; round up if `up` is true. Numbers below a million have no exponent."""
+    """Write a number with 3 significant digits, rounded up if `up`. Numbers from 1000 to a million have no exponent."""
     if math.isinf(number):
         return "∞"
     if 999 < abs(number) < 1e6:
@@ -100,7 +100,7 @@ Texts = dict[str, Any]
 
 
 def texts(table: pd.DataFrame, title: str = "") -> Texts:
-    """Return a table whose cells are texts. A missing value is an empty text."""
+    """Return a table whose cells are converted to text. A missing value is an empty text."""
     rows = [
         ["" if pd.isna(v) else f"{v:g}" if isinstance(v, float) else str(v) for v in row] for row in table.to_numpy()
     ]

@@ -118,7 +118,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Compute a fit (cell): partition the data, release the models (unless in `release`), and compute the metrics."""
+    """Compute a fit (cell): partition the data, release the models unless they are given, and compute the metrics."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
@@ -184,7 +184,7 @@ def step_key(cell: Cell) -> Any:
 
 
 def released_in_step(cells: Sequence[Cell]) -> list[Release]:
-    """Release the models of fits (cells) with equal `step_key` together; only rounding differs from separate fits."""
+    """Release at once the models of several fits with the same `step_key`; only rounding differs from separate fits."""
     carriers = []
     for cell in cells:
         parties = deal(cell)

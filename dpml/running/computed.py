@@ -73,7 +73,7 @@ class Computed:
         return Record(text, seconds=time.thread_time() - start, code=self.code)
 
     def kept(self, store: Store) -> Record | None:
-        """Return the stored record of the rows if the present code has computed them, otherwise None."""
+        """Return the stored record of the rows if the current version of the code computed them, otherwise None."""
         return store.glance(self.key, self.code)
 
 

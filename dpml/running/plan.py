@@ -87,7 +87,7 @@ class Plan:
         return {block: float(f"{seconds:.3g}") for block, seconds in spent.items()}
 
     def results(self) -> Results:
-        """Return tables of the results of all finished fits (each once), and of all blocks that a function computes."""
+        """Return tables of the results of finished fits (each once) and of functions that compute rows without fits."""
         once = {(point.block, point.key): point for point in self.points if point.finished}
         # settings without a standard column, named as on the command line, such as algo.lam
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
@@ -170,7 +170,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of waiting fits from times of finished or published fits; return None without times."""
+    """Estimate the CPU seconds of waiting fits from times of finished or published fits; None if there are no times."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:
@@ -197,7 +197,7 @@ def _alike(point: Point) -> list[tuple[Any, ...]]:
 
 
 def listing(plans: Sequence[Plan]) -> str:
-    """Return plans as a CSV table: a line per combination of settings or per block that a function computes."""
+    """Return plans as CSV: a line per combination of settings, or per function that computes rows without fits."""
     settings = dict.fromkeys(key for plan in plans for point in plan.points for key in point.settings)
     lines: list[dict[str, Any]] = []
     for plan in plans:

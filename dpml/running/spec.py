@@ -128,7 +128,7 @@ class Experiment:
 
     @property
     def computed(self) -> list[Computed]:
-        """Return the experiment's blocks whose rows a function computes, instead of fits of algorithms."""
+        """Return an experiment's parts (blocks) that need no fits, because a function computes their result rows."""
         return [
             Computed.from_content(block, content, f"block {block} of experiment={self.name}")
             for block, content in self.grid.items()

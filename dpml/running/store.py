@@ -19,7 +19,7 @@ from dpml.running.environment import made_with
 
 @dataclass(frozen=True)
 class Record:
-    """The stored numbers of a fit (cell) or of a block that a function computes, or the reason why there are none."""
+    """The stored results of a fit, or of a function that computes result rows without fits; or why there are none."""
 
     numbers: str = ""  # the measurements as text, or the rows of a block; empty in the result of `Store.glance`
     skipped: str | None = None  # why there are no numbers
@@ -45,7 +45,7 @@ class Store:
         return replace(record, refused=refused)
 
     def numbers(self, key: str, code: str) -> str:
-        """Return the stored measurements (or a block's rows) as text. Raise UserError if the file is damaged."""
+        """Return a fit's measurements, or a function's rows, as stored text. Raise UserError if the file is damaged."""
         numbers = (self._content(key, code) or "").partition("\n")[2]
         if not numbers:
             raise UserError(f"{self._path(key, code)} is damaged: give the same command again to recompute it.")
