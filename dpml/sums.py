@@ -35,7 +35,7 @@ class PairwiseSum:
         self._count = 0
 
     def add(self, part: Array) -> None:
-        """Add an array of double precision; the array may be overwritten."""
+        """Add an array of double precision to the sum; the array may be overwritten."""
         self._waiting.append(part)
         self._count = count = self._count + 1
         while count % 2 == 0:

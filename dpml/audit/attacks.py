@@ -1,4 +1,4 @@
-"""Compute lower bounds on eps from an attacker's scores, and learn scores from samples of releases.
+"""Compute lower bounds on eps from an attacker's scores, and learn score functions from samples of releases.
 
 An attacker guesses the second data set when a score exceeds a threshold, and measured error rates give a lower bound on
 eps (Nasr et al. 2021). For normal scores, bounds on mu give much better ones (Nasr et al. 2023).

@@ -25,7 +25,7 @@ _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 
 
 def seen(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each observer (view) except `client` sees of two data sets: nothing but the released models."""
+    """Return what each observer (view) except `client` sees: only the models released from two data sets."""
     views = dict.fromkeys(each.view for each in guaranteed(algorithm, budget, pair[0].problem) if each.basis in HELD)
     return [_released(algorithm, pair, budget, view) for view in views if view != "client"]
 

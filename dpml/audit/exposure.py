@@ -66,16 +66,16 @@ class Exposure:
         return self.source(which, rng, draws, [self.view])[self.view]
 
     def distance(self) -> float:
-        """Return a lower bound on Gaussian DP's mu or, if unknown, on pure eps; NaN if both bounds are unknown."""
+        """Return the lower bound on Gaussian DP's mu or, if there is none, on pure eps; NaN if there is neither."""
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Train attacks on n observations (n, k) of each data set; return them, and a lower bound on mu (or NaN)."""
+        """Return attacks, trained on n observed releases (n, k) of each data set, and a lower bound on mu (or NaN)."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 
     def numbers(self, seen: Array) -> Array:
-        """Return the features (draws, m) of observations for an attacker who does not know the mechanism."""
+        """Return what an attack that does not know the mechanism learns from: by default, the whole observations."""
         return seen
 
 
@@ -107,7 +107,7 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
 
 
 class HalfNoise(Generator):
-    """A random generator that draws noise of half the size, so that an audit can test itself.
+    """A random generator that draws noise of half the size, to test whether an audit detects this.
 
     `standard_gamma` draws the variance of a Gaussian, whose coordinates are halved. Noise on integers is drawn from
     bytes, so `mechanism.discrete` multiplies its variance by `variance_kept`.

@@ -34,7 +34,7 @@ Folded = Sequence[Rows]
 
 
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
-    """Return two data sets that differ in one row; its two versions have large gradients with opposite first entries.
+    """Return two data sets with one different row; both rows have large gradients, with opposite first entries.
 
     A crowd of rows (p, c) and (-p, c) holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b). The longest
     minimiser belongs to ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the ridge resists shifts across, and the

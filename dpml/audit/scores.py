@@ -63,13 +63,13 @@ class Scores:
         return max(bounds)
 
     def exact(self, delta: float) -> float:
-        """Return an exact lower bound on eps at `delta`, from two data sets and without sampling; NaN if unknown."""
+        """Return a lower bound on eps at `delta`, computed from two data sets without sampling; NaN if unknown."""
         if delta == 0:
             return self.loss
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
 
     def mu(self, confidence: float) -> float:
-        """Return the largest lower bound on mu that the attacks give, if the view is mu-GDP."""
+        """If the view is mu-GDP, return the largest lower bound on mu that the attacks give."""
         error = (1 - confidence) / len(self.attacks)
         return max(
             (mu_of_scores if attack.normal else mu_by_rates)(first, second, error)
@@ -86,7 +86,7 @@ class Scores:
         return trade_off(best[1], best[2], 1 - CONFIDENCE)
 
     def accuse(self, proven: Guarantee) -> bool:
-        """Return True if a lower bound on eps or mu, exact or from an attack, exceeds the proven eps or mu."""
+        """Return True if an exact lower bound on eps or mu, or one from an attack, exceeds the proven eps or mu."""
         if self.exact(proven.delta) > proven.eps * (1 + SLACK):
             return True
         each = (1 + ACCUSATION) / 2

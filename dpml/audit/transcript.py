@@ -65,7 +65,7 @@ class Recorder:
         return np.einsum("bk,bk->b", number - before[0], direction)[None]
 
     def _numbers(self, residual: Array, parts: Array) -> Array:
-        """Return what the observer sees of a message, after subtracting the first of two data sets' noiseless sum."""
+        """Return what the observer sees of a message, after subtracting the first data set's noiseless sum."""
         channel = self.channel
         others = channel.noise.copy()
         others[0] -= channel.total
@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return two arrays (draws, T): a message's component along the data sets' shift, and the norm of the shift."""
+        """Return arrays (draws, T): messages' components along shifts between two data sets' sums, and shift norms."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -115,7 +115,7 @@ class Transcript(Exposure):
         return seen[:, 2 * self.messages :]
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return two likelihood-ratio attacks and a lower bound on mu, or a matched filter and NaN if not `gaussian`.
+        """Return two likelihood-ratio attacks and a lower bound on mu; if not `gaussian`, a matched filter and NaN.
 
         The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
         nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then

@@ -55,7 +55,7 @@ _STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
-    """Return the pair of neighbouring data sets, of the problem's M, N and d, that is the easiest known to distinguish.
+    """Return two neighbouring data sets, with the problem's M, N and d, that are the easiest known to distinguish.
 
     An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
     """
@@ -91,7 +91,7 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
 
 @worst_case.register
 def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in the signs of one row, which has the largest possible L1 norm."""
+    """Return two data sets that differ in the signs of one row's entries; this row has the largest possible L1 norm."""
     if not algorithm.laplace:
         return of_coefficients(algorithm, budget, problem)  # type: ignore[arg-type]
     even = np.full(problem.d, 1 / math.sqrt(problem.d))
@@ -129,7 +129,7 @@ def _path(mechanism: Prepared, budget: Budget, ahead: Array) -> Array:
 @worst_case.register(ObjectivePerturbation)
 @worst_case.register(GaussianObjectivePerturbation)
 def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row, whose gradient is large in both data sets."""
+    """Return two data sets that differ in one row; the row's gradient is large in both data sets."""
     sent: Any = algorithm.messages(budget, problem)[0]
     if isinstance(sent, Sum) or algorithm.loss.lipschitz is None or problem.d == 1:
         return turned_label(problem, algorithm.loss.task)

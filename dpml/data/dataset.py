@@ -61,7 +61,7 @@ class Source(Protocol):
         """Return the numbers of training rows (all rows if N is None) and of features, without reading any data."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
-        """Return the arrays with N training rows (None: all rows); a smaller N gives a subset of the rows."""
+        """Return the arrays with N training rows (None: all); with equal `rng`, a smaller N gives part of them."""
 
 
 def checksum(source: Source, files: Files) -> str | None:

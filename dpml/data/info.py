@@ -122,7 +122,7 @@ class Info:
 
 
 def described(module: str) -> dict[str, Info]:
-    """Return the metadata of data sets by name, read from NAME.yaml next to the file NAME.py (`module`)."""
+    """Return the metadata of all data sets in a YAML file, which has the path `module` with .yaml instead of .py."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 

@@ -108,7 +108,7 @@ Extent = TrainingRows | Box
 
 
 def into_ranges(columns: Mapping[str, Column]) -> tuple[Callable[[Array], Array], Box]:
-    """Return a function that clips columns to public ranges, with log(1 + x) where declared, and its outputs' `Box`."""
+    """Return a function that clips columns to public ranges, then takes log(1 + x) if declared; also its image."""
     ranges = [column if isinstance(column, Range) else Range(-1, len(column)) for column in columns.values()]
     low = np.array([r.low for r in ranges], dtype=float)
     high = np.array([r.high for r in ranges], dtype=float)

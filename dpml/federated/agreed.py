@@ -86,7 +86,7 @@ class Agreed:
             raise UserError("eps=inf does not make a private release: choose a finite eps.")
         require_all_rows(self.missing)
         if not isinstance(self.options, Mapping):
-            raise UserError("the options of a plan's algorithm must be an object with names and values.")
+            raise UserError("the options of a plan's algorithm must be a JSON object with names and values.")
         allowed = {f"algo.{each.name}" for each in fields(self._kind) if each.name not in _SET}
         refuse_unknown("key", [f"algo.{name}"[:60] for name in self.options], allowed, "a plan")
         for name, value in self.options.items():
@@ -163,7 +163,7 @@ def no_sums(algo: str) -> str:
 
 
 def agreed_of(words: Iterable[str], reading: Mapping[str, Any] | None = None) -> Agreed:
-    """Build a federation's terms from words KEY=VALUE. `reading` has a bounds file's options for reading data."""
+    """Build a federation's terms from words KEY=VALUE. `reading` contains a bounds file's options for reading data."""
     names = {_key(each.name): each.name for each in fields(Agreed) if each.name != "options"}
     typed: dict[str, Any] = {}
     for word in words:

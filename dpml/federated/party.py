@@ -160,7 +160,7 @@ class Member:
         return moments
 
     def _numbers_of_parties(self, rows: int) -> Iterator[int]:
-        """Yield each number k of parties, at least the quorum, for which k parties can have `rows` rows together."""
+        """Yield each k >= quorum with `rows` between the total rows of the k smallest and of the k largest parties."""
         sizes = sorted(seat.rows for seat in self.plan.seats)
         M = len(sizes)
         for parties in range(self.plan.topology.quorum, M + 1):

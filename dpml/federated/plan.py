@@ -192,7 +192,7 @@ class FederationPlan:
         return agreed_topology(len(self.seats), self.colluders, self.dropouts)
 
     def session(self, opening: Opening) -> Session:
-        """Return the session of the secure sum that the message `opening` starts, named by a hash of `opening`."""
+        """Return the session, named by a hash of `opening`, of the secure sum that the message `opening` starts."""
         name = hashlib.sha256(b"dpml sum" + opening.content).digest()[:SESSION_BYTES]
         identities = tuple(seat.key for seat in self.seats)
         length = self.sums.lengths[opening.number]

@@ -266,7 +266,7 @@ def conjugate_gradients(
 
 @remembered
 def fit_all(parties: Parties, lam: float) -> Array:
-    """Train one regularised model on all private rows, (K d,)."""
+    """Train one regularised model (K d,) on all private rows."""
     X, y, counts = parties.folded
     weights = None if counts is None else counts[None] / counts.sum()
     return fit(X[None], hard_targets(y, parties.problem.classes)[None], lam, weights)[0]

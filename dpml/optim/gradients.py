@@ -100,7 +100,7 @@ class Rows:
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
-        """Return the gradients (B, K d) at models w (B, K d), in double precision."""
+        """Return the sums (B, K d) of all rows' gradients at models w (B, K d), in double precision."""
         if self.half.ndim == 3 and len(w) * self.classes > _COLUMNS:
             return np.concatenate([self.gradient(w[some]) for some in blocks(len(w), self.classes, _COLUMNS)])
         total = PairwiseSum()
@@ -110,9 +110,9 @@ class Rows:
         return gradients.reshape(w.shape)
 
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
-        """Yield k blocks of h rows at a time: their indices, the rows times 1/2, and slopes at models w of K classes.
+        """Yield, for k blocks of h rows at a time: indices, the rows as stored (halved), and the loss's slopes at w.
 
-        Rows are (..., k, h, d), and slopes (see the module) are (..., k, h, K), or (k, h, B K) if B runs share rows.
+        Rows are (..., k, h, d), slopes (see module) for K classes (..., k, h, K), or (k, h, B K) if B runs share rows.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
@@ -212,7 +212,7 @@ class PartyGradients:
         return cls(buckets)
 
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return the sums (B, K d) of all parties' clipped mean gradients at models w, divided by the clip.
+        """Return all parties' clipped mean gradients at B models w, summed and divided by the clip: (B, classes * d).
 
         Also return the number of parties whose gradients were not longer than the clip, (B,).
         """

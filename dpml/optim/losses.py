@@ -40,12 +40,12 @@ class Quadratic:
     outputs: int = 1
 
     def linear(self, y: Array) -> Array:
-        """Return the linear coefficients c1(y) of the loss for labels y, (n,) or, for K classes, (n, K)."""
+        """Return c1(y), the factor of x'w in the quadratic loss, for n labels y: (n,) or, for K classes, (n, K)."""
         return -self.slope * (y if self.outputs == 1 else codes(y, self.outputs))
 
     @property
     def linear_bound(self) -> float:
-        """The largest norm of the linear coefficient c1(y) over all labels y."""
+        """The largest norm over all labels y of c1(y), the factor of x'w in the quadratic loss."""
         return self.slope * (1.0 if self.outputs == 1 else math.sqrt(1 - 1 / self.outputs))
 
 
@@ -212,7 +212,7 @@ class Softmax(Loss):
 
 @dataclass(frozen=True)
 class Slopes:
-    """The derivatives (slopes) of a loss with respect to the score, clipped to [-clip, clip].
+    """A loss's derivatives (slopes) with respect to the score; the derivatives are clipped to [-clip, clip].
 
     The clipped slopes of a convex loss are the slopes of another convex loss, such as Huber's loss for the squared
     loss. So all proofs for descent on a convex loss hold with the constants of the clipped loss.

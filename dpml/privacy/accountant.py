@@ -66,7 +66,7 @@ class Accountant:
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases with `guarantee`; a party's guarantee also covers its rows."""
+        """Return the accountant after `times` releases; a guarantee for whole parties also holds for every row."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:
@@ -112,7 +112,7 @@ class Accountant:
 
     @property
     def _lost(self) -> float:
-        """The probability, rounded up, that at least one (eps, delta)-DP release reveals everything."""
+        """The probability, rounded up, that at least one of the (eps, delta)-DP releases reveals everything."""
         return round_up(-math.expm1(math.fsum(times * math.log1p(-delta) for _, delta, times in self.spent)))
 
     @property

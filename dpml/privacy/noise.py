@@ -76,7 +76,7 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
 def cape_messages(
     rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
 ) -> tuple[Array, Array]:
-    """Draw the noise in the parties' messages of the protocol CAPE, and the secrets ``ehat_k`` that it contains.
+    """Draw the noise in the parties' messages of the protocol CAPE, and the secrets ``ehat_k`` in this noise.
 
     Party k draws ``ehat_k`` and ``g_k ~ N(0, I)``. The noise in its message is ``shared * e_k + own * g_k``, where the
     ``e_k = ehat_k - (1/M) sum ehat`` sum to zero (Imtiaz et al. 2019, Alg. 1). Shapes are (draws, parties, size).

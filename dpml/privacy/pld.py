@@ -75,7 +75,7 @@ class Losses:
 
 
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
-    """Return the privacy losses of a Gaussian release whose mu is random, but known to the observer.
+    """Return the privacy losses of a mu-GDP Gaussian release whose mu is random, but known to the observer.
 
     The values `mus` (k,) of mu have probabilities `weights` (k,). Gauss's rule splits the probability of each interval
     of z in the loss ``mu^2/2 + mu z`` between its ends, with a relative error below 1e-14 for |z| <= 12.
@@ -108,7 +108,7 @@ def gaussian(mu: float) -> Losses:
 
 
 def pure(eps: float, times: int = 1) -> Losses:
-    """Return the losses of `times` eps-DP releases; randomised response is the worst case (Kairouz et al. 2015)."""
+    """Return the privacy losses of `times` eps-DP releases; randomised response is worst (Kairouz et al. 2015)."""
     lies = np.arange(times, -1, -1.0)
     log_truth, log_lie = -np.log1p(np.exp(-eps)), -np.logaddexp(0.0, eps)
     ways = gammaln(times + 1) - gammaln(lies + 1) - gammaln(times - lies + 1)
@@ -197,7 +197,7 @@ def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, f
 
 
 def _tilt(parts: Sequence[tuple[Losses, int]], log_delta: float | None, eps: float) -> float:
-    """Return the exponential tilt with log Chernoff bound `log_delta` or, if this is None, with mean loss `eps`."""
+    """Choose the tilt at which the Chernoff bound is e^log_delta or, if that is None, the tilted mean loss is `eps`."""
     # every tilt gives a valid bound
     top = sum(count * float(part.at[-1]) for part, count in parts)
 

@@ -58,7 +58,7 @@ class SampledGaussian:
         return round_up(self.ratio * math.sqrt(self.rounds * self.steps))
 
     def eps(self, delta: float) -> float:
-        """Return an eps that is proven at `delta` in (0, 1)."""
+        """Return an eps that is proven for all sums together at `delta` in (0, 1)."""
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta)
         return _allocated(self, delta) if self.sampling == "random_allocation" else _proven(self, delta)

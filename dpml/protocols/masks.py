@@ -73,12 +73,12 @@ def require_canonical(other: End) -> None:
 
 
 def add_pair_mask(total: Ring, secret: bytes, session: Session, own: End, other: End) -> None:
-    """Add the mask that two parties share to the vector `total` of integers modulo 2^64, in place."""
+    """Add two parties' shared mask in place to the vector `total` of integers modulo 2^64."""
     add_stream(total, pair_mask_key(secret, session, own, other), np.add if own.party < other.party else np.subtract)
 
 
 def add_self_mask(total: Ring, seed: bytes, session: Session, own: End) -> None:
-    """Add the mask that a party derives from its own seed to the vector `total` of integers modulo 2^64, in place."""
+    """Add the mask from a party's own seed in place to the vector `total` of integers modulo 2^64."""
     add_stream(total, self_mask_key(seed, session, own))
 
 

@@ -195,7 +195,7 @@ def depth(parties: int) -> int:
 
 
 def root(party: int, keys: bytes, path: bytes) -> bytes:
-    """Return the root of the Merkle tree, computed from a party's keys and the sibling hashes on the tree's path."""
+    """Return the Merkle tree's root, computed from a party's keys and the sibling hashes on the path to the root."""
     node, place = _leaf(party, keys), party
     for start in range(0, len(path), HASH_BYTES):
         sibling = path[start : start + HASH_BYTES]

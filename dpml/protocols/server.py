@@ -91,7 +91,7 @@ class Server:
         return sender
 
     def advance(self) -> dict[int, bytes]:
-        """End the stage, and return the answers to the parties that sent their message; all other parties drop out."""
+        """End the stage, and return the answer for each party that sent its message; all other parties drop out."""
         if self.stage is Stage.MASKED:
             self._leave_out()
         present = sorted(self._answered)

@@ -100,7 +100,7 @@ def sparse(
 
 
 def choose(parties: int, colluders: int = 0) -> Topology:
-    """Return a topology tolerating `colluders`: a ring if it has at most half the masks, else the complete graph."""
+    """Return a ring if it tolerates `colluders` and has at most half the complete graph's edges, else that graph."""
     ring = sparse(parties) if parties > 1 else None
     if ring is not None and 2 * ring.degree <= parties - 1 and ring.colluders >= colluders:
         return ring
@@ -176,7 +176,7 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session with `roster`, the hash of a run's fresh keys, which binds later keys and signatures."""
+        """Return the session with `roster`, a hash of all fresh keys to which later keys and signatures are bound."""
         return replace(self, roster=roster)
 
     @classmethod

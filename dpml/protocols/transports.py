@@ -16,7 +16,7 @@ from dpml.protocols.session import Session, Stage
 
 @dataclass(frozen=True)
 class Traffic:
-    """The bytes (M,) that every party sent to the server, and the bytes (M,) that it received from the server."""
+    """The numbers of bytes, (M,) each, that every party sent to the server and received from the server."""
 
     sent: Index
     received: Index
@@ -81,7 +81,7 @@ def in_process(
 
 
 def advance(server: Server, refused: Sequence[str]) -> Mapping[int, bytes]:
-    """Call `Server.advance`; if the run ends without a sum, add the first refused message to the error."""
+    """Call `Server.advance`; if the run ends without a sum, add why the server or a party first refused a message."""
     try:
         return server.advance()
     except ProtocolError as error:

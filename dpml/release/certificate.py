@@ -76,7 +76,7 @@ def described(
 
 
 def stated(guarantee: Guarantee) -> list[Message]:
-    """Express a guarantee as a list of one noisy message with its mu or privacy curve, or [] if no message has it."""
+    """Return a list with one noisy message whose mu or privacy curve is that of `guarantee`, or [] if there is none."""
     if guarantee.mu is not None:
         return [{"law": "gaussian", "times": 1, "sensitivity": guarantee.mu, "deviation": 1, "stated": True}]
     if guarantee.curve is not None and guarantee.curve[2] == 0:

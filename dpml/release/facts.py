@@ -192,7 +192,7 @@ HIGH = 10.0
 
 
 def statement(facts: Facts) -> tuple[str, ...]:
-    """Return the sentences of a release's statement, which begin with the unit, the guarantee and the noise."""
+    """Return the sentences of a release's statement; the first three give the unit, the guarantee and the noise."""
     weakest = worst(facts.held)
     if facts.certificate and math.isfinite(weakest.eps):
         proven = verify.statement(dict(facts.certificate))

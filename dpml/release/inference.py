@@ -115,7 +115,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
 
 
 def hidden_directions(directions: Array, fitted: Estimated) -> Array:
-    """Return a mask of the m combinations of coefficients that raised eigenvalues may bias by > 0.3 standard errors."""
+    """Return which combinations (m, d) of coefficients the noise hides: their bias may exceed 0.3 standard errors."""
     shift = np.linalg.norm(directions @ fitted.hidden, axis=1) * np.linalg.norm(fitted.coefficients)
     return np.asarray(shift > _MOST_BIAS * fitted.errors(directions))
 

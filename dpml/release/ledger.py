@@ -89,7 +89,7 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """If `audience` is "release", return the guarantee against readers of the model, else the weakest guarantee."""
+        """If `audience` is "release", return the guarantee against readers of the model, else the weakest of all."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 

@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return (h, n, f): h of n parties draw noise unknown to the observer, in total f h/n times the stated variance."""
+    """Return h, n, f: observers do not know h of n parties' noise, f h/n of the stated variance (f = 1 unless CAPE)."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":
@@ -200,10 +200,10 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The joint guarantee of messages: `mu` of Gaussian noise, `pure` eps of Laplace noise, or a noisy objective."""
+    """The joint guarantee of messages: `mu` and `pure` eps, or the noise_std and ridge of a perturbed objective."""
 
-    mu: Q
-    pure: Q
+    mu: Q  # of all Gaussian noise
+    pure: Q  # the eps of all Laplace noise
     objective: tuple[Q, Q] | None
 
     def delta(self, eps: Q) -> Q:

@@ -112,7 +112,7 @@ def forms_of(texts: Sequence[str]) -> list[str]:
 
 
 def with_commas(texts: Sequence[str]) -> bool:
-    """Return whether all texts with digits are numbers, and at least one number has a decimal comma."""
+    """Return whether all texts that contain digits are numbers, and at least one number has a decimal comma."""
     numbers = [text for text in texts if any(letter.isdigit() for letter in text)]
     with_comma = [text for text in numbers if COMMA.fullmatch(text)]
     whole = [text for text in numbers if text.lstrip("+-").isdigit()]

@@ -130,7 +130,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _gamma(self, v: int, u: int) -> Fraction:
-        """Return the exact gamma: the candidate +-(2^b v + u) is accepted with probability e^-gamma."""
+        """Return the exact gamma of the candidate at offset u in block v; its acceptance probability is e^-gamma."""
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
@@ -175,7 +175,7 @@ class BlockSampler(ABC):
         return digits < chance
 
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return acceptance probabilities in units of 2^-30, and a mask of those with absolute errors below 2^-20.
+        """Approximate e^-gamma in units of 2^-30; also return a mask where the error of e^-gamma is below 2^-20.
 
         For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
         two units, and the next step halves that error.

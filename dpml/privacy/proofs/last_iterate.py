@@ -12,7 +12,7 @@ from dpml.arrays import Array
 
 
 def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
-    """Return the mu of the model after T noisy rounds, rounded up; inf if no noise follows some round's shift.
+    """Return the mu of the model after T noisy rounds, rounded up; inf if no noise follows a round that a row changes.
 
     Args:
         contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
@@ -38,7 +38,7 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
 
 def _convex_minorant(heights: Array, widths: Array) -> tuple[Array, Array]:
-    """Return the pieces of the greatest convex minorant of a path; steps and pieces are log heights and log widths."""
+    """Given log heights and log widths of a path's steps, return those of its greatest convex minorant's pieces."""
     slopes = _slope(heights, widths)
     first = np.concatenate([[0], 1 + np.flatnonzero(slopes[1:] > slopes[:-1])]) if len(slopes) else np.zeros(0, int)
     if len(first) < len(slopes):

@@ -26,17 +26,17 @@ _NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
 
 
 def paid(sigma: float, ridge: float) -> float:
-    """Return ``2/ridge - 2/sigma^2``, rounded up; from this eps on, delta is that of the noise alone, 2/sigma-GDP."""
+    """Return ``2/ridge - 2/sigma^2``, rounded up; from this eps on, delta is that of the noise alone (2/sigma-GDP)."""
     return round_up(2 / ridge) - round_down(2 / sigma / sigma)
 
 
 def _paid_removal(sigma: float, ridge: float) -> float:
-    """Return ``1/ridge - 1/(2 sigma^2)``, rounded up; from this eps on, removing a row is as private as 1/sigma-GDP."""
+    """Return ``1/ridge - 1/(2 sigma^2)``, rounded up; for larger eps, removing a row has the delta of 1/sigma-GDP."""
     return round_up(1 / ridge) - round_down(1 / sigma / sigma) / 2
 
 
 def free_ridge(eps: float, sigma: float) -> float:
-    """Return the least ridge (possibly 0) with which the loss's curvature does not increase delta at `eps`."""
+    """Return the least ridge >= 0 at which the proven delta at `eps` is that of the noise alone (2/sigma-GDP)."""
     precision = 1 / sigma / sigma
     # slightly above the ridge at which `paid` equals eps, to cover rounding errors
     return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
@@ -82,7 +82,7 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 
 @np.errstate(divide="ignore", over="ignore", invalid="raise")
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
-    """Return the log of a bound on the part of the hockey-stick divergence that the loss's curvature causes.
+    """Return the log of a bound on how much the loss's curvature raises the delta, at eps t, of removing a row.
 
     With log d_mu(t) = `plain`, this is ``D(1) - d_mu(t) = int (M - phi(a_s)) ds`` (docs/privacy/rajkumar2012.md,
     Theorem 1). The bound is a sum over intervals of s. In an interval, M is at most its value at the right end with the
@@ -208,7 +208,7 @@ def jacobian_eps_of(slope: float, curvature: float) -> float:
 
 
 def beta_of(eps: float, ridge: float) -> float:
-    """Return the largest inverse noise scale beta for which `eps` at delta = 0 is proven; 0 if nothing is proven."""
+    """Return the largest inverse noise scale beta for which pure `eps`-DP is proven; 0 if nothing is proven."""
     eps /= with_slack(with_slack(1.0))
     if ridge * eps >= 2:
         return eps / with_slack(2.0)
