@@ -227,7 +227,7 @@ def _published(
 
 
 def _reference(experiment: Experiment, points: Sequence[Point], config: Mapping[str, Any]) -> dict[str, float]:
-    """Estimate the CPU seconds per fit for each grid of settings, from published times and this machine's speed."""
+    """Estimate the CPU seconds per fit for each block of settings, from published times and this machine's speed."""
     from dpml.reporting.manifest import Manifest
 
     cost = Manifest(base_of(experiment, Path(config["results_dir"])).with_suffix(".json")).read().get("cost")

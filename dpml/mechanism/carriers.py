@@ -103,7 +103,7 @@ class Carrier:
     # Methods for an algorithm's loop.
 
     def ask(self, number: int, *at: Any) -> Array:
-        """Return noisy sum `number` of all runs, (B runs, k entries), given the sum's arguments, such as models."""
+        """Return the noisy sum with index `number`, (B runs, k entries), given the sum's arguments, such as models."""
         if self.mechanism.announce is not None:
             self.mechanism.announce(self.statistic(number), at)
         noisy, parts = self.way(self, number, at)

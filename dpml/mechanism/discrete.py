@@ -98,12 +98,12 @@ def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
 
 
 def parts(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw parties' noise for `size` entries, `draws` times per rounding grid: (parties, len(grids) * draws, size)."""
+    """Draw parties' noise for a block of `size` entries, `draws` times a grid: (parties, len(grids) * draws, size)."""
     return np.concatenate(list(_blocks(grids, block, parties, draws, size, rng)))
 
 
 def total(grids: Sequence[Grid], block: int, parties: int, draws: int, size: int, rng: Generator) -> Integers:
-    """Draw the parties' total noise for `size` entries, `draws` times per rounding grid: (len(grids) * draws, size)."""
+    """Draw parties' total noise for a block of `size` entries, `draws` times a grid: (len(grids) * draws, size)."""
     summed = np.zeros((len(grids) * draws, size), np.int64)
     for some in _blocks(grids, block, parties, draws, size, rng):
         summed += some.sum(axis=0)

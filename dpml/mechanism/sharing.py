@@ -233,5 +233,5 @@ def cape_whole_view(M: int, honest: int, spread: float) -> float:
 
 
 def cape_spread(calibration: Calibration) -> float:
-    """Return the noise_std of the secrets in the protocol CAPE, as a multiple of the noise_std of the released sum."""
+    """Return the noise_std of CAPE's secrets ``ehat_k``, as a multiple of the noise_std of the released sum."""
     return MASK if calibration == "tight" else 1.0

@@ -131,7 +131,7 @@ def _read_points(path: Path) -> pd.DataFrame:
 
 
 def charts_of(panels: Iterable[Panel], summary: pd.DataFrame, published: pd.DataFrame | None = None) -> list[Chart]:
-    """Return a chart, with the paper's published points, for every panel that has rows in the `summary`."""
+    """Return a chart, with its points from `published`, for every panel that has rows in the `summary`."""
     return [
         Chart(panel, rows, None if published is None else points_of(published, panel))
         for panel in panels

@@ -54,7 +54,7 @@ NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of two algorithms in one grid of settings: one comparison for each value on the x axis."""
+    """The comparisons of two algorithms in one block of settings: one comparison for each value on the x axis."""
 
     block: str  # the block of settings (and part of it), or the metric of exact numbers
     algorithm: str  # the algorithm that the claim is about
@@ -178,7 +178,7 @@ class Evidence:
     def all_runs(
         self, blocks: Mapping[str, Sequence[str]], each: Each | None = None
     ) -> dict[tuple[str, str], pd.DataFrame]:
-        """Return algorithms' runs by grid of settings; raise an error unless all have several, at equal x-axis values.
+        """Return runs by block and algorithm; raise NotComputedError if an x-axis value or a second run is missing.
 
         With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
         """
@@ -204,11 +204,11 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return a `Pair`: two sets of runs that a claim compares, and which differences of the metric matter."""
+        """Return a `Pair`: two sets of runs that a claim compares, and the metric's scale in this block."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
-        """Return the metric's scale (linear or log) and which differences matter, given baselines at equal settings."""
+        """Return the metric's scale (linear or log) and which differences matter, given the baselines in the block."""
         metric = self.reading.metric
         same = {"noisy_objective": "loss", "train_accuracy": "accuracy"}.get(metric, metric)
         means = self.kept("baselines", self._baselines)

@@ -29,7 +29,7 @@ PEER = "best other program"
 
 @dataclass(frozen=True)
 class Chart:
-    """One panel of a figure: its settings, the summary of its rows, and a table of the paper's published points."""
+    """One panel of a figure: its settings, its rows' summary, and the points of its paper and of other programs."""
 
     panel: Panel
     summary: pd.DataFrame

@@ -174,7 +174,7 @@ def per_seed(runs: pd.Series) -> pd.Series:
 
 
 def rows_of(rows: pd.DataFrame, calibration: str) -> pd.DataFrame:
-    """Return the rows with one noise calibration, and the noiseless algorithms' rows in the same grids of settings."""
+    """Return the rows with one noise calibration, and the noiseless algorithms' rows in the same blocks of settings."""
     own = rows[rows["calibration"] == calibration]
     noiseless = rows[rows["block"].isin(own["block"]) & ~rows["algo"].isin(own["algo"])]
     return pd.concat([noiseless.assign(calibration=calibration), own]) if len(noiseless) else own

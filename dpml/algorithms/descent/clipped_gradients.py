@@ -1,4 +1,4 @@
-"""Sum clipped gradients of rows or of parties at many models at once, and sum labels to find rare classes.
+"""Sum clipped gradients of rows or of parties at many models at once, and sum labels to choose the clip.
 
 For discrete noise, gradients become integers: docs/privacy/discrete_noise.md, Theorem 2.
 """

@@ -71,7 +71,7 @@ class WhitenedDescent(
         return self.unit == "party" and self.clip is None
 
     def left(self, budget: Budget, problem: Problem) -> float:
-        """Return the Gaussian-DP mu of all rounds together; noisy X'X and label counts use the rest of the budget."""
+        """Return the Gaussian-DP mu of all rounds together; noisy X'X and label sums use the rest of the budget."""
         share = 1 - self.share(budget, problem) - defaults.LABEL_SHARE * self.labels
         rounds = self.rounds or self.rule.rounds
         each = math.sqrt(share / rounds) * self.target_mu(budget, problem, self._gradients(problem))
