@@ -70,7 +70,7 @@ class Exposure:
         return self.loss if math.isnan(self.mu) else self.mu
 
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
-        """Return attacks, trained on n observed releases (n, k) of each data set, and a lower bound on mu (or NaN)."""
+        """Return attacks, if needed trained on n releases (n, k) of each data set, and a lower bound on mu (or NaN)."""
         known = [Attack(RATIO, self.score, self.normal)] if self.score else []
         return [*known, *(Attack(name, learn(first, second)) for name, learn in self.learned.items())], self.mu
 

@@ -43,7 +43,7 @@ class Range:
         if self.edges and not np.all(apart > 0):
             listed = ", ".join(f"{edge:g}" for edge in self.edges)
             scale = " on the scale log(1 + value)" if self.log else ""
-            raise UserError(f"bin edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
+            raise UserError(f"the edges must increase{scale}, between {self.low:g} and {self.high:g}, got [{listed}].")
 
     def parts(self, count: float) -> tuple[float, ...]:
         """Return the edges that cut this range into `count` parts of equal length, on a log scale if `log` is set."""
@@ -122,7 +122,7 @@ class Info:
 
 
 def described(module: str) -> dict[str, Info]:
-    """Return the metadata of all data sets in a YAML file, which has the path `module` with .yaml instead of .py."""
+    """Return all data sets' metadata by name, from the YAML file at the path `module` with .yaml instead of .py."""
     return {name: info_of(name, said) for name, said in beside(module).items()}
 
 

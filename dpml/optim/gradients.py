@@ -100,7 +100,7 @@ class Rows:
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
-        """Return the sums (B, K d) of all rows' gradients at models w (B, K d), in double precision."""
+        """Return the sums (B, K d) of all rows' weighted gradients at models w (B, K d), in double precision."""
         if self.half.ndim == 3 and len(w) * self.classes > _COLUMNS:
             return np.concatenate([self.gradient(w[some]) for some in blocks(len(w), self.classes, _COLUMNS)])
         total = PairwiseSum()

@@ -66,7 +66,7 @@ class Accountant:
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases; a guarantee for whole parties also holds for every row."""
+        """Return the accountant after `times` releases with `guarantee`; one for parties also holds for every row."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:

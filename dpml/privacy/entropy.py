@@ -38,7 +38,7 @@ class SystemGenerator(Generator):
         return os.urandom(length)
 
     def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
-        """Draw uniform float64 numbers in (0, 1) from the system; NumPy serves other types and `out`, never noise."""
+        """Draw uniform float64 numbers in (0, 1); NumPy serves other types and `out`, which noise never uses."""
         if dtype is not np.float64 or out is not None:
             return super().random(size, dtype, out)
         return _uniform(_words(size))

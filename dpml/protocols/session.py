@@ -176,7 +176,7 @@ class Session:
         return hashlib.sha256(PROTOCOL + self.name + numbers + self.roster + b"".join(self.identities)).digest()
 
     def run(self, roster: bytes) -> "Session":
-        """Return the session with `roster`, a hash of all fresh keys to which later keys and signatures are bound."""
+        """Return the session with `roster`, a hash of all fresh keys; later keys and signatures are bound to it."""
         return replace(self, roster=roster)
 
     @classmethod

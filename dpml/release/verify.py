@@ -165,7 +165,7 @@ def require_only(content: dict[str, Any], keys: str) -> None:
 
 
 def unknown_noise(noise: dict[str, Any], view: str) -> tuple[int, int, Q]:
-    """Return h, n, f: observers do not know h of n parties' noise, f h/n of the stated variance (f = 1 unless CAPE)."""
+    """Return h, n, f: `view` does not know h of n parties' noise, f h/n of the stated variance (f = 1 unless CAPE)."""
     by = noise.get("by")
     require_only(noise, READ.get(str(by), ""))
     if by == "curator":

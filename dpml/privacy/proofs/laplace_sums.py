@@ -32,7 +32,7 @@ def losses(eps: float, parties: int, d: int) -> Losses:
     v = shape - d / 2
 
     def loss(t: Array, rho: Array) -> tuple[Array, Array]:
-        """For densities p and q of neighbours' sums, return log p up to a constant, and the privacy loss log(p/q)."""
+        """Return log p up to a constant and log(p/q), for neighbours' densities p, q at cylinder coordinates t, rho."""
         to_p, to_q = np.hypot(t + eps / 2, rho), np.hypot(t - eps / 2, rho)
         log_p, log_q = _log_profile(v, to_p), _log_profile(v, to_q)
         # the difference of the distances, computed without cancellation

@@ -12,7 +12,7 @@ from dpml.arrays import Array
 
 
 def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike) -> float:
-    """Return the mu of the model after T noisy rounds, rounded up; inf if no noise follows a round that a row changes.
+    """Return the mu of the model after T noisy rounds, rounded up; inf if no noise follows a map that a row changes.
 
     Args:
         contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
