@@ -231,7 +231,7 @@ def datasets() -> str:
     """Return the page of all data sets with their keys, and of the preprocessing steps."""
     blocks = [
         rst.title("Data sets"),
-        "``dataset=NAME`` chooses a data set. :doc:`/data/README` describes their rows, origins and public ranges.",
+        "``dataset=NAME`` chooses a data set. :doc:`/data/README` explains files and public ranges.",
     ]
     for name in options("dataset"):
         _, cls = target("dataset", name)
