@@ -7,7 +7,7 @@ from typing import Any
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "tutorials" / "figure.md"
 NOTEBOOK = PAGE.with_suffix(".ipynb")
-_BLOCK = re.compile(r"(?:<!--[^>]*-->\n)?^```(\w+)\n(.*?)^```\n", flags=re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(?:<!--[^>]*-->\n)?^```([\w{}]+)\n(.*?)^```\n", flags=re.MULTILINE | re.DOTALL)
 
 
 def notebook(page: str) -> str:
