@@ -1,8 +1,8 @@
 """Provide differentially private linear models for scikit-learn: `PrivateClassifier` and `PrivateRegressor`.
 
-All guarantees are proven for rows in the unit ball. To map a row into it, every feature is clipped to its range and the
-range is mapped to [-1, 1], a constant feature 1 is appended for the intercept, and the row is divided by its length.
-With public ranges (`bounds`), neighbouring data sets stay neighbours.
+All guarantees are proven for rows in the unit ball. To map a row into the ball, every feature is clipped to its range
+and mapped to [-1, 1], a constant feature 1 is appended for the intercept, and the row is divided by its norm
+(algo=regression: by the largest possible norm). With public ranges (`bounds`), neighbouring data sets stay neighbours.
 """
 
 import hashlib
@@ -214,7 +214,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
         Args:
             path: the path of the file.
             floating: write also a model with floating-point noise; the file says that its proof is for real numbers.
-            unsafe: write also a model without a proven guarantee, or in no ledger; the file says so.
+            unsafe: write also a model that has no proven guarantee or is in no ledger; the file says so.
             declared: write also a model whose guarantee is declared by code from outside dpml; the file says so.
         """
         check_is_fitted(self)
@@ -230,7 +230,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
         Args:
             level: the confidence level of the intervals.
-            per: the increase of a feature that an effect is for, by the feature's name (x0, x1, ... without names).
+            per: by feature name (without names: x0, x1, ...), the increase whose effect is shown (default: 1).
         """
         from dpml.release.inference import coefficient_table
         from dpml.reporting.coefficients import frame
@@ -321,7 +321,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     parties, any view in `guarantees_`. All parameters, the numbers of rows and features, the labels (`classes_`), and
     the parties' number and sizes are public. Every `fit` spends its budget anew; a `ledger` adds fits up. A `score` on
     training rows is not private. Noise is exact integers if the algorithm supports them; otherwise, or with ``{"noise":
-    "continuous"}`` in `algo_options`, floating-point numbers (Mironov 2012): the basis is `proven for real numbers`.
+    "continuous"}`` in `algo_options`, floating-point numbers (Mironov 2012), with guarantees `proven for real numbers`.
 
     Args:
         algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more.
@@ -339,11 +339,11 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
         ledger: the path of a ledger, or a `dpml.Ledger`, that records every fit before its noise is drawn. None: the
             ledger of the surrounding `with` block, if any.
         class_weight: public weights of classes, `{class: weight}`, relative to the largest. None: equal weights.
-        random_state: None draws noise from the operating system's random numbers. A whole number is for tests only:
-            anyone who knows it can subtract the noise, so nothing is proven.
+        random_state: None draws noise from the operating system's random numbers. A whole number is a seed, for tests
+            only: anyone who knows the seed can subtract the noise, so nothing is proven.
 
     Attributes:
-        guarantees_: the claimed and the proven guarantees of every view, for rows mapped into the unit ball.
+        guarantees_: the claimed and the proven guarantees in every view (of an observer), for rows in the unit ball.
         statement_: sentences that say what is proven, or why nothing is proven.
         entry_: the entry in the ledger, or None.
         classes_: the labels, in order.
@@ -425,8 +425,8 @@ class PrivateRegressor(RegressorMixin, _PrivateLinear):  # type: ignore[misc]
     True
 
     Other parameters, attributes, private data and neighbours are as for `PrivateClassifier`. A prediction is
-    ``middle + half * x'w``, where x is the row in the unit ball. It is linear in the features, except that rows are
-    divided by their lengths.
+    ``middle + half * x'w``, with the middle and half the width of `y_bounds`, and the row x in the unit ball. It is
+    linear in the features for algo=regression; otherwise, rows are also divided by their norms.
 
     Args:
         algo: an algorithm that takes the squared loss.

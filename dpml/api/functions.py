@@ -45,8 +45,8 @@ def guarantee(*overrides: str, config_dir: str | Path | None = None, **keys: Any
     transcript sample 0.0822 proven
     colluders sample 0.1 proven
 
-    Arguments are as for `dpml.run`, with one value each. No data are read: M, N and d (features) can be any numbers. By
-    default, N and d are those of the data set.
+    Arguments are as for `dpml.run`, with one value each. No data are read: M (parties), N (rows) and d (features) can
+    be any numbers. By default, N and d are those of the data set.
     """
     return PlannedRelease.of(settings_of(overrides, keys, config_dir)).guaranteed()
 
@@ -105,8 +105,8 @@ def load(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> 
 def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, float] | None = None) -> "pd.DataFrame":
     """Return the coefficients of a released model of algo=regression, with intervals and p-values (`dpml table`).
 
-    The columns are column, unit, estimate, low, high, p and note. For two classes, whose estimates are log odds, there
-    are also odds_ratio, odds_low and odds_high. `per` maps columns to increases (default: 1).
+    The columns are column, unit, estimate, low, high, p and note; for two classes, whose estimates are log odds, also
+    odds_ratio, odds_low and odds_high. An effect is that of an increase of the column by `per[column]` (default: 1).
     """
     from dpml.release.inference import coefficient_table
     from dpml.release.model import read_model
@@ -137,7 +137,7 @@ def dealt(settings: Settings) -> tuple[Skew, Partition, Parties]:
     if d is not None:
         raise UserError("unknown key 'd': a partition does not depend on the features, so remove d=.")
     dataset: Source = instantiate(config["dataset"], "dataset")
-    # only the algorithm's auxiliary rows matter here, so the default algorithm suits any data
+    # a partition needs only the share of public rows, which the algorithm's class has: no algorithm is built
     rule = build_partition(instantiate(config["partition"], "partition"), class_of(config["algo"]["_target_"], "algo"))
     M = value_of(config, "M")
     rule.check_task(dataset.info.task, dataset.info.name)

@@ -198,7 +198,7 @@ def _published(
 ) -> list[Plan]:
     from dpml.reporting.charts import as_published, check, only_block, read_published, refuse_ambiguous  # loads pandas
 
-    # what changes numbers: these words reproduce them on any machine
+    # the settings that change numbers: a command with these words reproduces the numbers on any machine
     words = [word for word in settings.words if parsed(word).key_or_group != PACKAGE and not is_private(word)]
     words += [f"{key}=[{','.join(map(str, values))}]" for key, values in settings.lists.items() if key != PACKAGE]
     settable = [word for word in words if parsed(word).key_or_group in overrides]
@@ -244,7 +244,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
         return results / experiment.name
     text = re.sub(r"[][]", "", "_".join(experiment.changes)).replace(",", "_")
     slug = re.sub(r"[^\w=.-]", "_", text)
-    if slug != text or len(slug) > 100:  # the name of a folder cannot hold all changes
+    if slug != text or len(slug) > 100:  # the slug does not contain all changed settings: add their hash
         slug = f"{slug[:100]}-{digest(experiment.changes)[:8]}"
     return results / "trials" / experiment.name / slug / experiment.name.rpartition("/")[2]
 

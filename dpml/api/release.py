@@ -71,7 +71,7 @@ def request_of(settings: Settings, ledger: Path | None = None, **allowed: bool) 
     )
     if ledger is None and isinstance(dataset, CSV):
         ledger = default_ledger(dataset.paths["rows"])
-    elif ledger is None:  # in the user's cache, one for all data sets that use the same files
+    elif ledger is None:  # one ledger, in the user's cache, for all data sets that use the same files
         ledger = here.target / f"{(dataset.info.name, *dataset.info.folders)[-1]}.ledger"
     return request, ledger
 

@@ -20,7 +20,7 @@ def into_ball(X: Array, low: Array, high: Array, constant: bool, linear: bool = 
     """Map each row of X (n, p) into the unit ball, independently of other rows; if `constant`, append a feature 1.
 
     Features are clipped to their ranges, `low` and `high` (p,), and mapped to [-1, 1]; then rows are divided by their
-    lengths or, if `linear`, by the largest possible length. The sign of a score stays that of a linear function.
+    lengths or, if `linear`, by the largest possible length. Dividing a row does not change the sign of its score.
     """
     X = to_both_sides(low, high)(np.clip(X, low, high))
     X = np.column_stack([X, np.ones(len(X))]) if constant else X
@@ -48,9 +48,9 @@ def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
     """Keep each row of X with a probability equal to the product of the row's weights; replace all other rows by zeros.
 
     In expectation over `rng`, a sum over the rows counts each row with its weight (rejection sampling, Zadrozny,
-    Langford & Abe 2003). Each new row depends on its own row, weight and coin only, and zeros lie in the unit ball. So
-    neighbours stay neighbours even if the coins are known, and each guarantee holds for rows together with their
-    weights.
+    Langford & Abe 2003). Each new row depends only on its old row, its weight and its random number (coin), and a row
+    of zeros lies in the unit ball. So neighbours stay neighbours even if the coins are known, and each guarantee holds
+    for rows together with their weights.
     """
     if not weights:
         return X
@@ -77,7 +77,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
     """Return the class weight of each row divided by the largest class weight, in a list of one array; [] if not given.
 
-    `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the rows' positions in `classes`.
+    `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the labels' positions in `classes`.
     """
     if given is None:
         return []

@@ -26,7 +26,7 @@ class Result:
     Attributes:
         rows: The table rows.csv of `dpml-run`. Each row has one number, in `metric` and `value`, with its setting, its
             seed and draw, and the claimed and the proven eps.
-        guarantees: The table guarantees.csv, with one view and basis per row.
+        guarantees: The table guarantees.csv. Each row has the guarantee for one view (observer) and basis.
     """
 
     rows: pd.DataFrame

@@ -322,7 +322,7 @@ def _main() -> None:
         raise UserError("runs and sweeps have their own command: write dpml-run, with a dash.")
     arguments, more = parser().parse_known_args()
     refuse_dashed_keys(sys.argv[1:], more)
-    if "overrides" in arguments:  # argparse takes overrides only before an option
+    if "overrides" in arguments:  # argparse leaves overrides after an option in `more`
         arguments.overrides += [word for word in more if not word.startswith("-")]
         more = [word for word in more if word.startswith("-")]
     if more:

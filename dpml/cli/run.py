@@ -154,7 +154,7 @@ def _show_tables(results: Results, folder: Path, requested: Collection[str]) -> 
 
         written += plot(rows, folder)
     made = [path.name for path in written]
-    for name in (*FILES, *FIGURE):  # delete files of earlier rows in the same folder
+    for name in (*FILES, *FIGURE):  # delete tables and figures of an earlier run in the same folder
         if name not in made:
             (folder / name).unlink(missing_ok=True)
     return made
@@ -163,7 +163,7 @@ def _show_tables(results: Results, folder: Path, requested: Collection[str]) -> 
 def _by_hydra(settings: Settings, multirun: bool) -> None:
     import hydra
 
-    # Hydra does not know the keys of an option's class
+    # Hydra does not know keys such as algo.lam, which belong to a class: ++ makes Hydra accept them
     of_options = tuple(f"{group}." for group in (*GROUPS, PACKAGE))
     words = [f"++{word}" if word.startswith(of_options) else word for word in settings.words]
     folder = ["--config-dir", str(settings.config_dir)] if settings.config_dir else []

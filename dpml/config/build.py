@@ -170,7 +170,7 @@ LISTED = ("eps", "delta", "M", "N", "seed", "metrics")
 """Keys that take a list of values."""
 RANGED = ("M", "N", "seed")
 """Keys that also take a range, LOW..HIGH."""
-_RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses to read 4,300 digits
+_RANGE, _MOST = re.compile(r"(\d{1,18})\.\.(\d{1,18})"), 1_000_000  # Python refuses to read over 4,300 digits
 
 
 def grid(value: Any, key: str) -> list[Any]:

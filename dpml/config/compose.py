@@ -113,7 +113,7 @@ def compose(overrides: Iterable[str], config_dir: Path | None = None) -> Compose
     inputs, added = tuple(str(word.input_line) for word in chosen), _added(config_dir)
     # only dpml's own files are cached: files of packs and users can change between two calls
     config: DictConfig = _by_hydra([search_path(added), *inputs]) if added else pickle.loads(_kept(inputs))
-    # set the class of an option before its keys
+    # set a class (algo._target_) first: it replaces all keys of its group, such as algo.lam
     for word in sorted(words, key=lambda word: not word.key_or_group.endswith("._target_")):
         key = word.key_or_group
         if word.is_delete():

@@ -33,8 +33,8 @@ from dpml.running.spec import Experiment
 def write(plan: Plan, base: Path) -> list[Path]:
     """Write an experiment's ``base_rows.csv`` (rows), ``base.csv`` (means), ``base.png``, ``.svg`` and ``.md`` (page).
 
-    A calibration other than the published one has a second figure, such as ``base_tight.csv``. Files stay unchanged if
-    they were made from the same cells.
+    With `twins`, each other noise calibration has its own means, pictures and page, such as ``base_tight.csv``. Files
+    that were made from the same fits (cells) stay unchanged.
     """
     manifest = Manifest(base.with_suffix(".json"))
     experiment = plan.experiment
@@ -69,7 +69,7 @@ def draw(results: Results, twin: str | None, target: Path) -> tuple[dict[str, An
     """Draw a figure, and return the content of its page, the paths of its pictures, and the summary of its rows."""
     experiment = results.experiment
     rows, guarantees = results.rows, results.guarantees
-    if experiment.twins:  # runs without noise have no calibration: they are in the figure of each calibration
+    if experiment.twins:  # the figure of each calibration also shows runs without noise
         rows = rows_of(rows, twin or "published")
         guarantees = guarantees[guarantees["calibration"] == (twin or "published")]
     summary = summarise(rows, experiment.reference, [block.block for block in experiment.computed])

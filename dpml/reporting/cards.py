@@ -37,10 +37,10 @@ class Card:
     citation: str = ""  # the BibTeX entry of the paper
     proposes: str = ""  # a sentence that says what the paper proposes
     headline: str = ""  # two sentences that say what we found
-    # the paper's sentences by id, for claims that several figures repeat or that need other words
+    # by id, a sentence for the paper's page in place of a claim's text, such as one for the claims of several figures
     sentences: Mapping[str, str] = field(default_factory=dict)
     privacy: Sequence[str] = ()  # the ids of claims about privacy
-    metrics: Mapping[str, str] = field(default_factory=dict)  # descriptions, with units, of the pack's own metrics
+    metrics: Mapping[str, str] = field(default_factory=dict)  # descriptions, with units, of the paper's own metrics
 
 
 def card_of(pack: str) -> Card | None:
@@ -56,7 +56,7 @@ def claims_of(pack: str) -> Mapping[str, Claim]:
 
 
 def claims_about(experiment: str) -> dict[str, Claim]:
-    """Return the claims about an experiment by claim id; claims about the audit are collected from all papers."""
+    """Return the claims of a paper about an experiment, or of all papers about the experiment AUDIT, by claim id."""
     names = packs.known() if experiment == AUDIT else [experiment.partition("/")[0]]
     claims = [claim for pack in names for claim in claims_of(pack).values()]
     return {claim.id: claim for claim in claims if claim.figure == experiment}

@@ -79,7 +79,7 @@ def _filled(title: str, rows: pd.DataFrame) -> str:
             return ", ".join(map(dataset, values))
         numbers = values[np.isfinite(values.astype(float))]
         if key == "M" and (numbers > 1).any():
-            numbers = numbers[numbers > 1]  # other algorithms have all rows at one place
+            numbers = numbers[numbers > 1]  # M = 1 means that an algorithm has all rows in one place
         ends = dict.fromkeys(map(plain, (numbers.min(), numbers.max()))) if len(numbers) else ["not set"]
         return f"{SYMBOLS.get(key, key)} = {' to '.join(ends)}"
 
@@ -153,7 +153,7 @@ def check(experiment: Experiment, points: Sequence[Point], published: pd.DataFra
         if panel.published is not None:
             refuse_unknown("series", [panel.published], set(published["series"]), where)
         if not own:
-            continue  # computed by a function: its columns are known only after it has run
+            continue  # a function computes this block: its columns are known only after it has run
         if "." not in panel.y:
             algorithms = [point.cell.algorithm for point in own if point.cell]
             metrics = {name for one in algorithms for name in getattr(one, "metrics", ())}
@@ -187,7 +187,7 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
 def as_published(experiment: Experiment, points: Sequence[Point], usual: Sequence[Point]) -> Experiment:
     """Keep the published points and claims of an experiment only where the user's settings equal the paper's settings.
 
-    A panel keeps its points if its settings, except for x, are those of the `usual` points; claims need all settings.
+    Panels keep published points if their settings, except x, occur in `usual`. Claims need all settings to occur there.
     """
 
     def settings(part: Sequence[Point], block: str, x: str) -> set[str]:

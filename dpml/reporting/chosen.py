@@ -68,7 +68,7 @@ def chosen(path: Path) -> Chosen:
         return Chosen(summarise(rows), claims)
     if path.is_dir() and len(set(figures.values())) > 1:
         raise UserError(f"{path} has several figures: append /NAME, one of {', '.join(figures)}.")
-    name = next(iter(figures)) if path.is_dir() else path.stem  # the figure of tight noise has the second name
+    name = next(iter(figures)) if path.is_dir() else path.stem  # of two figures, the second shows tight noise
     if name not in figures:
         raise UserError(f"there is no figure {path}: {nearest(name, figures)}")
     about = Manifest(figures[name]).read()

@@ -63,8 +63,8 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
     """Check that the value of `algorithm` exceeds the value of `other` at every x where `other` has a positive value.
 
     Args:
-        blocks: blocks with one computed value for every x.
-        kind: the interpretation, which is the value of the rows' column `reading`.
+        blocks: the blocks to check, in which each of the two algorithms has one value for every x.
+        kind: the interpretation whose rows are used: its name in the column `reading`.
     """
     groups = []
     for block in blocks:
@@ -80,7 +80,7 @@ def exceeds(evidence: Evidence, blocks: Sequence[str], algorithm: str, other: st
 def as_stated(evidence: Evidence, metric: str, least: bool = False) -> list[Group]:
     """Check that computed values differ by at most 1 % from stated values; if `least` is true, larger values also pass.
 
-    In the column `reading`, computed rows have the name of the interpretation, and stated rows have ``stated``.
+    In the column `reading`, a computed value has the name of the interpretation; the paper's value has ``stated``.
     """
     name = evidence.reading.name
     rows = rows_of(evidence, metric, {"reading": [name, "stated"]})

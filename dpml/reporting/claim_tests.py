@@ -39,7 +39,7 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
     """Return the x-axis values of runs in ascending order; raise NotComputedError if there is only one."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
-    if all("/" in str(x) for x in runs.columns):  # parties' shares such as 1/1/8: from equal to unequal
+    if all("/" in str(x) for x in runs.columns):  # parties' shares such as 1/1/8: sort equal shares first
         return sorted(runs.columns, key=lambda shares: -min(map(float, str(shares).split("/"))))
     return list(runs.columns)
 
@@ -74,20 +74,20 @@ def compare(  # noqa: PLR0913 - the arguments of a test on a card
     """Check that each algorithm of `first` is better than each algorithm of `second` at every x.
 
     Args:
-        blocks: the blocks in which the algorithms are compared, or a mapping from the block of the first algorithm to
-            the block of the second.
-        first: an algorithm, or a list of algorithms, pairs [algorithm, x], and differences [A minus B, x] between two
-            algorithms. This x can be a number, first, last, previous, or best (of all but the last x). The best x is
+        blocks: the blocks (grids of settings) in which the algorithms are compared, or a mapping from the block of the
+            first algorithm to the block of the second.
+        first: an algorithm, or a list of algorithms or pairs [algorithm, x]; a pair can have a difference of two
+            algorithms, `A minus B`. Its x is a number, first, last, previous, or best (except the last). The best x is
             chosen by the same means that are then compared, which favours the claim.
-        second: what the first is compared with, in the same form. `same` is the first algorithm. A list can also have
+        second: what `first` is compared with, in the same form. `same` is the first algorithm. A list can also have
             numbers.
-        by: better, worse, not better, as good as, or equal.
-        often: all, most, some (and worse at none), or any.
-        x: every, first, last, a number, or a range [low, high] whose ends must have been computed.
-        metrics: the metrics to compare; by default the metric of the interpretation.
+        by: the relation to check: better, worse, not better, as good as, or equal.
+        often: how many x must pass: all, most, some or any. Unless it is any, no x may show the opposite effect.
+        x: the x to compare at: every, first, last, a number, or a range [low, high] whose ends must have been computed.
+        metrics: the metrics to compare; by default, the metric in `evidence.reading`.
         factor: the factor by which the first must be better.
-        limit: the largest difference for "equal" and "as good as", or "matters" (a relevant difference).
-        each: settings for whose values the check is repeated.
+        limit: the largest difference for equal and as good as: a number, or "matters" (the smallest relevant one).
+        each: settings and their values; the check is repeated for every combination of values.
     """
     than = blocks if isinstance(blocks, Mapping) else {block: block for block in blocks}
     firsts, seconds = _listed(first), _listed(second)
@@ -205,7 +205,7 @@ def by_data_set(
 
     Args:
         names: all data sets of the claim, also those that were not computed.
-        where: the settings of the rows. A text must be contained in the value.
+        where: the settings of the rows to use. If a setting here is a text, the row's setting must contain it.
         tests: the test of a data set.
     """
 
@@ -232,10 +232,10 @@ def falls_as(
     The added part is the metric minus the same seed's metric without noise. p is the slope of its logarithm in log x.
 
     Args:
-        block: a block over M or eps.
-        free: a block over M without noise.
-        stated: the stated exponents by algorithm.
-        M: the number of parties of `block`, if the block is over eps.
+        block: a block whose x is M or eps.
+        free: a block without noise whose x is M.
+        stated: the exponent that the paper states, by algorithm.
+        M: the number of parties in `block`, if its x is eps.
     """
     groups = []
     for (_, algorithm), runs in evidence.all_runs({block: tuple(stated)}).items():
@@ -257,7 +257,7 @@ def falls_as(
 def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, key: str) -> list[Group]:
     """Check that the mean of a metric is at most its bound, for every block, variant, x and value of the setting `key`.
 
-    The bound is the metric of the interpretation.
+    The values of the bound are rows, too: those with the metric of the interpretation (`evidence.reading`).
     """
     pairs = []
     for block in blocks:
@@ -279,11 +279,11 @@ wrongly judged to differ."""
 def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> list[Group]:
     """Check that our runs reproduce at least nine in ten published points of every algorithm.
 
-    A point is reproduced if the two means, in absolute value, are near (`criteria`), or if their difference is at most
-    `ERRORS` standard errors. The error combines theirs over their runs and ours over our seeds. If their error alone
-    does not explain the difference, more of our seeds could refute the point: it is undecided.
+    A point is reproduced if the published mean and ours, without signs, are equal (`near` in `criteria`) or differ by
+    at most `ERRORS` standard errors of the published mean. It is not reproduced if they differ by more than `ERRORS`
+    combined standard errors of both means. Otherwise, more of our seeds could refute the point: it is undecided.
 
-    `series` names the published points of every block. Points that were not computed are open.
+    `series` maps blocks to names of published points. Points that we did not compute are undecided.
     """
     shown: dict[str, dict[str, Comparison]] = {algorithm: {} for algorithm in algorithms}
     points, absent = evidence.published[evidence.published["metric"] == evidence.reading.metric], []
@@ -318,7 +318,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
     """Return whether chance explains the difference between the mean of our runs and the published mean `theirs`.
 
-    Return None if more seeds, or more draws of one seed, could refute this with the same means.
+    Return None if only our own error explains the difference, which more seeds (or draws of one seed) could reduce.
     """
     means = per_seed(ours)
     means = means if len(means) > 1 else ours

@@ -1,7 +1,7 @@
 """Represent the claims of papers, and compute verdicts on the claims from rows of results alone.
 
-A claim is judged under every interpretation (`Reading`), but only if all of its interpretations, blocks and algorithms
-have been computed, at the same x.
+A claim is judged under every interpretation (`Reading`) whose blocks and algorithms were all computed, at the same x.
+If an interpretation was not, the claim cannot be tested, unless it holds under one and fails under another.
 """
 
 import math
@@ -24,7 +24,7 @@ DECISIONS = {True: "reproduced", False: "not reproduced", None: "undecided with 
 IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 ZERO = 0.01  # the share of the constant model's loss below which a loss counts as zero
-ANY_VARIANT = "any"  # the variant of an interpretation whose algorithms have one variant each
+ANY_VARIANT = "any"  # an interpretation with this variant uses the rows of every variant
 
 Each = Mapping[str, Sequence[float]]
 """Settings and their values: a test is repeated for every value."""
@@ -56,11 +56,11 @@ NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any
 class Group:
     """The comparisons of two algorithms in one block of settings: one comparison for each value on the x axis."""
 
-    block: str  # the block of settings (and part of it), or the metric of exact numbers
+    block: str  # the block of settings and the part of it that is compared, or a metric of exact numbers
     algorithm: str  # the algorithm that the claim is about
     against: str  # another algorithm, the same one at another x, or a number
     shown: Mapping[Any, Comparison]  # by x
-    often: str = "all"  # how many of them must hold (`NEEDED`)
+    often: str = "all"  # how many comparisons must hold (`NEEDED`)
     why: str = ""  # why the group does not count; empty if it counts
 
     @property
@@ -96,11 +96,11 @@ class Verdict:
     text: str
     criterion: str  # the test of the claim, in words
     decision: str  # one of `DECISIONS`, MIXED, or UNTESTED
-    # for every interpretation: its name, metric, outcome, missing rows (`lacks`), and groups of comparisons, which are
-    # lists of block, algorithm, against, outcome and why
+    # for every interpretation: its name, metric, outcome, missing rows (`lacks`), and `groups`, with a list for each
+    # `Group`: its block, algorithm, against, outcome (in words), and why
     readings: Sequence[Mapping[str, Any]] = ()
-    # the comparison that decides, which has the least slack of those with the verdict's outcome: its interpretation,
-    # group and x, the effect, and what the effect had to be
+    # the comparison with the least slack among those with the claim's worst outcome (it does not hold, is undecided,
+    # holds): its interpretation, block, algorithm, against and x, the effect, and what the effect had to be
     deciding: Mapping[str, str] = field(default_factory=dict)
     seeds: int | None = None  # the smallest number of seeds among all runs that count; None if there are no runs
     published: str = ""  # the outcome of the same test on the paper's own published points; empty if there are none
@@ -114,10 +114,10 @@ _REFERENCES = ("nonpriv", "nn_nonpriv", "batch")  # models without privacy
 class Evidence:
     """The rows that decide a claim under one interpretation."""
 
-    rows: pd.DataFrame  # of the published calibration, with their block
+    rows: pd.DataFrame  # of results with the published calibration; or published points
     published: pd.DataFrame  # the published points
     axes: Mapping[str, str] = field(default_factory=dict)  # the x axis by block; if absent, the only varying setting
-    baselines: pd.DataFrame | None = None  # rows of baselines, if `rows` are published points
+    baselines: pd.DataFrame | None = None  # result rows with the baselines, if `rows` are published points
     reading: Reading = Reading("", "paper", "")  # chooses the variant of the algorithms and the metric
     _kept: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
@@ -180,9 +180,9 @@ class Evidence:
     ) -> dict[tuple[str, str], pd.DataFrame]:
         """Return runs by block and algorithm; raise NotComputedError if an x-axis value or a second run is missing.
 
-        With `each`, the runs are separated by every combination of its values, which is appended to the block's name.
+        With `each`, every combination of its settings' values has its own runs; it is appended to the block's name.
         """
-        if self.baselines is not None:  # published points: use only the blocks that have points
+        if self.baselines is not None:  # `rows` are published points: use only the blocks with points
             here = {block for block, _, metric in self._places() if metric == self.reading.metric}
             blocks = {block: names for block, names in blocks.items() if block in here} or blocks
         tables, missing = dict[tuple[str, str], pd.DataFrame](), list[str]()

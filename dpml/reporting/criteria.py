@@ -1,22 +1,24 @@
 """Define the criteria of claims: what "better", "equal" and "as good as" mean.
 
-A criterion is about one number, the *effect*: by how much the first of two runs is better, computed from the means of
-seeds on the scale on which figures show the metric.
+A criterion is about one number, the *effect*: by how much the first of two sets of runs is better, computed from one
+mean per seed on the metric's scale in figures.
 
 - A *share* (accuracy, error, AUC) has a linear axis. The effect is a difference. It is *relevant* if it is at least a
-  tenth of the room: the distance between the constant baseline and the model without privacy.
-- A *size* (loss, gap, distance, absolute error) has a logarithmic axis. The effect is the logarithm of a ratio of
-  absolute values. A size is better if it is smaller by a tenth. Sizes are equal up to a factor of two.
+  tenth of the distance (the room) between the constant baseline and the model without privacy.
+- A *size* (loss, gap, distance, absolute error) has a logarithmic axis. The effect is the logarithm of the ratio of two
+  sizes (absolute values). It is *relevant* if the smaller size is at most 0.9 of the other.
 
 - *Better*, *falls*, *degrades*, *depends* (`better`): the claim holds if the effect is relevant and significantly above
-  0, by a one-sided t-test at 5 %, Holm-corrected over the comparisons of a test. It is false if the 95 % bound on the
-  effect is below the relevant size. A comparison counts against a claim only if it is significant and relevant, too.
-- *Equal*, *similar*, *steady*, *reaches* (`similar`): the claim holds if the effect is less than relevant on both
-  sides, by two one-sided t-tests at 5 %. It is false if the effect is relevant and differs significantly from 0.
-- *As good as* (`similar` with `better_too`): the same on one side.
-- *With probability at least p* (`covers`): the 95 % bound on the share of runs that keep the statement is at least p.
+  0, by a one-sided t-test at 5 %, Holm-corrected over the comparisons of a test. It is false if the upper 95 % bound on
+  the effect is not relevant. Only a significant and relevant opposite effect counts against a claim.
+- *Equal*, *similar*, *steady*, *reaches* (`similar`): the claim holds if the effect is within a limit on both sides (by
+  default, the smallest relevant effect or, for sizes, a factor of two), by two one-sided t-tests at 5 %. It is false if
+  the effect reaches the limit and differs significantly from 0.
+- *As good as* (`similar` with `better_too`): the same, but with a limit on the worse side only.
+- *With probability at least p* (`covers`): the claim holds if the lower 95 % bound on the share of runs with the
+  property is at least p, and is false if the upper bound is below p (Clopper & Pearson 1934).
 
-In all other cases a claim is open. experiments/CRITERIA.md says when each criterion was chosen.
+In all other cases a claim is undecided. experiments/CRITERIA.md says when each criterion was chosen.
 """
 
 import math
@@ -34,7 +36,7 @@ from dpml.reporting.statistics import LEVEL, per_seed, welch
 K = TypeVar("K", bound=Hashable)
 
 FLOOR = 2.0**-52  # smaller sizes are rounding errors
-RELEVANT = 0.1  # a difference is relevant from this share of the room on
+RELEVANT = 0.1  # the smallest relevant difference of shares, as a share of the room
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,8 @@ class Pair:
     algorithm: str
     against: str
     x: Any
-    ours: pd.Series  # of `algorithm`
-    theirs: pd.Series  # of `against`, which can be the same algorithm at another x
+    ours: pd.Series  # values of `algorithm`
+    theirs: pd.Series  # values of `against`, which can be the same algorithm at another x
     scale: MetricScale
 
 
@@ -101,7 +103,7 @@ class Effect:
     """An estimate of how much better one set of runs is than another, with the standard error for a t-test."""
 
     estimate: float
-    error: float  # the standard error; infinite if a single pair of runs decides nothing
+    error: float  # the standard error; infinite if there are too few runs to estimate it
     freedom: float  # the degrees of freedom of the t-test
     seeds: int
 
@@ -125,7 +127,7 @@ class Comparison:
     holds: bool | None  # whether the criterion is met; None: undecided
     value: str = ""  # the compared number in words, such as an effect with its 95 % interval
     needs: str = ""  # what the number has to be
-    slack: float = math.nan  # by how much the number exceeds what the criterion needs
+    slack: float = math.nan  # the number's distance from the limit; negative on the side against the claim
     seeds: int | None = None  # the number of seeds; None if no runs are compared
     against: bool = False  # whether the second set of runs is better, by the criterion `better`
 
@@ -149,8 +151,8 @@ def better(pairs: Sequence[Pair]) -> list[Comparison]:
 def similar(pair: Pair, limit: float | str | None = None, better_too: bool = False) -> Comparison:
     """Decide whether the means of two sets of runs differ by at most `limit`.
 
-    The limit "matters" is the smallest relevant difference. With `better_too`, decide whether the mean of the first
-    set is worse by at most `limit`.
+    If `limit` is "matters", it is the smallest relevant difference. With `better_too`, decide whether the mean of the
+    first set is worse by at most `limit`.
     """
     one, scale = effect(pair), pair.scale
     limit = scale.near if limit is None else scale.matters if limit == "matters" else float(limit)
@@ -173,10 +175,7 @@ def exact(value: float, most: float, least: float = -math.inf) -> Comparison:
 
 
 def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Comparison:
-    """Decide whether a statement holds with probability at least `share`, given the number of trials in which it held.
-
-    The decision uses the 95 % bounds on the probability (Clopper & Pearson 1934).
-    """
+    """Decide whether a statement, which held in `kept` of `of` trials, holds with probability at least `share`."""
     from scipy.stats import binomtest  # slow to load
 
     low, high = binomtest(kept, of).proportion_ci(1 - 2 * LEVEL, "exact")
@@ -188,7 +187,7 @@ def covers(kept: int, of: int, share: float, seeds: int | None = None) -> Compar
 def effect(pair: Pair) -> Effect:
     """Estimate how much better the first set of runs is, from the differences at the seeds that both sets have.
 
-    With one seed, two algorithms are compared by Welch's test, and two settings of one algorithm in pairs of draws.
+    With one seed, its draws are compared: in pairs for two settings of one algorithm, otherwise by Welch's test.
     """
     badness, same = pair.scale.badness, pair.algorithm == pair.against
     a, b = map(pair.scale.sizes, (pair.ours, pair.theirs))

@@ -11,7 +11,7 @@ from dpml.reporting import statistics
 from dpml.reporting.words import REFERENCES, SYMBOLS, algorithm
 from dpml.running.rows import SETTING
 
-_SIZES = ("N", "d")  # sizes of the data as read: they follow from other settings
+_SIZES = ("N", "d")  # row and feature counts of the data, which other settings determine
 _FILE = r"[/\\]|\.(?:csv|ya?ml|parquet|json)\b"
 
 
@@ -61,7 +61,7 @@ def _follows(rows: pd.DataFrame, key: str, x: str) -> bool:
     if x == "proven_eps":  # proven_eps is a result: along this axis, only the budget may vary
         return False
     pairs = rows[[x, key]].drop_duplicates()
-    # unlike sizes and options of x, other settings are determined by x only if they differ between any two points
+    # sizes and options of x may have equal values at several x; another setting must have a new value at every x
     derived = key in _SIZES or key.startswith(f"{x}.")
     return bool(pairs[x].is_unique and (derived or pairs[key].is_unique))
 

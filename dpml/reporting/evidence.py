@@ -1,6 +1,6 @@
 """Store the rows of an experiment, and recompute verdicts and tables from the rows, without the data set.
 
-The rows are in ``FIGURE_rows.csv.xz``, next to the figure. The manifest has the verdicts and this file's checksum.
+The rows are in ``FIGURE_rows.csv.xz``, next to the figure. The manifest has the verdicts and that file's checksum.
 """
 
 import io
@@ -53,7 +53,7 @@ def read_rows(base: Path, files: Mapping[str, Any]) -> pd.DataFrame:
     path = rows_file(base)
     if not path.is_file():
         raise UserError(f"{path} is missing, so {base} cannot be recomputed: run the experiment again with dpml-run.")
-    refuse_changed(path, {path.name: "", **files})  # rows without a checksum are not the rows that dpml wrote
+    refuse_changed(path, {path.name: "", **files})  # rows without a checksum count as changed
     try:
         return unpacked(path.read_bytes())
     except (lzma.LZMAError, EOFError, ValueError):

@@ -42,7 +42,7 @@ def plot_experiment(charts: Sequence[Chart], columns: int, base: Path) -> tuple[
 
 def paper_figure(charts: Sequence[Chart], width: float) -> tuple[Figure, str]:
     """Draw panels as a figure with the width of a paper's column. `width` is in inches."""
-    least = 2.1 if len(charts) <= 4 else 1.6  # inches of a panel; many would make a column longer than a page
+    least = 2.1 if len(charts) <= 4 else 1.6  # least width in inches; many wide panels would need more than a page
     return figure_of(charts, max(1, int(width / least)), width)
 
 
@@ -56,7 +56,7 @@ def figure_of(charts: Sequence[Chart], columns: int, width: float = WIDTH) -> tu
         figure = Figure(figsize=(width, 1.0), layout="constrained")
         panels = [figure.add_subplot(rows, columns, number + 1) for number in range(len(charts))]
         labels = points.dropna(subset="label").groupby("algo", sort=False)["label"].unique()
-        # the paper's own variant is the first
+        # the paper's own variant comes first, as its label has no variant=
         styles = looks({str(algo): sorted(own, key=lambda name: "variant=" in name) for algo, own in labels.items()})
         titles = [_title(number, charts, width / columns) for number in range(len(charts))]
         alike: dict[str, list[Axes]] = {}
@@ -105,7 +105,7 @@ def _legend(points: pd.DataFrame, styles: Mapping[str, Look]) -> dict[str, Line2
     published = {*points["algo"][points["kind"] == "published"]}
     if published - {PEER}:
         entries["published (hollow)"] = _entry(Look("#555555", "o", ""))
-    for algo in sorted(published - {*lines}):  # without a curve: not run, or 0, which has no place on a log axis
+    for algo in sorted(published - {*lines}):  # no curve: not run, or all 0 on a log axis
         entries[algorithm(algo)] = _entry(Look(*base_look(algo), ""))
     return entries
 
@@ -161,7 +161,7 @@ def _about_bands(charts: Sequence[Chart]) -> str:
 
 def _absent(charts: Sequence[Chart], points: pd.DataFrame) -> list[str]:
     """Return sentences that name the algorithms that some panels do not show, and say why they have no point there."""
-    found: dict[str, dict[str, list[str]]] = {}  # by reason and algorithm, the letters of panels
+    found: dict[str, dict[str, list[str]]] = {}  # reason -> algorithm -> letters of panels
     for number, chart in enumerate(charts):
         rows, x, y = chart.summary, chart.panel.x, chart.panel.y
         own = points[(points["panel"] == number) & points["curve"].notna()]
@@ -210,7 +210,7 @@ def save_as(figure: Figure, path: Path, dpi: float | None = None) -> None:
     metadata = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
     with in_style():
         engine = figure.get_layout_engine()
-        if engine is not None:  # place the axes once; rounded, because the last bits differ from run to run
+        if engine is not None:  # place the axes once; round the places below, as last bits vary between runs
             engine.execute(figure)
             figure.set_layout_engine("none")
         for axes in figure.axes:

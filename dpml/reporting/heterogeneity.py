@@ -14,13 +14,13 @@ from dpml.reporting.style import in_style, mixed
 # Okabe and Ito's colours, neighbours also far apart in lightness; the remaining classes are grey
 _CLASSES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#882255", "#F0E442")
 _REST, _SIZES = "#BBBBBB", "#555555"
-_LOG = 30.0  # ratio of the largest to the smallest size from which sizes are on a log axis
+_LOG = 30.0  # sizes are on a log axis if the largest is at least this many times the smallest
 
 
 def draw(skew: Skew, title: str, path: Path) -> list[Path]:
     """Plot each party's number of rows and share of each class. Write the files `path`.png and `path`.svg."""
     M = len(skew.sizes)
-    order = np.lexsort((skew.counts.argmax(axis=1), -skew.sizes))  # parties of one size are ordered by class
+    order = np.lexsort((skew.counts.argmax(axis=1), -skew.sizes))  # equal sizes: by most frequent class
     wide = max(1.0, M / 30)  # the width of the last bar, which shows the rows of all parties, and of the gap before it
     edges = np.array([*range(M + 1), M + wide, M + 2 * wide])
     with in_style():

@@ -100,7 +100,7 @@ def framed(text: str, link: Callable[[str], str | None], **frame: Any) -> str:
     """Return a page in Markdown as an HTML page.
 
     `link` returns the address of a relative link or picture, or None if its target is missing. `frame` has ``pages``
-    (names and addresses for the navigation), ``here``, and ``root``, the path to the folder of the script.
+    (names and addresses for the navigation), ``here`` (the page's address), and ``root`` (the folder of report.js).
     """
     markdown = MarkdownIt("commonmark", {"html": True}).enable("table")
     for kind in ("html_inline", "html_block"):

@@ -5,7 +5,7 @@ import re
 
 SIGNED = ("noisy_objective",)
 """Metrics that are often negative. As in the papers, their absolute value is shown."""
-ZERO = 1e-9  # means below this are zero, up to the error of an optimiser or rounding
+ZERO = 1e-9  # a mean below this is zero, up to the error of an optimiser or rounding
 
 SUPERSCRIPTS = dict(zip("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789", strict=True))
 _RAISED = {down: up for up, down in SUPERSCRIPTS.items()}
@@ -15,8 +15,8 @@ _NUMBER = re.compile(rf"\(?(-?[\d.]+)(?: ± ([\d.]+))?\)?(?:e([+-]?\d+)|·10([{'
 def number(mean: float, half: float = math.nan) -> str:
     """Write a mean ± half its interval, with a power of ten if the larger number is below 0.001 or above 9999.
 
-    Half an interval has two digits, and its mean is rounded to the same place. A mean without an interval (NaN or 0)
-    has three digits.
+    `half` has two significant digits, and the mean is rounded to the same place. If `half` is NaN or 0, the mean has
+    three significant digits.
 
     >>> number(0.6543, 0.1234), number(0.6543), number(2e-8, 1e-9)
     ('0.65 ± 0.12', '0.654', '(2.00 ± 0.10)·10⁻⁸')

@@ -281,7 +281,7 @@ def figure_page(about: Mapping[str, Any], figure: Mapping[str, Any]) -> str:
     ]
     source = about["source"]
     if claims and source and not audited and about["command"] == f"dpml-run experiment={about['experiment']}":
-        source = f"[{source}](claims.md)"  # the folder of a modified figure has no page of claims
+        source = f"[{source}](claims.md)"  # only an unmodified experiment has this page next to it
     return page("figure.md", about=about, figure=figure, claims=claims, source=source)
 
 

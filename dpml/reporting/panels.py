@@ -61,8 +61,8 @@ class Chart:
     def lines(self, keys: Mapping[str, Sequence[str]], log: bool) -> pd.DataFrame:
         """Return a table of the panel's points: kind, curve, label, algorithm, x, mean, and the limits of the band.
 
-        The kind is curve, thin, floor (the constant baseline), zero (a curve of rounding errors, which has no position
-        on a log axis), or published (by the paper, or the best program of others at each x).
+        The kind is curve, thin (`Panel.thin`), floor (the constant baseline), zero (a curve of rounding errors, which
+        has no position on a log axis), or published (a point of the paper or, at each x, of the best other program).
         """
         panel, half = self.panel, "std" if self.panel.band == "sd" else "interval"
         columns = list(dict.fromkeys([panel.x, "algo", "mean", half]))
@@ -101,10 +101,10 @@ class Chart:
         for number, line in enumerate(curves):
             name, x, mean = line["label"].iloc[0], line["x"], line["mean"]
             look = THIN if line["kind"].iloc[0] == "thin" else looks[name]
-            every = max(1, len(line) // 8) if len(line) > 12 else 1  # the dashes of a fine curve stay visible
+            every = max(1, len(line) // 8) if len(line) > 12 else 1  # few markers keep the dashes visible
             style: dict[str, Any] = {"color": look.colour, "marker": look.marker, "linewidth": look.width}
             axes.plot(x, mean, ls=look.dashes, label=name, markevery=every, zorder=1 + look.width, **style)
-            if look.dashes == "-":  # shifted dashes on top show every curve where curves coincide
+            if look.dashes == "-":  # shifted dashes on top make coinciding curves visible
                 dashes = (-5 * number, (5, 5 * len(curves) - 5))
                 axes.plot(x, mean, ls=dashes, markevery=(every * number, every * len(curves)), zorder=2.5, **style)
             if (line["high"] > line["low"]).any():
@@ -131,7 +131,7 @@ def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
 def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
     """Return a band's limits: ``mean ± half`` on a linear axis, or ``mean * exp(± half / mean)`` on a logarithmic axis.
 
-    The second band follows from the delta method. A curve of absolute values has no band where the sign is unknown.
+    The second formula is the delta method. Where ``mean ± half`` contains 0, a curve of absolute values has no band.
     """
     if not log:
         return mean - half, mean + half
@@ -142,8 +142,8 @@ def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd
 def _y_axis(axes: Axes, points: pd.DataFrame, panel: Panel, log: bool) -> None:
     """Set the scale, the limits and the ticks of a panel's y axis.
 
-    The axis covers all means; it covers thin curves only if there are no other curves. It covers the ends of bands and
-    the constant baseline if they are at most the height of the means, a factor of three, or a usual band away.
+    The axis covers all means (thin curves only without other curves), and those ends of bands and constant baselines
+    that are at most the means' height away or, if larger, a factor of three (log axis) or a usual band (linear).
     """
     kind, places = points["kind"], points[["mean", "low", "high"]].astype(float)
     # rounding errors alone would stretch a log axis until all curves were flat
@@ -208,7 +208,7 @@ def _range(name: str) -> str:
 def _log_ticks(axis: XAxis | YAxis, steps: Sequence[int], most: float) -> None:
     """Set the ticks of a logarithmic axis: powers of ten, and multiples of powers of ten if the axis is short.
 
-    The axis is short if its ends differ by a factor below `most`. Below a factor of five, ticks are as on linear axes.
+    The axis is short if its ends differ by a factor below `most`. With a factor below 5, ticks are as on linear axes.
     """
     low, high = sorted(axis.get_view_interval())
     at_steps = LogLocator(subs=steps) if high >= 5 * low else MaxNLocator(4)

@@ -1,7 +1,7 @@
 """At every eps, rank algorithms with a proven guarantee; also compare their tuning rules with tuning on test rows.
 
-A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the eps proven for its
-worst view is at most the requested eps. With several parties, one of its guarantees must hold against colluders.
+A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the largest eps proven
+in any view is at most the requested eps. With several parties, the curve needs a proven guarantee against colluders.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ from dpml.running.plan import Results
 from dpml.running.spec import Oracle, Panel
 
 _TOLERANCE = 1 + 1e-6  # the relative error of the search for the noise that gives an eps
-_SHOWN = 4  # the number of algorithms that are listed as not significantly worse
+_SHOWN = 4  # the most algorithms that are listed as not significantly worse
 
 Competing = Mapping[str, tuple[pd.DataFrame, int | None]]
 """By label, the rows of a curve and its number of secure sums per release; None if it needs a trusted server."""

@@ -34,10 +34,10 @@ class RunTable:
 
     Attributes:
         keys: the settings that vary.
-        lines: the table, with the columns `keys`; METRIC (`names`), METRIC_interval (half the 95 % interval),
-            METRIC_count and METRIC_missing of every metric; claimed_eps (NaN without a claim), proven_eps, proven_view,
-            and declared_eps, which code outside dpml declares without a proof.
-        caption: the settings that all lines share, and what the intervals are over.
+        lines: the table's numbers. The columns are `keys`; the mean of every metric (`names`), with METRIC_interval
+            (half the 95 % interval), METRIC_count and METRIC_missing; claimed_eps (NaN without a claim), proven_eps,
+            its proven_view, and declared_eps, which code outside dpml declares without a proof.
+        caption: the settings that all lines share, and the seeds or draws behind the intervals.
     """
 
     summary: pd.DataFrame
@@ -91,8 +91,8 @@ def run_table(
 ) -> RunTable:
     """Return the table of a run, a sweep or an experiment from the summary of its rows.
 
-    By default, `metrics` are those of `MAIN` that were measured, or else all, and `claims` are the algorithms with the
-    noise that their paper states.
+    By default, `metrics` are the measured metrics of `MAIN` or, if there are none, all. `claims` says which algorithms
+    have a claimed eps (`claims_in`): by default, all with the published calibration.
     """
     keys = [key for key in (*settings(summary), "tuned") if summary[key].nunique(dropna=False) > 1]
     present = list(dict.fromkeys(summary["metric"]))

@@ -27,8 +27,8 @@ class Shape:
     """The contribution of a feature to the score of a model.
 
     Attributes:
-        values: points of the range in the unit of the feature, or the numbers of the values, (n,).
-        effects: the score at each of the points, minus the mean score, (n, K); K = 1 for two classes or a target.
+        values: (n,) points of a number's range, or 0, 1, ... for the values of a category.
+        effects: (n, K) scores at these points, minus their mean; K = 1 for two classes or a regression.
     """
 
     name: str

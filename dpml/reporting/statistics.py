@@ -1,7 +1,7 @@
 """Summarise rows by settings, and compare algorithms in pairs over seeds.
 
-The unit of replication is the seed: intervals and tests are over the means of seeds. With one seed, they are over its
-noise draws, and hold for these rows and this partition only.
+The unit of replication is the seed: intervals and tests are over the means of seeds. With one seed, intervals and tests
+are over its noise draws, and hold for these rows and this partition only.
 """
 
 from collections.abc import Sequence
@@ -26,11 +26,11 @@ STATISTICS += ("reference", "difference", "difference_interval", "paired")
 def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] = ()) -> pd.DataFrame:
     """Return a table of means, standard deviations and 95 % t-intervals, by metric and combination of settings.
 
-    `mean` is the mean over seeds of the means over draws. `std` and `count` describe all values; `missing` counts the
-    NaN among them, and a single NaN makes the mean NaN. `interval` is half the 95 % t-interval of the mean, or NaN.
-    `replicates` says what the interval is over: what seeds vary (`varied`), or "draws" if there is one seed.
-    `claimed_eps` and `proven_eps` hold for every seed. Different settings are never averaged; equal runs count once.
-    If an algorithm `reference` has rows, lines have the differences from its means, except in `computed` blocks.
+    `mean` is the mean over seeds of the means over draws. `std` and `count` are over all values. `missing` counts NaN;
+    one NaN makes the mean, `std` and `interval` NaN. `interval` is half the 95 % t-interval of the mean, or NaN.
+    `replicates` says what varies behind the interval: "draws" with one seed, otherwise see `varied`. `claimed_eps` and
+    `proven_eps` hold for every seed. Different settings are never averaged; equal runs count once. If the algorithm
+    `reference` has rows, lines outside the blocks `computed` also have the difference from its mean.
     """
     rows, keys = rows.reset_index(drop=True), [*settings(rows), "metric"]
     line = _by_guarantee(rows, _numbered(rows, [*keys, "unit", "tuned"]))
@@ -68,7 +68,7 @@ def summarise(rows: pd.DataFrame, reference: str = "", computed: Sequence[str] =
 def _differences(per_seed: pd.DataFrame, lines: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Return how much each algorithm's mean exceeds the `reference` algorithm's mean at equal settings, with intervals.
 
-    Algorithms are compared in pairs over seeds (`paired` = seeds); with one seed, by Welch's interval over draws.
+    Intervals are over differences at equal seeds (`paired` = seeds) or, with one seed, Welch's intervals over draws.
     """
     same = _numbered(lines, [key for key in map(str, lines) if key != "algo"])
     per_seed = per_seed.join(lines[["algo"]].assign(same=same), on="line", how="inner")
@@ -209,7 +209,7 @@ def caution(summary: pd.DataFrame) -> str:
     for name, part in same.groupby("dataset", sort=False) if len(same) else ():
         rows = (official(str(name)) or (0, 0))[1]
         shares = part.loc[part["metric"].isin(["accuracy", "error"]), "mean"].dropna()
-        half = 1.96 * np.sqrt(shares * (1 - shares) / rows).max()  # half the interval for random test rows
+        half = 1.96 * np.sqrt(shares * (1 - shares) / rows).max()  # half the interval, if test rows are random
         adds = f". Drawing the {rows:,} test rows at random would alone give an interval of up to ±{half:.1g}"
         varies = "the noise" if (part["M"] == 1).all() else "the noise and in the partition into parties"
         told.append(f"On {dataset(str(name))}, the seeds differ only in {varies}{adds if len(shares) else ''}")

@@ -20,7 +20,7 @@ from dpml.reporting.numerals import SIGNED, SUPERSCRIPTS, ZERO, number, tex_numb
 from dpml.reporting.words import SYMBOLS
 from dpml.running.rows import COLUMNS, EPS, PRIVACY, SETTING
 
-# appended to a view by basis; conditional: if the hyper-parameters are not selected on the private rows
+# by basis, what is appended to the view; conditional: for hyper-parameters not selected on the private rows
 _BASES = {"conditional": ", if fixed beforehand", DECLARED: ", declared"}
 
 
@@ -31,7 +31,7 @@ def wide(summary: pd.DataFrame, x: str, curve: Sequence[str] = ("algo",)) -> pd.
     entries = pd.concat([each.rows.assign(curve=label(each, keys)) for each in panel])
     metric = str(summary["metric"].iloc[0]) if "metric" in summary else ""
     entries["entry"] = [value(line, "" if line["algo"] == "claimed" else metric) for line in entries.to_dict("records")]
-    # two entries in one cell have equal settings: they are two statements about the same setting
+    # entries in one cell have equal settings, and all of them are shown
     cells = entries.groupby([x, "curve"])["entry"].agg(lambda own: " or ".join(dict.fromkeys(own)))
     places = sorted(summary[x].unique()) if is_numeric_dtype(summary[x]) else summary[x].unique()
     table = cells.unstack().reindex(index=places, columns=entries["curve"].unique())
@@ -66,7 +66,7 @@ def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
     keys = [key for key in keys if key in given and given[key].nunique(dropna=False) > 1]
     given[keys] = given[keys].map(text)
     algorithms = given.groupby(["algo", "variant"], sort=False).groups.values()
-    for key in reversed(keys):  # of two settings that vary together, the first one stays
+    for key in reversed(keys):  # from the last: if two settings vary together, the first stays
         same = ["view", "basis", "budget_eps", *(other for other in keys if other != key)]
         for own in (own for own in algorithms if given.loc[own, key].nunique() > 1):
             worst = given.loc[own].groupby([*same, key], sort=False)["eps"].max()
@@ -184,7 +184,7 @@ def read_table(path: Path, columns: Sequence[str], **options: Any) -> pd.DataFra
 def merge(folders: Sequence[Path], target: Path) -> list[Path]:
     """Merge rows.csv and guarantees.csv of several runs or sweeps into the folder `target`. Each row occurs once."""
     rows, guarantees = (
-        # a setting that only some of them have is empty in the others; texts lose no digit
+        # numbers are read as text, to keep every digit; a setting that a folder lacks is empty in its rows
         pd.concat([read_table(folder / name, needed, dtype=str, keep_default_na=False) for folder in folders])
         .fillna("")
         .drop_duplicates()

@@ -152,7 +152,7 @@ def _calibrated(
 def _released(cell: Cell, mechanism: Mechanism, budgets: Mapping[int, Budget]) -> tuple[Release, dict[int, str]]:
     """Release models at all budgets, and return the reason for each failed budget; raise an error if all failed."""
 
-    def released(some: Sequence[Budget]) -> Release:  # any subset of the budgets gets the same noise directions
+    def released(some: Sequence[Budget]) -> Release:  # with the same noise directions for any subset
         return mechanism.release(some, _noise(cell), cell.draws)
 
     try:

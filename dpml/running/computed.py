@@ -4,8 +4,8 @@ A block of an experiment's `grid` names the function and its arguments:
 
     small_tau: {_target_: my_curves.delta_against_tau, N: 1000, M: 10, eps: 1e-3}
 
-The function returns a table with a number per row, in the columns `metric` and `value`; panels can use other columns.
-Arguments name classes and functions by their dotted paths.
+The function returns a table with one number per row: `metric` names the number in `value`. Panels can use other
+columns. Arguments name classes and functions by their dotted paths.
 """
 
 import inspect
@@ -55,7 +55,7 @@ class Computed:
 
     def rows(self, store: Store) -> "pd.DataFrame":
         """Return the block's rows from `store`; if the store does not have the rows, compute and store them first."""
-        import pandas as pd  # slow to load, and not needed by guarantees
+        import pandas as pd  # slow to load, and not needed to compute guarantees
 
         record = self.kept(store)
         if record is None:

@@ -29,9 +29,9 @@ from dpml.running.cell import Cell
 from dpml.running.spec import SETTINGS, Experiment, is_computed, parts
 from dpml.running.store import Record
 
-DRAWS = 10_000  # at most in one cell: a run of many draws then shows progress, can be interrupted, and fits into memory
+DRAWS = 10_000  # at most per cell: a run of more draws then shows progress, can be interrupted, and fits into memory
 Status = Literal["cached", "skipped", "to run", "done", "failed"]
-_SHARED = ("eps", "delta")  # all values of these keys share one fit
+_SHARED = ("eps", "delta")  # all values of these keys share one cell (fit)
 
 
 @dataclass

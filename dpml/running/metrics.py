@@ -51,10 +51,10 @@ def accuracies(weights: Array, X: Array, y: Array) -> tuple[Array, Array]:
     Balanced accuracy is the mean of the accuracies on the rows of each class in y. Both are NaN for weights with a NaN.
     """
     classes, place, sizes = np.unique(y, return_inverse=True, return_counts=True)
-    # float32 is twice as fast, and adds the ones in a block of rows exactly
+    # float32 is twice as fast, and sums the zeros and ones of a block of rows exactly
     members = (place[:, None] == np.arange(len(classes))).astype(np.float32)
     recalls = np.where(np.isnan(weights).any(axis=1), np.nan, mean_over_rows(correct, X, y, weights, members))
-    right = np.rint(recalls * sizes[:, None])  # integers, so that a share is rounded to the nearest float
+    right = np.rint(recalls * sizes[:, None])  # exact counts of rows: accuracies are rounded only once
     return right.sum(axis=0) / len(y), recalls.mean(axis=0)
 
 

@@ -37,7 +37,7 @@ class Results:
 
     experiment: Experiment
     rows: pd.DataFrame  # one number per row; the first column is the name of the block
-    guarantees: pd.DataFrame  # one view and basis per row; the first column is the name of the block
+    guarantees: pd.DataFrame  # one guarantee (view and basis) per row; the first column is the name of the block
     provenance: Sequence[Mapping[str, Any]] = ()  # the origin of each data set, without repetitions
     skipped: Mapping[str, int] = field(default_factory=dict)  # the number of cells without numbers, by reason
     published: pd.DataFrame = field(default_factory=pd.DataFrame)  # the paper's points (`charts.read_published`)

@@ -90,7 +90,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
     """Return the rows and the guarantees of fits as two tables, whose first column names the block of settings."""
-    import pandas as pd  # slow to load, and not needed by guarantees
+    import pandas as pd  # slow to load, and not needed to compute guarantees
 
     def table(lines: Iterable[dict[str, Any]]) -> pd.DataFrame:  # a missing value does not turn integers into floats
         return pd.DataFrame(lines, dtype=object).infer_objects()
@@ -116,7 +116,7 @@ def setting(cell: Cell, key: str) -> Any:
     groups = {"dataset": cell.dataset, "partition": cell.partition, "algo": cell.algorithm, "adversary": cell.adversary}
     configured = groups[group]
     value = getattr(configured, name.partition(".")[0], None)
-    if callable(value):  # this data set has a method of that name, and another one has an option, such as `rows`
+    if callable(value):  # a method with the name of another data set's option, such as `rows`
         return None
     return value if value is None or isinstance(value, str | bool | int | float) else _text(value)
 
@@ -127,7 +127,7 @@ def _text(value: Any) -> str:
 
 def _privacy(budget: Budget, guarantees: Sequence[Guarantee]) -> dict[str, Any]:
     proven = worst(guarantee for guarantee in guarantees if guarantee.basis in HELD)
-    # a tight release claims the requested eps
+    # without a published claim, as with tight noise, the requested eps is the claim
     claimed = max((g.eps for g in guarantees if g.basis == "published"), default=budget.eps)
     why = proven.source if math.isinf(proven.eps) and math.isfinite(claimed) else None
     conditional = max((g.eps for g in guarantees if g.basis == "conditional"), default=math.nan)

@@ -1,7 +1,7 @@
 """Compute fits (cells) in this process, in joblib's workers, or on a Dask cluster, and store the results.
 
-Only this process writes to disk. The numbers do not depend on the workers, bit for bit, with one exception: the
-rounding of cells that are computed together, in step, depends on which cells are waiting.
+Only this process writes to disk. The numbers do not depend on the number of workers, bit for bit. But the rounding of
+cells that are computed together (`released_in_step`) depends on which of them a command computes.
 """
 
 import importlib
@@ -55,16 +55,16 @@ def attempt_batch(batch: Batch) -> list[tuple[int, Outcome]]:
     releases: Sequence[Release | None] = [None] * len(batch)
     cells = [job for _, job in batch if isinstance(job, Cell) and step_key(job)]
     if cells:
-        with suppress(Exception):  # each cell is then computed alone, and reports its own error
+        with suppress(Exception):  # after an error, each cell is computed alone, and reports its own error
             releases = released_in_step(cells)
     seconds = (time.thread_time() - start) / len(batch)
     return [(number, attempt(job, release, seconds)) for (number, job), release in zip(batch, releases, strict=True)]
 
 
 def attempt(job: Job, release: Release | None = None, seconds: float = 0.0) -> Outcome:
-    """Compute a fit, or call the function that computes a block of rows; return the record or why the job failed.
+    """Compute a fit, or a block that a function computes; return the record of results, or why the job failed.
 
-    A UserError means that the cell is skipped. `release` was computed in step, and took the CPU time `seconds`.
+    A UserError skips the cell. `release`, if given, was computed together with other cells, in `seconds` of CPU time.
     """
     start = time.thread_time() - seconds
     try:
@@ -153,7 +153,7 @@ def _on_cluster(batches: Sequence[Batch], address: str) -> Generator[list[tuple[
         distributed: Any = importlib.import_module("distributed")
     except ImportError:
         raise UserError("run.address needs Dask: pip install '.[cluster]' in a clone of dpml.") from None
-    for name in logging.root.manager.loggerDict:  # a lost worker is reported in one sentence, below
+    for name in logging.root.manager.loggerDict:  # silence Dask: one sentence reports a lost worker, below
         if name.startswith("distributed"):
             logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -259,6 +259,6 @@ def _keep(store: Store, points: Sequence[Point], outcome: Outcome, console: Scre
 
 def _of_other_data(point: Point, record: Record) -> bool:
     if not record.numbers or point.cell is None or not hasattr(point.cell.dataset, "checksum"):
-        return False  # data without a checksum do not come from a file
+        return False  # data without a checksum do not come from a file that can change
     checksum = json.loads(record.numbers)["provenance"].get("sha256")
     return digest_of(point.cell.dataset, checksum) != point.checksum

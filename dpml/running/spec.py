@@ -43,8 +43,8 @@ class Panel:
 class Oracle:
     """A table of the gain from choosing hyper-parameters on the private test rows.
 
-    For every algorithm of the block `rule` and every eps, the table shows the mean of `metric` with the rule, and the
-    best mean over this block and the block `grid`. No budget covers that choice, so it is not a release.
+    For every algorithm of the block `rule` and every eps, the table shows the mean of `metric` in this block, and the
+    best mean in the blocks `rule` and `grid`. No budget covers the choice of the best, so it is not a release.
     """
 
     rule: str
@@ -52,7 +52,7 @@ class Oracle:
     metric: str
 
 
-_ASKED = ("name", "command", "changes", "folders", "judged")  # fields that are not keys of a file
+_ASKED = ("name", "command", "changes", "folders", "judged")  # fields that are not keys of an experiment file
 Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
@@ -60,18 +60,18 @@ Block = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 class Experiment:
     """The settings of a run, or the content of an experiment file for a figure or table of a paper.
 
-    `settings` apply to every block of `grid`, and a block can override them. A block with several parts is a list of
-    settings. Without a `grid`, the settings form one block, `all`. With one block, panels can omit its name. Lists
-    are crossed, but all values of eps and delta belong to one cell. A function computes a block with a ``_target_``
-    (`computed`). The rows contain the metrics of all panels and those in `metrics`. A metric with a dot is a user's own
-    function, and is computed for every block that does not set `metrics` itself. `reference` is the algorithm with
-    which the others are compared in pairs. With `twins`, every calibration has its own figure; otherwise all share one.
-    Each panel that shows a metric of `rank_by` against eps becomes a part of the paper's page which.md, which names the
-    best proven algorithm at every eps. `oracle` requests a table.
+    `settings` apply to every block of `grid`, and a block can override them. A block is one mapping of settings, or a
+    list of several (its parts). Without a `grid`, the settings form one block, `all`. With one block, panels can omit
+    its name. Values in lists are combined, but all eps and delta belong to one cell (fit). If a block has the key
+    ``_target_``, it names a function that computes the rows. The rows contain the metrics of all panels and those in
+    `metrics`. A metric with a dot in its name is a user's function; it is computed for every block that does not set
+    `metrics` itself. `reference` is the algorithm with which the others are compared in pairs. With `twins`, every
+    noise calibration has its own figure; otherwise all share one. For each panel that shows a metric of `rank_by`
+    against eps, the paper's page which.md names the best proven algorithm at every eps. `oracle` requests a table.
 
     The last four fields are not in the file: `command` reproduces the numbers on any machine, `changes` are the user's
-    changes of the numbers, and `folders` are searched for the paper's published points. Claims are `judged` only at the
-    paper's settings.
+    settings that change numbers, `folders` are searched for the paper's published points, and `judged` says whether
+    claims are judged, which is only done at the paper's settings.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Experiment:
         for block, settings in grid.items():
             where = f"block {block} of experiment={name}"
             if is_computed(settings):
-                Computed.from_content(block, settings, where)  # raises an error if it cannot be called
+                Computed.from_content(block, settings, where)  # raises an error if the function cannot be called
                 continue
             for key in (*experiment.settings, *(key for part in parts(settings) for key in part)):
                 refuse_unknown("key", [key.split(".")[0]], SETTINGS, where)

@@ -21,7 +21,7 @@ from dpml.running.environment import made_with
 class Record:
     """The stored results of a fit, or of a function that computes result rows without fits; or why there are none."""
 
-    numbers: str = ""  # the measurements as text, or the rows of a block; empty in the result of `Store.glance`
+    numbers: str = ""  # a fit's measurements or a computed block's rows, as text; empty in the result of `Store.glance`
     skipped: str | None = None  # why there are no numbers
     seconds: float = 0.0  # the CPU time
     refused: Mapping[int, str] = field(default_factory=dict)  # as in `Measured`
