@@ -120,8 +120,8 @@ class Individual(Baseline, LocalClassifiers):
         calibration: Has no effect.
         variant: Variants whose names begin with `sum` minimise sums of losses; other variants have no effect.
         lam: The coefficient lam of lam/2 ||w||^2.
-        local: Scikit-learn classifiers that the parties use in turn, as a list of class paths; None: the regularised
-            linear model.
+        local: Scikit-learn classifiers, as a list of class paths, from which parties 0, 1, ... take one each,
+            cyclically; None: the regularised linear model.
     """
 
     name: ClassVar[str] = "indiv"
@@ -185,5 +185,5 @@ class Constant(Baseline, Program, calibrations=("published", "tight"), lam=0.0, 
         if self.loss.task == "regression":
             return float(np.var(y))
         shares = np.unique(y, return_counts=True)[1] / len(y)
-        # a bounded loss has its infimum at an infinite score
+        # the sigmoid loss is not convex, and its infimum is at an infinite score
         return -float(shares @ np.log(shares)) if self.loss.convex else 1 - float(shares.max())

@@ -22,8 +22,8 @@ SPECTRAL_FLOOR = 0.42
 class DescentRule:
     """The hyper-parameters of `dpgd` for one loss and one unit of privacy (a row or a party).
 
-    `noise_step` is half the standard deviation that a round's noise gives each coordinate of a model, and `largest` is
-    the largest step. With clip="step" the clip equals the step.
+    `noise_step` is half the standard deviation of the noise that a round adds to each coordinate of a model, and
+    `largest` is the largest step size. With clip="step" the clip equals the step size.
     """
 
     rounds: int
@@ -66,9 +66,9 @@ PRECONDITIONED_RULES: dict[tuple[str, Unit], tuple[int, float]] = {
 class WhitenedRule:
     """The hyper-parameters of the algorithm `wdgd` for one loss and one unit of privacy (a row or a party).
 
-    If n mu/d exceeds `enough`, the clip grows in proportion to it, up to `longest`, or for a rare class up to `rare`. A
-    step is at most `largest`, or more if the curvature allows it, and grows from 1 - `growth` to 1 + `growth` times its
-    average. X'X gets the share `share` of mu^2, or `unseen` if noise would hide it anyway.
+    If n mu/d exceeds `enough`, classifiers' clips are proportional to it, up to `longest`; a rare class can raise them
+    up to `rare`. Steps are at most max(`largest`, 4 d clip), and grow over the rounds from 1 - `growth` to 1 + `growth`
+    times their average. X'X spends the share `share` of mu^2, or the share `unseen` if noise would hide X'X anyway.
     """
 
     rounds: int

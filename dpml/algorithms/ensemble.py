@@ -33,7 +33,7 @@ class NoiseReading(NamedTuple):
 
     law: Law = "l2_laplace"
     sums: bool = False  # whether sums of losses are minimised instead of means
-    binary: bool = False  # whether K classes get the sensitivities for two classes
+    binary: bool = False  # whether models of K classes use the sensitivity for two classes
 
 
 READINGS: Mapping[str, NoiseReading] = {
@@ -56,11 +56,11 @@ class LocalClassifiers(
     Args:
         loss: `logistic` for two classes, or `softmax` for several classes.
         calibration: `published` uses the paper's noise; `tight` scales the noise to the proven sensitivity.
-        variant: `paper`, or another interpretation of the text, whose guarantee may differ from the paper's. `binary`
-            uses the sensitivities for two classes, 2/lam and 2/(M lam), for K classes. `per_coordinate` draws a Laplace
-            number for every coordinate. `radial` draws the norm of the noise from an exponential distribution instead
-            of a Gamma distribution. `sum` minimises sums of losses + lam/2 ||w||^2, instead of means.
-            `sum_per_coordinate` and `sum_radial` combine two variants.
+        variant: `paper`, or another interpretation of the text, whose guarantee may differ from the paper's. For K
+            classes, `binary` uses the two-class sensitivities, 2/lam (`vote`) or 2/(M lam). `per_coordinate` draws a
+            Laplace number for every coordinate. `radial` draws the norm of the noise from an exponential distribution
+            instead of a Gamma distribution. `sum` minimises sums of losses + lam/2 ||w||^2, instead of means.
+            `sum_per_coordinate` and `sum_radial` combine `sum` with `per_coordinate` or `radial`.
         lam: The coefficient lam of lam/2 ||w||^2, for local and global models.
     """
 
@@ -204,13 +204,13 @@ def _predict(spec: Any, X: Array, y: Array, X_new: Array, seed: int) -> Array:
 class Vote(LocalClassifiers):
     """`vote`: a model that is trained on public auxiliary rows, labelled by the majority votes of the parties' models.
 
-    This is Algorithm 1 of Hamm et al. 2016. One party may change every label. The proven sensitivity is therefore
-    1/lam (softmax: sqrt2/lam), or twice the norm of the longest possible minimiser if that is less. For two
-    classes and lam = 1e-4 it is 1/189 of the published sensitivity (docs/privacy/hamm2016.md).
+    This is Algorithm 1 of Hamm et al. 2016. One party can change the labels of all auxiliary rows. The proven
+    sensitivity is therefore 1/lam (softmax: sqrt2/lam), or twice the norm of the longest possible minimiser if that is
+    less. For two classes and lam = 1e-4 it is 1/189 of the published sensitivity (docs/privacy/hamm2016.md).
 
     Args:
-        local: Scikit-learn classifiers that the parties use in turn, as class paths, nodes with `_target_`, or objects.
-            None: every party trains the regularised linear model of `loss`, which is fast.
+        local: Scikit-learn classifiers (class paths, nodes with `_target_`, or objects), from which parties 0, 1, ...
+            take one each, cyclically. None: all train the regularised linear model of `loss`, which is fast.
         protect_auxiliary: Whether the features of one auxiliary row are also protected (Sec. 4.5).
     """
 
@@ -338,10 +338,10 @@ TAIL = 0.05  # the probability with which the noise, or the sample of rows, viol
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
     """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of two-class `soft` with the paper's noise.
 
-    The bound holds with probability 1 - 2 `TAIL`. `voters` is 1 for `vote` (eq. 9), n is the number of auxiliary rows,
-    and `length` is the norm of the reference model.
+    The bound holds with probability 1 - 2 `TAIL`. `voters` is M for `soft` and 1 for `vote` (eq. 9), n is the number of
+    auxiliary rows, and `length` is the norm of the reference model.
     """
-    root = 2 * d * math.log(d / TAIL) / lam / voters / eps  # may be inf; a power would raise OverflowError
+    root = 2 * d * math.log(d / TAIL) / lam / voters / eps  # its square may be inf; ** would raise OverflowError
     noise_term = root * root * (LOSSES["logistic"].smoothness + lam)
     return noise_term + 16 * (32 + math.log(1 / TAIL)) / (lam * n) + lam / 2 * length**2
 
@@ -351,7 +351,7 @@ class Average(LocalClassifiers):
     """`avg`: the mean of the parties' models, with noise that protects all rows of one party.
 
     The proven sensitivity is 2/M times the norm of the longest possible minimiser (`longest_minimiser`). The published
-    one is 2/(M lam) (softmax: 2 sqrt2/(M lam)), which for two classes and lam = 1e-4 is 189 times as much.
+    sensitivity is 2/(M lam) (softmax: 2 sqrt2/(M lam)): for two classes and lam = 1e-4, 189 times as much.
     """
 
     name: ClassVar[str] = "avg"
@@ -377,7 +377,7 @@ class LocalAggregation(LocalClassifiers, losses=("logistic",), variants=("paper"
     Args:
         loss: logistic.
         variant: `paper`; or `per_coordinate`, which draws a Laplace number for every coordinate, as Jayaraman et al.
-            2018 and Pathak et al. (footnote 2) do. For this noise only sqrt(d) times the eps is proven.
+            2018 and Pathak et al. (footnote 2) do. With this noise, the proven eps is sqrt(d) times as large.
         lam: The coefficient lam of lam/2 ||w||^2.
     """
 

@@ -30,7 +30,7 @@ from dpml.program import VARIANTS, Budget, Carrier, Lam, Minimiser, Problem, Rel
 SMOOTHNESS = LOSSES["logistic"].smoothness  # c in the papers
 SENSITIVITY = 2.0  # the sensitivity of a sum of gradients, 2 L with L = 1
 
-# A model with a gradient of norm g is the exact minimiser for noise that differs by N g.
+# A model at which the perturbed mean loss has a gradient of norm g is the exact minimiser for a b that differs by N g.
 RESIDUAL = 1e-4
 
 
@@ -49,7 +49,7 @@ def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float
         R = math.exp(log_R)
         return math.log(R * norm**2 + noise_energy(R) / R)
 
-    # at the minimum, neither summand exceeds the sum at `start`, which bounds R
+    # at the minimum, neither summand exceeds the sum of both at `start`; this bounds R on both sides
     top = loss(math.log(start))
     low = max(low, noise_energy(start) * math.exp(-top))
     bounds = math.log(low), math.log(min(high, math.exp(top) / norm**2))
@@ -88,24 +88,24 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the perturbed objective with the least expected excess risk if the minimiser has norm `typical_norm`."""
+    """Return the `tight` perturbed objective: its ridge suits minimisers of norm `typical_norm` (`_gaussian_ridge`)."""
     if math.isinf(budget.eps):
         return PerturbedObjective("gaussian", 0.0, 0.0, lam, problem.N)
     delta = budget.require_delta(who)
     norm = typical_norm(lam)
     ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, norm))
     sigma = proof.sigma_of(budget.eps, ridge, delta)
-    if ridge == 0:  # every ridge needs the same noise, so take the best one for `norm`
+    if ridge == 0:  # every ridge needs the same noise, so take the one with the least expected excess risk
         ridge = math.sqrt(problem.d) * sigma / norm
     return PerturbedObjective("gaussian", sigma, max(0.0, ridge / problem.N - lam), lam, problem.N)
 
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the ridge that minimises the expected excess risk, or 0 if every ridge needs the same noise."""
+    """Return the ridge with the least expected excess risk among ridges that reduce the noise; 0 if no ridge does."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
-    if math.sqrt(d) * least >= free * norm:  # the excess risk decreases in R up to `free`
+    if math.sqrt(d) * least >= free * norm:  # then the excess risk decreases for ridges up to `free`
         return free
     return best_ridge(lambda R: d * proof.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
 
@@ -140,10 +140,10 @@ class ObjectivePerturbation(
     Args:
         loss: `logistic`; or `squared`, which is minimised over the ball ||w|| <= `radius`.
         calibration: `published` uses the paper's noise and ridge; `tight` uses the proven noise and ridge with the
-            least expected excess risk.
-        variant: `paper`; or `authors`, the method in the figures of Imtiaz et al. 2019: the point in the box [-1, 1]^d
-            where their solver stops, plus noise with beta = eps/2 for every N. Its proof uses only the diameter of the
-            box, 2 sqrt d.
+            least expected excess risk, among ridges of at most 2/eps for the logistic loss.
+        variant: `paper`; or `authors`, the method in the figures of Imtiaz et al. 2019: to the point in the box
+            [-1, 1]^d where their solver stops, it adds noise with beta = eps/2 for every N. Its proof uses only the
+            diameter of the box, 2 sqrt(d).
         radius: The radius of the ball over which the squared loss is minimised.
     """
 
@@ -178,12 +178,12 @@ class ObjectivePerturbation(
 
     def ridge(self, eps: float, d: int) -> float:
         c = self.loss.smoothness
-        least = c * over_expm1(eps) * (1 + 1e-6)  # no noise suffices with a smaller ridge
+        least = c * over_expm1(eps) * (1 + 1e-6)  # with a smaller ridge, nothing is proven, whatever the noise
 
         def energy(ridge: float) -> float:
             return d * (d + 1) / self.beta(eps, ridge) ** 2
 
-        if self.loss.lipschitz is not None:  # a ridge above 2/eps does not reduce the noise
+        if self.loss.lipschitz is not None:  # logistic loss: a ridge above 2/eps does not reduce the noise
             return best_ridge(energy, typical_norm(self.lam), 2 / eps, least, 2 / eps)
         return best_ridge(energy, self.radius, max(c * over_expm1(eps / 2), 1 / eps), least, math.inf)
 
@@ -238,7 +238,7 @@ class GaussianObjectivePerturbation(
     """`gop`: objective perturbation with Gaussian noise at one trusted curator (Rajkumar & Agarwal 2012, Alg. 4).
 
     The curator minimises J(w) + eta'w/N + Delta/2 ||w||^2 with Gaussian noise eta, where J(w) is the regularised
-    logistic risk. The reported optimality gap is that of J.
+    logistic risk. The reported optimality gap is for J.
 
     Args:
         lam: The coefficient lam of lam/2 ||w||^2; None: 0 for `tight` noise, which adds its own ridge, or 0.01 for

@@ -49,7 +49,7 @@ class Release:
 
     An algorithm without linear models has weights = None. `metrics` maps a name to values (budgets, draws). All budgets
     get the same noise, multiplied by different factors, so publish the release of one budget only: two of them reveal
-    the noise. A single release of `regression` also has its noisy sums, `moments`.
+    the noise. `moments` are the noisy sums of `regression`, if there is one budget and one noise draw.
     """
 
     weights: Array | None

@@ -1,7 +1,7 @@
 """Compute the noisy sums that an algorithm requests, by default in a simulation of all parties.
 
 All budgets and noise draws run at once: axis 0 has B = budgets * draws entries, first all draws of the first budget.
-Continuous noise is the same for all budgets, multiplied by different factors.
+Continuous noise is drawn once for all budgets, and every budget multiplies it by its own noise scale.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,9 +29,9 @@ class Prepared:
     """An algorithm together with the parties' rows, ready to release models.
 
     Attributes:
-        start: The result of `Program.begin`, which is drawn before any noise.
+        start: The result of `Program.begin`, such as an initial model, which is drawn before any noise.
         transport: Carries the messages of secure sums between machines; None: all parties are in this process.
-        announce: Is called before every sum, with its statistic and the arguments of `Carrier.ask`.
+        announce: A function that is called before every sum, with the sum's statistic and arguments.
     """
 
     algorithm: Any  # a `Program`, whose module imports this one
@@ -76,12 +76,12 @@ class Carrier:
     """Compute the noisy sums that an algorithm requests for one release.
 
     Attributes:
-        mechanism: The algorithm with the parties' rows, which its loop may use for metrics only.
+        mechanism: The algorithm with the parties' rows; the method `run` may use these rows for metrics only.
         problem: Public facts about the parties.
         budgets, draws: The budgets, and the number of noise draws per budget.
-        messages: The messages of every budget, which differ only in their noise.
+        messages: For every budget, the descriptions of its noisy sums; those of two budgets differ only in the noise.
         start: The result of `Program.begin`, which is drawn before any noise.
-        constant: Noise of scale 1 that is added to every sum, of each party or of all together: (P, draws, k), or None.
+        constant: Noise of scale 1, drawn once and added to all sums; by party or in total: (M or 1, draws, k), or None.
         widening: The noise_std of the last sum divided by the declared one; it differs from 1 if parties dropped out.
         scaled_up: The factor that rescaled the last sum of the surviving parties to all parties.
     """

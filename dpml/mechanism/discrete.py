@@ -24,7 +24,7 @@ BITS = 20
 """The number of fractional bits of rows, gradients and counts; fewer are used if there is much noise."""
 
 _NUMBERS = 1 << 22  # noise numbers that are drawn at once
-_WIDEST_NOISE = 2.0**55  # the largest standard deviation of the noise in a sum, in steps
+_WIDEST_NOISE = 2.0**55  # the largest standard deviation of the noise in a sum, in grid steps
 
 
 def checked(vectors: Integers, radius: int) -> Integers:
@@ -53,8 +53,8 @@ class Grid(NamedTuple):
 
     Attributes:
         resolution: The fineness of the grid, as `Statistic.resolution` defines it.
-        steps: The size of a step.
-        widths: The scale that continuous noise would have in the sum of all parties, in steps.
+        steps: The size of a grid step in each block of the sum.
+        widths: For each block, the scale that continuous noise would have in the sum of all parties, in grid steps.
         variances: The variance of each party's discrete Gaussian noise, in squared steps; (): Laplace noise.
     """
 
@@ -89,7 +89,7 @@ def grid(message: "Sum", problem: Problem) -> Grid:
 def variance_of(width: float, problem: Problem, coordinates: int) -> Fraction:
     """Return the variance of the discrete noise that each party adds, in squared steps of the grid.
 
-    `width` is the standard deviation that continuous noise would have in the sum of all parties, in steps.
+    `width` is the standard deviation that continuous noise would have in the sum of all parties, in grid steps.
     """
     if width == 0:
         return Fraction(0)

@@ -37,8 +37,8 @@ Of = TypeVar("Of")
 class Terms(ABC, Generic[Of]):
     """Compute sums of a statistic over the rows of some parties.
 
-    `at` are the arguments of the statistic, such as the current models of B runs. Sums have shape (B, k), or (k,) if
-    there are no arguments.
+    `at` are the statistic's arguments, such as the current models of B runs. Sums of k numbers have shape (B, k), or
+    (k,) if the statistic has no arguments.
     """
 
     statistic: Of
@@ -82,8 +82,8 @@ class Statistic(ABC):
     def imprecision(self, problem: Problem) -> float:
         """Return a public bound on the relative increase of a sum's sensitivity because of floating-point rounding.
 
-        The default assumes at most N terms, none longer than the sensitivity, that are added in double precision in
-        blocks of at most 1024, and the blocks pairwise (`dpml.sums`).
+        The default assumes at most N terms, none longer than the sensitivity, and double precision. Blocks of at most
+        1024 terms are summed, and the sums of the blocks are added pairwise (`dpml.sums`).
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 
@@ -131,10 +131,10 @@ class Sum:
 
     Attributes:
         of: The statistic that is summed.
-        sensitivity: The largest change of the sum if a row or party (the unit) is replaced: the L1 norm for
-            `law=laplace`, else the L2 norm, after dividing block j by ``units[j]``.
-        noise: The scale of the noise, after the same division; 0: no noise.
-        units: The factors of the noise in the blocks of numbers.
+        sensitivity: The largest norm (L1 for `law=laplace`, else L2) of the sum's change if one row or party is
+            replaced, after block j of the sum is divided by ``units[j]``.
+        noise: The scale of the noise, after block j is divided by ``units[j]``; 0: no noise.
+        units: For each block of the sum, the factor by which `noise` is multiplied.
         times: How often the sum is released; its arguments may depend on all earlier results.
         joined: The largest number of these sums that contain a given unit; None: all.
         constant: The standard deviation of noise that is drawn once and added to every sum; None: no such noise.
@@ -208,7 +208,7 @@ def mu_of(messages: Sequence[Sum], problem: Problem, discrete: bool, ring: bool 
 def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
     """Return the total eps (delta = 0) of sums with Laplace-type noise, which holds against every observer.
 
-    The eps is inf for noise of an exponentially distributed length in more than one dimension.
+    The eps is inf for `law=radial` in more than one dimension, because this noise has an infinite density at 0.
     """
     total = 0.0
     for m in messages:
@@ -216,7 +216,7 @@ def eps_of(messages: Sequence[Sum], problem: Problem, discrete: bool) -> float:
             return math.inf
         eps = round_up(m.ratio)
         if discrete and math.isfinite(eps):
-            resolution = m.of.resolution(m.block_widths(), problem)  # raises UserError if the noise does not fit
+            resolution = m.of.resolution(m.block_widths(), problem)  # UserError if noise does not fit 64 bits
             k = sum(m.of.lengths(problem.d))  # an L1 norm is at most sqrt(k) times the L2 norm
             eps += math.sqrt(k) * m.of.rounding(m.block_widths(), resolution, problem)
         elif not discrete:

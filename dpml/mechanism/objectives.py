@@ -26,11 +26,11 @@ class PerturbedObjective:
 
     Attributes:
         law: The distribution of b.
-        extra: The coefficient of ||w||^2 / 2 that is added to `lam`, both for a mean loss.
+        extra: The coefficient of ||w||^2 / 2 that is added to `lam`; both are for an objective with the mean loss.
         slope, curvature: For the squared loss, bounds on a row's gradient and second derivative.
     """
 
-    of: ClassVar[Any] = None  # there is no statistic, because the noise is in the objective
+    of: ClassVar[Any] = None  # no statistic is summed, because the noise is in the objective
     times: ClassVar[int] = 1
     constant: ClassVar[float | None] = None
 

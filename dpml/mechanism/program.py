@@ -36,7 +36,7 @@ from dpml.options import check_choice, check_options
 from dpml.privacy import CALIBRATIONS, Budget, Calibration, Guarantee, Problem, View, gdp
 
 _ARITHMETIC = 2.0**-46  # the share of mu that is reserved for rounding errors in the computation of noise
-_TOGETHER = 1 << 18  # matrix entries in memory per budget, for any number of budgets, so that the noise is the same
+_TOGETHER = 1 << 18  # matrix entries in memory per budget; a total limit would make noise depend on how many budgets
 _GRID = 1e-6  # the share of mu that is reserved for rounding sums to a grid
 
 CHOICES: Mapping[str, tuple[str, ...]] = {
@@ -51,11 +51,11 @@ CARRIED = ("protocol", "noise")
 class Program(ABC):
     """The base class of algorithms; a subclass is a frozen dataclass with the methods `messages` and `run`.
 
-    Class keywords name the shared options with their allowed values, the default first; for `lam`, only the default:
+    Keywords of the class statement list the allowed values of shared options, default first; for `lam`, the default:
 
         class Centroid(Program, losses=("logistic",), lam=0.0, units=UNITS): ...
 
-    Every class has `protocol` and `noise` with all values, unless it lists fewer (`protocols=("simulate",)`).
+    Every class has options `protocol` and `noise` with all values, unless it lists fewer: `protocols=("simulate",)`.
 
     Args:
         loss: The loss of a row.
@@ -65,7 +65,7 @@ class Program(ABC):
         unit: The unit that is protected: `sample`, one row; or `party`, all rows of one party.
         lam: The coefficient lam of lam/2 ||w||^2, which is part of the objective.
         protocol: `simulate` draws the noise of sums directly; `secagg` runs the real secure aggregation for every sum.
-        noise: `continuous` is floating-point noise; `discrete` is exact integers on a grid
+        noise: `continuous` adds floating-point noise; `discrete` adds exact integer noise on a grid
             (docs/privacy/discrete_noise.md).
     """
 
@@ -173,7 +173,7 @@ class Program(ABC):
     def target_mu(self, budget: Budget, problem: Problem, of: Statistic | None = None) -> float:
         """Return the total mu that all sums may spend to meet the budget against the strongest observer.
 
-        A small part is reserved for rounding errors in all sums, or only in sums of the statistic `of`.
+        It excludes a small part of mu, reserved for rounding errors in all sums, or in sums of the statistic `of` only.
         """
         if math.isinf(budget.eps):
             return math.inf

@@ -33,9 +33,9 @@ class Channel:
     """The m noisy numbers that an observer sees for each coordinate of a sum, and the sources of the noise.
 
     Attributes:
-        noise: The coefficient of each source in each number, (m, sources). Only the first number depends on the data.
+        noise: The coefficient of each source in each number, (m, sources). The last party's data affect only the first.
         total: The coefficient of each source in the released sum, (sources,).
-        sources: The coefficients of independent N(0, 1) numbers in the noise of each source, (sources, n).
+        sources: The coefficients with which each source combines n independent N(0, 1) numbers, (sources, n).
     """
 
     noise: Array
@@ -59,8 +59,8 @@ class Channel:
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 
-# Zero-sum noise cancels in the sum, so it costs no accuracy. For `tight`, its standard deviation exceeds that of
-# the remaining noise by this factor: the mu of the colluders is then within 1e-6 of its limit.
+# The noise_std of `tight` zero-sum noise, relative to the released sum's noise. Zero-sum noise costs no accuracy: it
+# cancels in the sum. With this factor, the colluders' mu is within 1e-6 of its limit for ever larger factors.
 MASK = 1e3
 
 REACH = 16.0
@@ -86,7 +86,7 @@ class Sharing(ABC):
     def sources(self, M: int) -> Array:
         """Return the coefficients (sources, n) with which each noise source combines n independent N(0, 1) draws.
 
-        The first sources, at most M, add up to the noise of the released sum.
+        The noise of the released sum is the sum of the first M sources, or of all sources if there are fewer.
         """
         return np.eye(M) / math.sqrt(M)
 
@@ -181,9 +181,9 @@ class CapeNoise(Sharing):
     def seen(self, view: View, problem: Problem) -> Array:
         """Return the coefficient of every noise source in each of the m numbers that an observer of CAPE sees.
 
-        Colluders see all messages, the mean of the secrets and their own secrets. The method returns an equivalent form
-        without cancellation: the messages except the last, with the mean of the secrets added back, and the sum of the
-        honest messages without zero-sum noise.
+        Colluders see all messages, the mean of the secrets and their own secrets. These rows are equivalent, and avoid
+        cancellation: the sum of the honest messages without zero-sum noise; all messages but the last, with the mean of
+        the secrets added back; the sum of the honest secrets; and the colluders' secrets.
         """
         messages, secrets = np.split(np.eye(2 * problem.M), 2)
         if view in ("release", "aggregate"):

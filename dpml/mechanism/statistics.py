@@ -1,6 +1,6 @@
 """Sum clipped vectors of rows, or train a model without noise, for algorithms that add noise afterwards.
 
-The sums of `ClippedRows` change by at most 2 if a row (or all rows of a party) is replaced, for every function:
+For every function of a row, the sum of `ClippedRows` has L2 sensitivity 2 to replacing a row (or a party's rows):
 
     Sum(ClippedRows(function, clip, self.unit, length), 2.0, noise)
 """
@@ -26,7 +26,7 @@ from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 from dpml.sums import SHORT, TALL, PairwiseSum
 
-_TOGETHER = 1 << 22  # numbers of rows' vectors in memory at once: 32 MiB, but 64 to 1024 rows
+_TOGETHER = 1 << 22  # entries of vectors in memory at once, 32 MiB, but at least 64 and at most 1024 rows
 _LARGEST = 1 << 61  # the largest sum of integers
 
 
@@ -73,7 +73,7 @@ class RowTerms(Terms["ClippedRows"]):
         return total
 
     def _vectors(self, at: Sequence[Any]) -> Iterator[tuple[slice, Array]]:
-        """Yield slices of n rows, and what `function` returns for them in B runs, divided by clip: (B, n, length)."""
+        """Yield slices of n rows and, for B runs, their vectors divided by clip, but not clipped: (B, n, length)."""
         of, X, y = self.statistic, self.parties.X, self.parties.y
         runs = len(at[0]) if at else 1
         size = runs * of.length
@@ -97,13 +97,13 @@ class ClippedRows(Statistic):
     """The sum of clipped vectors of rows, or of clipped mean vectors of parties, divided by the clip.
 
     Args:
-        function: ``function(X, y)``, (n, d) and (n,) -> (n, length); a row's vector may depend on that row only. For
-            sums with arguments, ``carrier.ask(number, w)``, it is ``function(X, y, w)`` -> (B, n, length). Use a
-            function of a module, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
+        function: ``function(X, y)``, (n, d) and (n,) -> (n, length); a row's vector may depend on that row only. If
+            ``carrier.ask(number, w)`` passes arguments of B runs, ``function(X, y, w)`` -> (B, n, length). Use a
+            top-level function, or a frozen dataclass with ``__call__``, so that it can be compared and pickled.
         clip: The largest norm of a row's vector, or of a party's mean vector; longer vectors are shortened to it.
         unit: Whose vectors are clipped and summed, and who is thus protected: `sample` or `party`.
         length: The number of entries of a vector.
-        about: The number of entries of each argument in each run: ``(d,)`` for models w (B, d); () without arguments.
+        about: The length of each argument of `function` per run: ``(d,)`` for models w (B, d); () without arguments.
     """
 
     terms = RowTerms
@@ -163,10 +163,10 @@ class Minimiser(Statistic):
     """A model that a curator trains on all rows; its sensitivity must include the error of the solver.
 
     Args:
-        fit: ``fit(parties)`` -> (D,), or with arguments ``fit(parties, at)`` -> (B, D), for distinct `at` (B, about).
-            Use a function of a module, or a frozen dataclass with ``__call__``.
+        fit: ``fit(parties)`` -> (D,), or ``fit(parties, at)`` -> (B, D) with an argument `at` (B, about) whose rows are
+            distinct. Use a top-level function, or a frozen dataclass with ``__call__``.
         classes: D divided by the number of features.
-        about: The number of arguments in each run; 0: none.
+        about: The length of the argument `at` per run; 0: no argument.
     """
 
     terms = Minimised

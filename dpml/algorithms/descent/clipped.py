@@ -27,8 +27,8 @@ class Schedule:
 
     Attributes:
         clip: The clip c, or the first clip if it is `adaptive`.
-        step: The step on the noisy mean of gradients divided by c.
-        noise: The standard deviation of the noise in a sum of gradients divided by c.
+        step: The step size, which multiplies the noisy mean of ``gradient/c``.
+        noise: The standard deviation of the noise in the sum of ``gradient/c``.
         count_noise: The standard deviation of the noise in a count of parties; inf without counts.
     """
 
@@ -66,10 +66,10 @@ def take_rounds(
 ) -> tuple[Single, Single]:
     """Run all rounds of B noisy gradient descents from the initial models `start` (B, d).
 
-    Return the averages of the last models, (B, d), and the clips of the last round, (B,).
+    Return each descent's average model over the last half of the rounds, (B, d), and its clip in the last round, (B,).
 
-    Every round requests the noisy sum `number` with the arguments `more`. `clips` (T, B) are the clips of the rounds;
-    None: fixed or adaptive. `first` is the schedule of the first budget; all budgets have the same number of rounds.
+    Every round requests noisy sum `number`; `more` are additional arguments of this sum. `clips` (T, B) sets the clips
+    of all rounds; None: fixed or adaptive. `first` is the first budget's schedule; all budgets have as many rounds.
     """
     w, total, d = start.copy(), np.zeros_like(start), start.shape[1]
     clip = np.full(len(w), first.clip, np.float32)
@@ -97,8 +97,8 @@ class ClippedDescent(Program, losses=("logistic", "softmax", "squared"), calibra
 
     Args:
         rounds: The number of rounds T; None: chosen by a public rule.
-        clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule, and
-            adaptive at party level.
+        clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule, which
+            for classifiers at party level adapts the clip in every round.
         noise_step: Half the standard deviation that a round's noise gives each coordinate of a model; None: chosen by a
             public rule.
     """

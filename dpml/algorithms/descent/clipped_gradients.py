@@ -21,7 +21,7 @@ from dpml.privacy.discrete import to_integers
 from dpml.privacy.discrete.rounding import Integers
 from dpml.program import Problem, Statistic, Terms, Unit
 
-_LONGEST = 1e30  # the largest entry of a model or map for which scores are finite
+_LONGEST = 1e30  # the largest allowed entry of a model or whitening matrix, so that scores are finite
 _TOGETHER = 1024  # rows that are multiplied together, so that they fit into the CPU cache in double precision
 
 
@@ -52,8 +52,8 @@ def in_steps(slopes: Single, Q: Index) -> None:
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
     """Add every row's gradient, slopes times vector, to its party's sum in `total` (P, B, K, d): B runs, K outputs.
 
-    `start` is the number of the first row. Slopes (n, B, K) are integers and vectors (n, d) are multiples of 2^-21. The
-    sums are below 2^53 multiples, so they are exact in any order.
+    `start` is the number of the first row. The slopes (n, B, K) are rounded to integers, and the vectors (n, d) are
+    multiples of 2^-21. The sums are less than 2^53 times 2^-21, so they are exact in any order.
     """
     stop = min(start + len(vectors), int(offsets[-1]))
     first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1
@@ -65,7 +65,7 @@ def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slop
             total[k] += (columns.T @ vectors[own].astype(float)).reshape(total[k].shape)
 
 
-_EXACT = 53  # integers with so many bits add exactly in floating point, in any order
+_EXACT = 53  # sums of integers are exact in floating point, in any order, if they have at most so many bits
 _SLOPE_BITS = 18  # the largest number of bits of Q
 
 
@@ -73,7 +73,7 @@ _SLOPE_BITS = 18  # the largest number of bits of Q
 class ClippedTerms(Terms["ClippedGradients"]):
     """Compute sums of clipped gradients."""
 
-    # rows with their maps, because all rounds use the same maps
+    # by name: whitening matrices and the rows that they prepared, which all rounds share
     _kept: dict[str, tuple[Any, Any]] = field(init=False, default_factory=dict, repr=False, compare=False)
 
     def total(self, *at: Any) -> Array:
@@ -166,7 +166,7 @@ class ClippedGradients(Statistic):
 
     Args:
         unit: Whether the gradients of rows or the mean gradients of parties are clipped.
-        clip: The largest norm of a gradient; None: an argument of the sum.
+        clip: The largest norm of a gradient; None: every request of the sum passes the clip as an argument.
         classes: The number of classes K for softmax, else 1.
         mapped: Whether each run multiplies rows by its own public matrix (d, d), and then scales them to length 1.
         single: Whether simulated noise is drawn in single precision.

@@ -21,7 +21,7 @@ class Trial:
     """The gradient descents of one release: one for each combination of a budget, a step size and a noise draw."""
 
     carrier: Carrier
-    numbers: NDArray[np.intp]  # the indices of the step sizes, (budgets, S)
+    numbers: NDArray[np.intp]  # the indices of each budget's S step sizes, (budgets, S)
 
     @property
     def steps(self) -> Array:

@@ -51,8 +51,8 @@ class MeanGradients(Statistic):
     """The mean gradient of all rows at a model, or the mean gradient of each of M clients at its own model.
 
     Args:
-        by_party: Whether it is the mean of the parties' mean gradients.
-        clients: The number M of clients who train their own models, (B, M d); 0: all rows share one model, (B, d).
+        by_party: Whether the parties' mean gradients are averaged instead of all rows' gradients.
+        clients: The number M of clients if each trains its own model, w (B, M d); 0: all rows share a model, w (B, d).
     """
 
     terms = GradientMeans
@@ -85,9 +85,9 @@ def sensitivity(lipschitz: float, problem: Problem) -> float:
 
 @dataclass(frozen=True)
 class ClientNoise(Sharing):
-    """Every client adds independent noise to its contribution.
+    """Every client adds independent noise to its contribution to a sum.
 
-    `weights` are the standard deviations of the clients' noise in the sum, whose squares sum to 1.
+    `weights` are the standard deviations of the clients' noise; the squares of these weights sum to 1.
     """
 
     weights: tuple[float, ...]
@@ -115,8 +115,8 @@ class Pooled:
 
     Attributes:
         visible: The observers against whom a guarantee is computed.
-        by_party: Whether it is the mean of the parties' mean gradients. A row of the smallest party then has the
-            weight 1/(M n_min), where n_min is the number of its rows.
+        by_party: Whether the parties' mean gradients are averaged instead of all rows' gradients. A row of the
+            smallest of M parties then has the weight 1/(M n_min), where n_min is that party's number of rows.
     """
 
     lipschitz: float
@@ -158,8 +158,8 @@ class Clients:
 
     Attributes:
         published: Whether each client adds the noise that one curator with all rows would need.
-        enough: If not `published`, whose noise suffices: one client's (`client`), all clients' (`aggregate`), or the
-            honest clients' (`colluders`).
+        enough: For `tight` noise, whose noise is enough for the guarantee: one client's (`client`), all clients'
+            together (`aggregate`), or the honest clients' together (`colluders`).
         synchronous: Whether all clients continue from the average of every round; otherwise their last models are
             averaged.
         secure: Whether secure sums hide the clients' messages.
@@ -204,7 +204,7 @@ class Clients:
         return sensitivity(self.lipschitz, problem) / (problem.smallest * noise_std)
 
     def last_iterates(self, problem: Problem) -> Mapping[View, tuple[float, float]]:
-        if self.synchronous:  # otherwise docs/privacy/kang2019.md, Theorem 3, for the smallest client
+        if self.synchronous:  # else: docs/privacy/kang2019.md, Theorem 3, for rows of the smallest client
             return {}
         client = self.of_client(problem)
         average = (client, client * problem.N * self.sum_std(problem) / sensitivity(self.lipschitz, problem))

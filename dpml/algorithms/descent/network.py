@@ -94,15 +94,15 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
 
     Args:
         sites: Who draws the noise of a round's sum. With `cape`, the sites draw correlated noise as in `capefm`. With
-            `independent`, each site draws noise that protects its message alone. With `none`, there is no noise.
+            `independent`, each site draws enough noise to protect its own message. With `none`, there is no noise.
         variant: `paper` clips each row's gradient and averages the clipped gradients; `authors` follows the authors'
-            scripts, at one curator.
+            scripts, with one curator.
         hidden: The number of units in the hidden layer.
         epochs: The number of passes over the rows.
-        batch: The number of rows in a minibatch; None: all rows for `paper` (one round per epoch), 64 for `authors`.
-        rate: The step size; None: 1 for the gradient descent of `paper`, whose text gives no step size, or 0.01 for
-            Adam, which `authors` uses.
-        clip: The largest norm of a row's gradient, for `paper`.
+        batch: The number of rows in a minibatch; None: all rows with `paper` (one round per epoch), 64 with `authors`.
+        rate: The step size; None: 1 with `paper`, because its text gives no step size for gradient descent, or 0.01
+            with `authors`, which uses Adam.
+        clip: The largest norm of a row's gradient, for `variant=paper` only.
     """
 
     proof: ClassVar[str] = "Theorem 3, docs/privacy/imtiaz2019.md"
@@ -150,7 +150,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
             return self.sensitivity() * math.sqrt(self.epochs) / self.target_mu(budget, problem)
         believed = 1 / rows if self.variant == "authors" else self.sensitivity()
         if self.sites == "independent":
-            # averaging M messages requires a factor sqrt(M), but the authors multiply by M
+            # averaging M messages requires sqrt(M) times the noise, but the authors multiply the noise by M
             believed *= float(problem.M) if self.variant == "authors" else math.sqrt(problem.M)
         return believed / gdp.classical_mu(budget.eps, budget.require_delta(f"algo={self.name}"))
 
@@ -166,7 +166,7 @@ class Network(Program, losses=("logistic",), calibrations=("published", "tight")
             return Sum(of, self.sensitivity(), self.scale(budget, problem, n), times=times, joined=joined)
 
         messages = (of_rows(rows, whole * self.epochs, self.epochs),)
-        # a row in the smaller minibatch is protected at least as well, so every row is accounted for in the full ones
+        # a smaller minibatch protects a row at least as well, so the accounting places every row in full minibatches
         return (*messages, of_rows(left, self.epochs, 0)) if left else messages
 
     def claimed(self, view: View) -> str | None:

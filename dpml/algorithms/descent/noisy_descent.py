@@ -116,21 +116,21 @@ class NoisyDescent(
             the observer `calibrate_for`.
         sites: Where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
         variant: With `paper`, clients run all rounds alone, as the paper's text says. With `synchronous`, all clients
-            continue from a secure sum after every round. With `once`, as in eq. (4) of the paper, noise that no client
-            knows is added once to this secure sum.
+            continue from the average of their models after every round. With `once`, as in eq. (4) of the paper, noise
+            that no client knows is added once to every round's sum.
         rounds: The number of rounds T.
         noise_constant: The constant c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says
             "some constant"; the inequalities of its proof need 16.
-        step_selection: How the step size is chosen. `rule` is a public rule (`ruled_step`), and `fixed` uses `step`.
-            `oracle` takes the size in `steps` with the least training objective. `validated` tries `steps` on four
-            fifths of every client's rows, and takes the size with the least mean loss on the other fifth. No budget
-            accounts for the private rows that `oracle` and `validated` read.
-        step: The fixed step size; None: 1/(smoothness of the loss + lam). A number turns `rule` into `fixed`.
+        step_selection: How the step size is chosen. `rule` computes it from public numbers (`ruled_step`); `fixed` uses
+            `step`. `oracle` takes the step size in `steps` with the least training objective. `validated` trains with
+            each of `steps` on four fifths of every client's rows, and takes the step size with the least objective on
+            the other fifth. No budget accounts for the private rows that `oracle` and `validated` read.
+        step: The fixed step size; None: 1/(smoothness of the loss + lam). With a number, `rule` becomes `fixed`.
         steps: The step sizes that `oracle` and `validated` try.
-        calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release` sees the last model that a
-            curator publishes. `aggregate` sees the secure sum of every round, to which all clients contribute equal
-            shares of the noise. `colluders` see the same sums, but know their own shares, so the honest clients' shares
-            must suffice. `client` sees one client's messages, so every client's noise must suffice. None: `release` for
+        calibrate_for: The observer against whom `tight` noise gives (eps, delta). `release` sees only the last model.
+            `aggregate` sees the secure sum of every round, to which all clients contribute equal shares of the noise.
+            `colluders` see these sums and know their own shares of the noise, so the honest clients' shares must
+            suffice. `client` sees one client's messages, so that client's noise alone must suffice. None: `release` for
             a curator, else `aggregate`.
         clip: The bound G on a row's slope, for `tight` noise only, because the papers do not clip. None: 0.3,
             or no clip for the sigmoid loss.
@@ -234,7 +234,7 @@ class NoisyDescent(
     def unit_mus(self, step: float, problem: Problem) -> dict[View, float]:
         """For one step size, return each observer's Gaussian-DP mu if the mean gradient of n rows has noise_std 1/n.
 
-        If an observer sees only the last model, its mu depends on `step`; step 0 gives the mu of all rounds together.
+        If an observer sees only the last model, its mu depends on `step`; a step size of 0 gives the mu of all rounds.
         """
         mus = {view: math.sqrt(self.rounds) * mu for view, mu in self.layout.round_mus(problem).items()}
         for view, (mu, last) in self.layout.last_iterates(problem).items():
@@ -308,7 +308,7 @@ class NoisyDescent(
     def in_step(self) -> bool:
         """Whether the gradient descents of several releases may be computed at the same time.
 
-        Releases that run together add rows in another order than the proofs for `tight` noise assume.
+        Releases with `tight` noise may not: together, they would add rows in another order than their proofs assume.
         """
         own_noise_in_a_sum = isinstance(self.layout, Clients) and self.layout.synchronous
         return self.calibration == "published" and not own_noise_in_a_sum

@@ -33,7 +33,7 @@ from dpml.privacy.proofs import noisy_sums
 from dpml.privacy.safe import round_up, with_slack
 from dpml.program import Budget, Carrier, Lam, Problem, Program, Release, Rounds, Statistic, Sum, Terms, View
 
-_MOST_HALVINGS = 400  # sums of N d squares of 2^400 do not overflow
+_MOST_HALVINGS = 400  # noise doubles so often at most: its squares, of about 2^800, then have finite sums
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class PublishedNoise(Sharing):
     secure: ClassVar[bool] = True
 
     def views(self, problem: Problem) -> dict[View, float]:
-        # `PrivateSGD.proven` computes the guarantees of this noise without these factors
+        # placeholders: `PrivateSGD.proven` computes the guarantees of published noise without these factors
         return dict.fromkeys(("release", "aggregate", "client", "colluders"), 1.0)
 
     def sources(self, M: int) -> Array:
@@ -106,8 +106,8 @@ class PrivateSGD(
     """`psgd`: private gradient descent on noisy secure sums of M parties (Rajkumar & Agarwal 2012, Alg. 1).
 
     In round t the model w becomes ``w - z_t ((1/N) sum_k G_k + (lam + Delta) w)``, where G_k is the noisy sum of party
-    k's gradients, and Delta an additional ridge. The paper does not define the first model, which is 0 here, and the
-    step size ``z_t = 1/((lam + Delta)(t + 1) + c)``.
+    k's gradients, and Delta an additional ridge. The paper defines neither the first model nor the step size z_t. Here
+    the first model is 0, and ``z_t = 1/((lam + Delta)(t + 1) + c)`` with the smoothness c of the loss.
 
     Args:
         variant: `paper`; or `halving`, in which each round spends half the eps of the previous round.

@@ -20,7 +20,7 @@ from dpml.optim.losses import LOSSES
 from dpml.options import SHARE
 from dpml.program import UNITS, Budget, Carrier, Clip, Problem, Program, Release, Rounds, Statistic, Sum
 
-_HELD = 1 << 25  # numbers in the mapped rows that are in memory at once: 128 MiB
+_HELD = 1 << 25  # entries of all runs' whitened rows in memory at once: 128 MiB
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class WhitenedDescent(
         lam: The coefficient lam of lam/2 ||w||^2 in the whitened space, where rows have length 1.
         budget_share: The share of mu^2 for X'X; None: chosen by a public rule.
         rounds: The number of rounds T; None: chosen by a public rule (`defaults.WHITENED_RULES`).
-        clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule, and
-            adaptive at party level.
+        clip: The largest norm of a row's gradient, or of a party's mean gradient; None: chosen by a public rule, or,
+            at party level, adapted in every round.
     """
 
     name: ClassVar[str] = "wdgd"
@@ -95,7 +95,7 @@ class WhitenedDescent(
         return Schedule(rounds, clip, 0.0, width, counts)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        sensitivity = math.sqrt(2) if problem.d > 1 else 1.0  # for orthogonal unit rows; for d = 1, rows 1 and 0
+        sensitivity = math.sqrt(2) if problem.d > 1 else 1.0  # worst rows: orthogonal unit rows; if d = 1, 1 and 0
         sent = [self._message(self._moments, sensitivity, self.share(budget, problem), budget, problem)]
         if self.labels:
             labels = LabelSums(self.loss.outputs(problem.classes))
@@ -130,7 +130,7 @@ class WhitenedDescent(
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             step = clip / (2 * steepest) if self.loss.task == "regression" and not self.adaptive else far[t]
             towards = gradients / np.float32(n)
-            if lam:  # models would diverge with a longer step
+            if lam:  # with a step above clip/lam, models would diverge
                 step = np.minimum(step, clip / lam)
                 towards = towards + lam * w / clip[:, None]
             return step.astype(np.float32)[:, None] * towards
@@ -145,7 +145,7 @@ class WhitenedDescent(
     def _maps(self, carrier: Carrier, n: int) -> tuple[Single, Array, Array]:
         """Return B whitening matrices (B, d, d), and bounds on the variances (B,) and the norms (B,) of whitened rows.
 
-        The bounds are on the largest mean square along a direction, and on the root mean square of the norms.
+        They bound the whitened rows' largest mean square along a direction, and the root mean square of their norms.
         """
         d = carrier.problem.d
         squares = np.array([messages[0].block_widths()[0] for messages in carrier.messages])
@@ -155,7 +155,7 @@ class WhitenedDescent(
         flat = d * np.finfo(float).eps if self.loss.task == "regression" else defaults.FLAT / d
         least = np.maximum(edges, flat)
         seen = 1 / np.maximum(values, least)
-        if self.loss.task == "regression":  # directions without variance are left out
+        if self.loss.task == "regression":  # without noise, directions without variance are left out
             seen *= (values > flat) | (edges > 0)
         along = np.maximum(values, 0) * seen
         total = np.maximum(along.sum(axis=1, keepdims=True), seen.min(axis=1, keepdims=True))
@@ -190,8 +190,8 @@ class WhitenedDescent(
 def _most(values: Array, seen: Array, least: Array) -> Array:
     """Return upper bounds (B,) on the mean squared norm of whitened rows in B runs.
 
-    Whitening scales eigenvalue j of run b's X'X by ``seen[b, j]``. Eigenvalues of rows in the unit ball sum to <= 1, so
-    those below `least` sum to <= 1 minus the sum of the others.
+    Whitening scales eigenvalue j of run b's X'X/n by ``seen[b, j]``. The eigenvalues sum to at most 1 for rows in the
+    unit ball, so those below `least` sum to at most 1 minus the sum of the others.
     """
     known = values > least
     left = np.maximum(1 - values.sum(axis=1, where=known), 0)

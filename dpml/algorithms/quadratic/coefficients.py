@@ -1,7 +1,7 @@
 """Release the coefficients of a quadratic objective with noise, and minimise the noisy objective.
 
-The empirical risk is ``f(w) = L0 + L1'w + w'L2 w`` with L0 = mean c0(y), L1 = mean c1(y) x and L2 = mean c2 x x'. The
-proofs: docs/privacy/imtiaz2019.md and docs/privacy/sufficient_statistics.md.
+With a row's loss ``c0(y) + c1(y) x'w + c2 (x'w)^2``, the empirical risk is ``L0 + L1'w + w'L2 w``: L0 = mean c0(y),
+L1 = mean c1(y) x, L2 = mean c2 x x'. The proofs: docs/privacy/imtiaz2019.md, docs/privacy/sufficient_statistics.md.
 """
 
 import math
@@ -48,8 +48,8 @@ NO_NOISE = Scales(0.0, 0.0, 0.0)
 class Neighbours:
     """Two labelled rows whose quadratic losses' coefficients, divided by the noise_std, have L2 distance `distance`.
 
-    The first row is (1, 0, ...), with the largest label. The second row begins with `other`, and its label is -`label`
-    times the largest label.
+    The first row is (1, 0, ...), with the largest label. The second row is `other` followed by zeros; its label is the
+    largest label times -`label`.
     """
 
     distance: float
@@ -80,7 +80,7 @@ def _in_a_plane(A: float, B: float, C: float) -> Neighbours:
         c = cosine(s)
         return C * (1 - s * s) ** 2 + A * (1 + s * s + 2 * s * c) + B * (2 - 2 * c * c)
 
-    # for c < 1 the distance is convex in s^2 and largest at an end; for c = 1 its derivative is (1+s)(2A - 4C s(1-s))
+    # while c < 1, `distance` is convex in s^2, so largest at an end; for c = 1 its slope is (1+s)(2A - 4C s(1-s))
     s = max([0.0, min(1.0, 2 * B / A), 1.0, *_hump(A, C)], key=distance)
     c = cosine(s)
     return Neighbours(math.sqrt(distance(s)), s, (c, math.sqrt(1 - c * c)))
@@ -91,7 +91,7 @@ def _on_a_line(A: float, B: float, C: float) -> Neighbours:
         s, r = point
         return C * (1 - s * s) ** 2 + A * (1 + s * r) ** 2 + B * (1 - r * r) ** 2
 
-    # the corners, and inner maxima of (1 + t)^2 (A + C (1 - t)^2) on the edge r = 1, and with B instead of C for s = 1
+    # candidates (s, r): the corners, and `_hump`'s maxima on the edges r = 1 and, with B instead of C, s = 1
     points = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
     s, r = max([*points, *((s, 1.0) for s in _hump(A, C)), *((1.0, r) for r in _hump(A, B))], key=distance)
     return Neighbours(math.sqrt(distance((s, r))), s, (r,))
@@ -109,9 +109,9 @@ def _squared_ratio(value: float, scale: float) -> float:
 def tight_scales(quadratic: Quadratic, d: int, radius: float, mu: float) -> Scales:
     """Return the coefficients' `mu`-GDP noise scales that minimise the gradient noise at models of norm `radius`.
 
-    The noise in the gradient has the energy ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2`` for K outputs and noise_std T1 on L1
-    and T2 on L2. If the share of L2 in mu^2 is B, and the share of L1 is t B, then mu^2 = B (2 + 2t + t^2/2), and the
-    best t solves a cubic. For d = 1, mu^2 / B is another function of t, and the best t is below 1/2.
+    For K outputs and the noise_std T1 of L1 and T2 of L2, the gradient noise has the expected squared norm
+    ``K d T1^2 + 2 (d + 1) ||w||^2 T2^2``. With B = (square/T2)^2 and t B = (linear_bound/T1)^2, mu^2 is
+    B (2 + 2t + t^2/2), and the best t solves a cubic. For d = 1, mu^2 differs, and the best t is below 1/2.
     """
     if radius > LONGEST:
         raise UserError(f"algo.radius must be at most {LONGEST:g}, got {radius:g}.")
@@ -216,7 +216,7 @@ class Coefficients(Statistic):
         unit: Whether the sum is over rows or over parties.
         last: Whether the sum is over the rows of the last party only.
         mirrored: Whether an entry above the diagonal gets one noise number instead of the mean of two noise numbers.
-        linear: Whether L1 is released. Without L1, L0 is not released either.
+        linear: Whether the linear coefficients L1 are released; without them, the constant L0 is not released either.
         classes: The number of classes K for softmax, else 1.
     """
 

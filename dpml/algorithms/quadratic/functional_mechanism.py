@@ -54,18 +54,18 @@ class FunctionalMechanism(
     (`local`).
 
     Args:
-        sites: Who draws the noise. With `curator`, one trusted curator draws it. With `cape`, the sites draw correlated
-            noise, and the sum has the curator's noise. With `independent`, each site draws noise that protects its
-            message alone. With `last`, only the last site uses its rows and draws noise.
+        sites: Who draws the noise. With `curator`, one trusted curator draws all noise. With `cape`, the sites draw
+            correlated noise, and their sum has as much noise as with `curator`. With `independent`, each site draws
+            enough noise to protect its own message. With `last`, only the last site uses its rows and draws noise.
         variant: How an indefinite noisy Hessian is repaired. With `paper` and published noise, a ridge is added and
             the remaining negative eigenvalues are dropped (Zhang et al. 2012, Sec. 6); Imtiaz et al. do not describe a
-            repair. With `paper` and tight noise, eigenvalues are raised to a floor. With `authors`, as in the authors'
+            repair. With `paper` and tight noise, small eigenvalues are raised to a floor. With `authors`, as in their
             scripts, the objective is minimised over the box [-1, 1]^d, and the solver stops before convergence if d is
             large.
         radius: The norm of w for which the `tight` split of the noise between the linear and the square coefficients is
             best; None: 2 (squared loss) or 4 (logistic loss).
-        ridge: The ridge of `paper` with published noise, in units of the largest eigenvalue of the noise. The default
-            is our choice.
+        ridge: The ridge for the variant `paper` with the paper's noise, in units of the largest eigenvalue of the noise
+            in the square coefficients. The default is our choice.
         protocol: `simulate` draws the noise of the sum directly; `secagg`, for `cape` only, runs the real protocol
             (`dpml.protocols.cape`) with every site's coefficients and noise.
         noise: `continuous` is floating-point noise; `discrete`, for `curator` and `cape` with calibration=tight, is

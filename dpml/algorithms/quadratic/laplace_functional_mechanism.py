@@ -40,12 +40,12 @@ class LaplaceFunctionalMechanism(
     and splits eps between the linear coefficients and the upper triangle of the square coefficients.
 
     Args:
-        variant: `paper`; or `authors`, which uses Delta in the formula for Gaussian noise as the authors' scripts do,
-            for (eps, delta)-DP, and minimises over the box [-1, 1]^d.
+        variant: `paper`; or `authors`: as in the scripts of Imtiaz et al., Gaussian noise for (eps, delta)-DP with
+            Delta as its L2 sensitivity, and a minimum over the box [-1, 1]^d.
         radius: The norm of w for which the `tight` split of the noise between the linear and the square coefficients is
             best; None: 2 (squared loss) or 4 (logistic loss).
-        ridge: The ridge with published noise, in units of the largest eigenvalue of the noise on the square
-            coefficients.
+        ridge: The ridge for the variant `paper` with the paper's noise, in units of the largest eigenvalue of the noise
+            in the square coefficients.
         noise: `continuous` is floating-point noise; `discrete`, with calibration=tight, is discrete Laplace noise on
             sums of integers (docs/privacy/discrete_noise.md).
     """
@@ -76,9 +76,9 @@ class LaplaceFunctionalMechanism(
     def l1_sensitivity(self, d: int) -> tuple[float, float, float]:
         """Return L1 sensitivity bounds for the sums of the loss's constant, linear and square coefficients.
 
-        The linear coefficients change by at most ``2 linear_bound sqrt d``, and xx' changes by at most ``sqrt 2 d``.
-        `tight` noise is on each entry above the diagonal once, so the bound is half of ``sqrt 2 d`` plus half of the
-        diagonal's bound 2.
+        The linear coefficients change by at most ``2 linear_bound sqrt(d)``, the matrix xx' by at most ``sqrt(2) d``,
+        and its diagonal by at most 2. `tight` noise is only on the diagonal and the entries above it, which change by
+        half of the matrix's change plus half of the diagonal's change.
         """
         q = quadratic_of(self.loss)
         square = math.sqrt(2) * d
@@ -146,6 +146,6 @@ class LaplaceFunctionalMechanism(
         return of if self.calibration == "published" else None
 
     def run(self, carrier: Carrier) -> Release:
-        # off the diagonal: 2 if mirrored, 1 for the mean of two numbers of variance 2, 1/2 for Gaussian noise
+        # of off-diagonal noise: one Laplace number has variance 2, the mean of two has 1, of two Gaussian numbers 1/2
         variance = 0.5 if not self.laplace else 2.0 if self.mirrored else 1.0
         return minimised(carrier, self.lam, minimiser(self.variant, self.tight, self.ridge), variance)

@@ -12,10 +12,10 @@ from dpml.algorithms.quadratic.coefficients import spectral_edge
 from dpml.arrays import Array
 from dpml.mechanism.message import Sum
 
-_HIDDEN = 0.5  # the least curvature that is inverted, relative to the largest eigenvalue of the noise
-_UNLIKELY = 1e-4  # the p-value of the last gradient below which the rounds have not converged
-_FARTHEST = 1.0  # the largest root mean square difference of logits between the coefficients and the last models
-_SEPARATED = 0.15  # the least share of the first round's curvature in a direction, relative to the mean direction
+_HIDDEN = 0.5  # smaller eigenvalues are raised to this multiple of the noise's largest eigenvalue
+_UNLIKELY = 1e-4  # if the p-value of the last gradient is smaller, the rounds have not converged
+_FARTHEST = 1.0  # the largest root mean square of x'b - x'w for coefficients b and each of the last two models w
+_SEPARATED = 0.15  # the least ratio of last to first curvature along an eigenvector, relative to the traces' ratio
 _NO_NOISE = 1e-12  # replaces a noise_std of 0 in the weights of rounds
 
 
@@ -24,7 +24,7 @@ class Estimated:
     """Estimated regression coefficients and their covariances.
 
     Attributes:
-        covariances: Covariances over samples of rows and noise, by k formulas, (k, d, d); the largest variance is used.
+        covariances: k estimates of the coefficients' covariance over samples and noise, (k, d, d); see `errors`.
         hidden: Approximately the projection on the directions that the noise hides, (d, d).
         refusal: The reason why there are no intervals, or "".
     """
@@ -35,7 +35,7 @@ class Estimated:
     refusal: str = ""
 
     def errors(self, directions: Array) -> Array:
-        """Return the standard errors (m,) of the linear combinations ``directions @ coefficients``."""
+        """Return the standard errors (m,) of ``directions @ coefficients``, each from the largest of k variances."""
         return np.sqrt(np.einsum("mi,kij,mj->km", directions, self.covariances, directions).max(axis=0))
 
 
@@ -83,7 +83,7 @@ def _longest(d: int) -> float:
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
     """Return the covariance (d, d) of ``e - E a`` for a noise vector e, a noise matrix E and the vector a = `along`.
 
-    The noise_std of e is `vector`, and the noise_std on the diagonal of the symmetric E is `matrix`.
+    The noise_std of e is `vector`. The noise_std of the symmetric E is `matrix`, off the diagonal divided by sqrt(2).
     """
     isotropic = vector**2 + matrix**2 * (along @ along) / 2
     return isotropic * np.eye(len(along)) + matrix**2 / 2 * np.outer(along, along)
@@ -141,11 +141,11 @@ class Round:
 
     Attributes:
         at: The model w, (d,).
-        gradient: The sum of s x for slopes s of the logistic loss, (d,).
+        gradient: The sum of s x, (d,), where s is the derivative of the logistic loss at row x with respect to x'w.
         hessian: The sum of |s| (1 - |s|) xx', (d, d).
-        meat: The sum of s^2 xx', (d, d).
-        noise: The noise_std t on the gradient. It is t/4 on the diagonal of `hessian` and sqrt 2 t on that of `meat`;
-            off the diagonals these are divided by sqrt 2.
+        meat: The sum of s^2 xx', (d, d), the middle factor of the sandwich covariance.
+        noise: The noise_std t of `gradient`. The noise_std is t/4 on the diagonal of `hessian` and sqrt(2) t on the
+            diagonal of `meat`; off the diagonals it is divided by sqrt(2).
         scaled_up: The factor by which sums were multiplied because parties dropped out.
     """
 

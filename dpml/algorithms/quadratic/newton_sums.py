@@ -1,8 +1,8 @@
 """Define logistic regression by Newton's method on noisy sums of gradients, their outer products, and Hessians.
 
 A row x with the slope s of its loss adds s x to the gradient, |s| (1 - |s|) xx' to the Hessian, and s^2 xx' to the meat
-of the sandwich covariance. With discrete noise, a row becomes integers z, and its slope an integer q of at most Q =
-2^9, with the terms q z, |q| (Q - |q|) zz' and q^2 zz'. The proof: docs/privacy/inference.md, Theorem 3.
+of the sandwich covariance. With discrete noise, a row becomes an integer vector z, and its slope an integer q with |q|
+at most Q = 2^9; it then adds q z, |q| (Q - |q|) zz' and q^2 zz'. The proof: docs/privacy/inference.md, Theorem 3.
 """
 
 import math
@@ -31,7 +31,7 @@ UNITS = (1.0, 1 / 4, 1 / 4 / math.sqrt(2), math.sqrt(2), 1.0)
 entries above it."""
 
 _SUMS = 1 << 61  # the largest sum of integers
-_ROW_BITS, _SLOPE_BITS = 13, 9  # 512 products of such integers are summed exactly in double precision
+_ROW_BITS, _SLOPE_BITS = 13, 9  # double precision exactly sums 512 products q^2 z_i z_j of such integers
 _GOLDEN = (math.sqrt(5) - 1) / 2  # the multiples of this number are evenly spread modulo 1
 
 
@@ -76,8 +76,8 @@ class NewtonTerms(Terms["NewtonSums"]):
 def _spread(X: Array, y: Array) -> Array:
     """Return an offset in [0, 1) for each row, which is added to the row's loss derivative before rounding down.
 
-    Copies of a row get different numbers. The sum over all copies of a row depends on the number of copies only, so
-    the sums of neighbours differ in one term.
+    Copies of a row get different offsets, by their order. The sum of all copies' terms thus depends only on the row and
+    its number of copies, so the sums of neighbours differ only in the replaced row's terms.
     """
     rows, numbers = np.column_stack([X, y]), np.arange(len(y))
     order = np.lexsort(rows.T)

@@ -27,7 +27,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
     """`regression`: private linear or logistic regression with confidence intervals for the coefficients.
 
     With dataset.steps=[impute,treatment,symmetric,constant,max_norm], the coefficients are those of ordinary
-    regression. These steps give an intercept, categories without a reference level, and one common scale of all rows.
+    regression: these steps add an intercept, omit each category's reference level, and divide all rows by one number.
     `dpml table` prints the intervals.
 
     Args:
@@ -51,7 +51,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
         A, B = (of.quadratic.linear_bound / scales.linear) ** 2, (of.quadratic.square / scales.square) ** 2
         free = of.quadratic.constant_range / math.sqrt(A + A * A / (2 * B))
         joint = joint_sensitivity(of.quadratic, Scales(free, scales.linear, scales.square), problem.d)
-        wider = max(1.0, joint / mu)  # with a single feature, y'y is not free and needs more noise
+        wider = max(1.0, joint / mu)  # with a single feature, y'y costs privacy, so all noise grows
         units = tuple(wider * unit for unit in (free, scales.linear, scales.square, scales.square))
         return (Sum(of, joint / wider, 1.0, units),)
 

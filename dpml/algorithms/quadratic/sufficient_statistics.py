@@ -45,7 +45,7 @@ class SufficientStatistics(
     radius: Annotated[float | None, POSITIVE] = None
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        least = 2 if self.loss.task == "multiclass" else 1  # the sensitivity does not depend on the number of classes
+        least = 2 if self.loss.task == "multiclass" else 1  # if K is unknown; the sensitivity does not depend on K
         of = Coefficients(self.loss, unit=self.unit, classes=max(least, self.loss.outputs(problem.classes)))
         scales = split(of, problem.d, self.target_mu(budget, problem, of), self.radius)
         return (coefficients_sum(of, scales, problem.d),)
