@@ -1,7 +1,7 @@
 """Compute one checksum of all source files and library versions on which a number depends.
 
-Even the change of a comment changes the checksum, so no formula can change unnoticed. A YAML file is included if a
-Python file next to it has the same name.
+Even the change of a comment changes the checksum, so no formula can change unnoticed. The checksum covers a YAML file
+if a Python file next to it has the same name.
 """
 
 import hashlib
@@ -32,8 +32,8 @@ _BEGUN = time.time()
 def digest(parts: Iterable[str], names: Iterable[str] = ()) -> str:
     """Return one checksum of the library versions, the source files `parts` of dpml, and the plug-ins called `names`.
 
-    A plug-in is a module or an object in it (`named`); all Python files of its package, pack or folder are included.
-    The checksum begins with `UNKNOWN` if a file was changed after this process began.
+    A plug-in is a module, or an object in a module (see `named`). The checksum covers all Python files of its package,
+    pack or folder. It begins with `UNKNOWN` if a file was changed after this process began.
     """
     try:
         found = {file for part in parts for file in _below(_HOME / part)}

@@ -112,7 +112,7 @@ def _naming(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno is not None:
-            error.filename = str(path)  # instead of the temporary file, or of no file if the disk is full
+            error.filename = str(path)  # Python names the temporary file, or no file if the disk is full
         raise
 
 

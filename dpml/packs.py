@@ -1,7 +1,7 @@
 """Find packs: each is a folder with the experiments, published numbers and Python code of one paper.
 
-Packs are folders of ``experiments``, of ``--pack DIR``, or of entry points ``dpml.packs`` of distributions. A pack's
-Python code is the package ``dpml.packs.NAME``.
+Packs are the folders in ``experiments``, the folders that ``--pack`` names, and the packages that installed
+distributions name as entry points ``dpml.packs``. A pack's Python code is the package ``dpml.packs.NAME``.
 """
 
 import os

@@ -35,7 +35,7 @@ def plain_cell(text: str) -> str:
 
 class _Printable:
     def __init__(self, raw: Any) -> None:
-        self.rich_proxied_file = raw  # by this name, Rich finds the other stream
+        self.rich_proxied_file = raw  # Rich writes to the stream in the attribute of this name
 
     def write(self, text: str) -> int:
         self.rich_proxied_file.write(printable(text))

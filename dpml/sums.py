@@ -13,7 +13,7 @@ from dpml.arrays import Array
 SHORT, TALL = 64, 1024
 """The largest number of terms that are summed in any order, in single and in double precision."""
 
-_OPERATIONS = 32  # roundings per term, in addition to those that grow with its entries
+_OPERATIONS = 32  # roundings of a term that do not depend on its number of entries
 LONG = 1e3
 """The largest norm of a model at which equal rows are merged."""
 MOST = 1e-3
@@ -67,11 +67,11 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
     """Return the largest relative increase of a sum's sensitivity that rounding in double precision can cause.
 
     Args:
-        terms: the number of added terms, none longer than the sensitivity.
-        entries: the number of entries of a row plus those of its term, or for clipped gradients of a gradient alone.
+        terms: the number of added terms, each of norm at most the sensitivity.
+        entries: the number of entries of a row plus those of the row's term; for clipped gradients, of a gradient only.
         height: the number of terms in a block that is summed in any order; the blocks' sums are added in pairs.
-        model: the largest norm of a model at which equal rows are merged, which changes the places of other rows. The
-            bound is valid if a slope changes by at most a quarter of the change of its score.
+        model: the largest norm of a model at which equal rows are merged (0: never). Merging changes other rows'
+            places. The bound is valid if the loss is 1/4-smooth as a function of a row's score.
     """
     merging = terms * (model * gamma(entries) / 4 + gamma(16)) if model else 0.0
     depth = min(height, terms) + 2 * levels(terms) + _OPERATIONS
@@ -81,8 +81,8 @@ def imprecision(terms: float, entries: int, height: float = TALL, model: float =
 def single_imprecision(terms: float, entries: int) -> float:
     """Bound the relative increase of a sum's sensitivity that rounding causes if blocks are added in single precision.
 
-    A block has up to `SHORT` terms, none longer than half the sensitivity. The blocks' sums are added in double
-    precision: up to 16 in any order, and the results in pairs. A gradient has `entries` entries.
+    A block has up to `SHORT` terms: gradients with `entries` entries and norms of at most half the sensitivity. Groups
+    of up to 16 blocks' sums are added in double precision, in any order, and the groups' sums in pairs.
     """
     height = min(SHORT, terms)
     block = height * gamma(height + 1, np.float32)

@@ -1,7 +1,7 @@
 """Compute the total guarantee of several releases about the same rows.
 
-A release may depend on earlier results, but the types and budgets of all releases must be fixed in advance. The only
-exception is a total mu of Gaussian releases that was fixed in advance: docs/privacy.md, "Several releases".
+A release may depend on earlier results, but the types and budgets of all releases must be fixed in advance. For
+Gaussian releases, it suffices to fix a limit on their total mu: docs/privacy.md, "Several releases".
 
 >>> from dpml.privacy.accountant import Accountant
 >>> spent = Accountant().spend(0.1, times=100)  # 100 answers, each 0.1-DP
@@ -21,7 +21,7 @@ from dpml.privacy.proofs import objective_perturbation as minima
 from dpml.privacy.safe import round_down, round_up, total
 
 _HUGE = 1e4  # from this mu on (eps > 4e7), the eps of all releases are added
-_PLAIN = 40.0  # larger eps are added, which is tight because randomised response then lies with probability e^-40
+_PLAIN = 40.0  # a larger eps is just added to the total: tight, as randomised response lies with probability < e^-40
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Accountant:
 
     Args:
         mu: The mu of all Gaussian releases together.
-        spent: (eps, delta, number of times) of all other releases.
-        objectives: (sigma, ridge, number of times) of minimisers of objectives with a Gaussian linear term.
+        spent: (eps, delta, number of times) of releases that are neither Gaussian nor in `objectives`.
+        objectives: (sigma, ridge, number of times) of releases by objective perturbation with Gaussian noise.
     """
 
     mu: float = 0.0
@@ -101,7 +101,7 @@ class Accountant:
         if self.objectives and not self._composed:
             return 1.0
         rest = -total([(-eps, 1), (self._added, 1), (0.0 if self._composed else self._plain, 1)])
-        # neighbours can be exchanged, so the curve at -eps follows from the curve at eps
+        # delta(-eps) = 1 - e^-eps + e^-eps delta(eps), because neighbours can be exchanged
         at = abs(rest)
         finite = self._losses(eps=at).delta(at) if self._composed else math.exp(gdp.log_delta_of(self.mu, at))
         if self.mu and not self._composed:

@@ -19,7 +19,7 @@ LEAST_DELTA = 1e-14
 """The smallest delta for which floating-point noise is allowed. This noise never exceeds `LARGEST_NORMAL`, so a larger
 output, which has probability 2^-53 per number, would identify the data set. 1e-14 covers 90 numbers."""
 
-_DIGITS = 52  # binary digits of a uniform number; the half unit that is added needs the 53rd
+_DIGITS = 52  # random binary digits of a uniform number; a 53rd digit, always 1, keeps it above 0
 
 
 class SystemGenerator(Generator):

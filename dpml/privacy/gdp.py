@@ -32,14 +32,14 @@ _ERROR = 2.0**-46
 def log_delta_of(mu: float, eps: float) -> float:
     """Return the log of the least delta for which mu-GDP implies (eps, delta)-DP, rounded up, for eps >= 0.
 
-    The curve is Theorem 8 of Balle & Wang 2018, without its difference of nearly equal numbers. With z1, z2 = eps/mu -+
-    mu/2 and the decreasing Mills' ratio ``m(z) = Phi(-z)/phi(z)``, it is
+    The curve is Theorem 8 of Balle & Wang 2018, rewritten to avoid cancellation. With ``z1 = eps/mu - mu/2``,
+    ``z2 = eps/mu + mu/2`` and the decreasing Mills' ratio ``m(z) = Phi(-z)/phi(z)``, delta satisfies
 
         delta = phi(z1) (m(z1) - m(z2)),    1 - delta = phi(z1) (m(-z1) + m(z2)).
 
-    The second form is used for z1 < 0, where delta may be close to 1. z1 is rounded down and z2 up, because delta
-    decreases in z1 and grows with z2 - z1. For small mu, ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz`` is integrated
-    by Gauss's rule, with an error below 1e-30.
+    For mu < 0.5, ``m(z1) - m(z2) = int_z1^z2 (1 - z m(z)) dz`` is integrated by Gauss's rule, with an error below
+    1e-30. Otherwise, the second form is used for z1 < 0, where delta may be close to 1. z1 is rounded down and z2 up,
+    because delta decreases in z1 and grows with z2 - z1.
     """
     if mu == 0:
         return -math.inf
@@ -55,7 +55,7 @@ def log_delta_of(mu: float, eps: float) -> float:
     error = _ERROR * (1 + abs(log_phi))
     if mu < 0.5:
         z = (z1 + z2) / 2 + mu / 2 * _NODES
-        # not log(mu / 2), because half of the smallest mu is 0
+        # not log(mu / 2), because mu / 2 underflows to 0 for the smallest positive mu
         log_gap = math.log(mu) - math.log(2) + math.log(float(_WEIGHTS @ _mills_slope(z)))
         return log_phi + log_gap + error + _ERROR * abs(log_gap)
     if z1 < 0:

@@ -23,8 +23,8 @@ class Adversary:
     """The number of parties that collude with the aggregator and tell it everything they know.
 
     Args:
-        colluders: The number of colluding parties, or a share of the M parties below 1, rounded down. None: fewer than
-            a third, ``ceil(M/3) - 1`` (Imtiaz et al. 2019, Sec. 2), which is 0 for M <= 3 and 1 for M = 4 to 6.
+        colluders: The number of colluding parties, or their share of the M parties (below 1), rounded down. None: fewer
+            than a third, ``ceil(M/3) - 1`` (Imtiaz et al. 2019, Sec. 2), which is 0 for M <= 3 and 1 for M = 4 to 6.
     """
 
     colluders: float | None = None
@@ -84,8 +84,8 @@ class Guarantee:
 
     `basis` says how the guarantee is known, and `source` where it is proven or claimed. A `conditional` guarantee would
     hold if the hyper-parameters had been fixed in advance; the proven eps is then inf. `mu` is set if mu-GDP is proven,
-    which implies (eps(delta), delta)-DP for every delta. `curve` is set for objective perturbation with a Gaussian
-    term: (noise_std of the term, ridge, mu of an additional Gaussian release or 0), from which `Accountant` composes.
+    which implies (eps(delta), delta)-DP for every delta. `curve` is set for objective perturbation with Gaussian noise,
+    for use by `Accountant`: (noise_std, ridge, mu of an additional Gaussian release or 0).
     """
 
     view: View
@@ -165,7 +165,7 @@ class UnsizedProblem(Problem):
     """A `Problem` whose parties have unknown numbers of rows; reading `sizes` raises a UserError that says `why`."""
 
     def __init__(self, problem: Problem, why: str) -> None:
-        vars(self).update(vars(problem), why=why)  # the properties below take precedence
+        vars(self).update(vars(problem), why=why)  # the property `sizes` below hides the copied `sizes`
 
     @property
     def sizes(self) -> NoReturn:
@@ -175,7 +175,7 @@ class UnsizedProblem(Problem):
 def large_delta(delta: float, N: int, units: int | None = None) -> str | None:
     """Return a warning if delta is at least 1/N for N records, otherwise None.
 
-    If the units are M parties, the mechanism in the warning publishes a record with probability delta * M only.
+    If the units are M parties, the warning's example publishes a record only with probability delta * M (if below 1).
     """
     if delta * N < 1:
         return None

@@ -1,7 +1,7 @@
 """Draw all floating-point noise of dpml, with scale 1.
 
-Experiments use NumPy's reproducible generators; releases use the operating system's (`dpml.privacy.entropy`). Neither
-resists floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
+Experiments use NumPy's reproducible generators; releases use the operating system's (`dpml.privacy.entropy`). All this
+noise is open to floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
 """
 
 import numpy as np
@@ -78,7 +78,7 @@ def cape_messages(
 ) -> tuple[Array, Array]:
     """Draw the noise in the parties' messages of the protocol CAPE, and the secrets ``ehat_k`` in this noise.
 
-    Party k draws ``ehat_k`` and ``g_k ~ N(0, I)``. The noise in its message is ``shared * e_k + own * g_k``, where the
+    Party k draws ``ehat_k, g_k ~ N(0, I)``. The noise in party k's message is ``shared * e_k + own * g_k``, where the
     ``e_k = ehat_k - (1/M) sum ehat`` sum to zero (Imtiaz et al. 2019, Alg. 1). Shapes are (draws, parties, size).
     """
     ehat, g = cape_parties(rng, draws, parties, size)

@@ -1,7 +1,7 @@
 """Compose releases by privacy loss distributions, rounded so that delta is never too small.
 
-docs/privacy.md ("Several releases") has the proof. If neighbours have different losses in their two orders, each order
-is composed separately. The library dp-accounting does not bound the error of its FFTs at a delta below 1e-9.
+docs/privacy.md ("Several releases") has the proof. If swapping the neighbours changes the losses, each order is
+composed separately. The library dp-accounting does not bound the error of its FFTs at a delta below 1e-9.
 """
 
 import math
@@ -21,8 +21,8 @@ _LEAST = -140.0  # losses with a smaller log probability are merged
 _TAIL = 40.0  # the part of a tilted distribution outside a window is at most e^-40
 _DEEPEST = -75.0  # log of the least delta that is distinguished from 0
 _FEW, _MANY = 1 << 16, 1 << 20  # least and largest number of points of a window
-_WIDE = 1 << 21  # largest number of points of a single loss
-_SPREAD = 1e-4  # the share of the variance that a grid may add
+_WIDE = 1 << 21  # the largest loss of a single release, in steps of the grid
+_SPREAD = 1e-4  # rounding the losses to a grid may add this share of their variance
 _SLACK = 1e-14  # relative error of a probability
 FADED = -700.0  # log of a negligible probability; exp takes twenty times as long where it underflows
 
@@ -48,7 +48,7 @@ class Losses:
 
     def _finite_delta(self, first: int, eps: float) -> float:
         total = float(-np.expm1(eps - self.at[first:]) @ self.mass[first:])
-        return total * (1 + (len(self.at) + 8) * _ULP)  # the largest rounding error of a sum of n numbers
+        return total * (1 + (len(self.at) + 8) * _ULP)  # covers the rounding errors of the sum
 
     def eps(self, delta: float) -> float:
         """Return the least eps >= 0 at `delta`; inf if the probability of an infinite loss is at least `delta`."""
@@ -66,7 +66,7 @@ class Losses:
                 low = middle + 1
         top = float(self.at[low])
         below = max(float(self.at[low - 1]) if low else 0.0, 0.0)
-        # delta is linear in e^eps between two losses
+        # delta is linear in e^eps between two neighbouring losses
         over, under = self._finite_delta(low, below), self._finite_delta(low + 1, top)
         share = min((over - left) / (over - under), 1.0) if over > under else 1.0
         gap = top - below
@@ -77,8 +77,8 @@ class Losses:
 def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
     """Return the privacy losses of a mu-GDP Gaussian release whose mu is random, but known to the observer.
 
-    The values `mus` (k,) of mu have probabilities `weights` (k,). Gauss's rule splits the probability of each interval
-    of z in the loss ``mu^2/2 + mu z`` between its ends, with a relative error below 1e-14 for |z| <= 12.
+    The values `mus` (k,) have probabilities `weights` (k,). The loss is ``mu^2/2 + mu z``, z ~ N(0, 1). Gauss's rule
+    splits the probability of an interval of z between its ends, with a relative error below 1e-14 for |z| <= 12.
     """
     nodes, node_weights = leggauss(6)
     edges = np.linspace(-_REACH, _REACH, panels + 1)
@@ -88,7 +88,7 @@ def gaussians(mus: Array, weights: Array, panels: int = 512) -> Losses:
     density = np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) * node_weights * width / 2 * (1 + _SLACK)
     upper, whole = np.empty((len(mus), panels)), density.sum(axis=1)
     for j, m in enumerate(mus):
-        # the upper end's share is chosen so that the probabilities under both P and Q are preserved
+        # an interval's upper end gets the share that preserves its probabilities under P and Q, or 1, which is safe
         flat = m * width < 1e-12
         share = inside / width if flat else np.expm1(-m * inside) / np.expm1(-m * width) if m * width < 1 else 1.0
         upper[j] = (density * share).sum(axis=1)

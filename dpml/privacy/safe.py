@@ -6,7 +6,7 @@ from fractions import Fraction
 
 ROUNDING = 1e-13  # covers 450 operations on positive numbers, each with a relative error below 2^-52
 SPARE = 1e-12  # the relative excess of calibrated noise, so that it meets its budget after later rounding
-_UNSEEN = 1e-6  # formatted numbers ignore a relative excess of this size
+_UNSEEN = 1e-6  # a formatted bound may be off to the wrong side by this relative amount
 
 
 def round_up(number: float) -> float:

@@ -19,8 +19,8 @@ Mixture = tuple[tuple[float, float], ...]
 NONE: Mixture = ((1.0, 0.0),)
 
 _POINTS = 6000  # points of a grid of losses
-_LOST = 1e-7  # the share of delta that may be added beyond the ends of all grids
-_COUNTS = 4000  # the largest number of values of "rounds with the unit in the sum" that an attack considers
+_LOST = 1e-7  # the share of delta for outcomes beyond the ends of all rounds' grids, whose losses count as infinite
+_COUNTS = 4000  # no test if the number of sums that contain the unit has more likely values than this
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class SampledGaussian:
         rounds: The number of rounds.
         neighbours: `replace` a unit's contribution by any other, `add_remove` it, or `zero_out` (set it to zero).
         sampling: How the units of a sum are sampled, unseen by the observer; `fixed` (size) excludes `add_remove`. With
-            `random_allocation`, which excludes `replace`, a unit is in one random sum of every round.
-        rate: The probability that a unit is in a sum of a round in which its client takes part.
-        present: The probability that the unit's client takes part in a round; the observer sees whether it does.
+            `random_allocation`, which excludes `replace`, each unit is in exactly one random sum per round.
+        rate: The probability that a sum contains a given unit, if the unit's client takes part in the round.
+        present: The probability that the client with the unit takes part in a round; the observer sees whether it does.
         steps: The number of sums per round, each over its own sample.
     """
 
@@ -66,12 +66,12 @@ class SampledGaussian:
     def reached(self, delta: float) -> float | None:
         """Return a lower bound on the eps of the final model, from hypothesis tests on the total of all noisy sums.
 
-        No test is better for one round or without sampling. The result is None if a client's participation is seen, and
-        for several sums of fixed size.
+        For one round or without sampling, no test gives a better bound. The result is None if ``present < 1``, for
+        samples of fixed size (except one sum with `replace`), and if too many sums may contain the unit.
         """
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta) * (1 - 1e-9)
-        if self.sampling == "random_allocation":  # the unit is in the sum of all rounds once per round
+        if self.sampling == "random_allocation":  # the total of all sums contains the unit once per round
             return gdp.eps_of(self.ratio * math.sqrt(self.rounds / self.steps), delta) * (1 - 1e-9)
         if self.present < 1 or (self.sampling == "fixed" and self.neighbours != "replace"):
             return None
@@ -100,7 +100,7 @@ def _proven(seen: SampledGaussian, delta: float) -> float:
             ways = [(losses, seen.rounds * seen.steps)]
         elif seen.steps == 1:
             ways = [(_sometimes(losses, seen.present), seen.rounds)]
-        else:  # the first bound is precise for many rounds, the second for few rounds, where rare losses decide
+        else:  # the first bound is precise for many rounds, the second for few, where eps is decided by rare losses
             steps = (pld.compose([(losses, seen.steps)], delta=near) for near in (0.1, delta / seen.rounds / 10))
             ways = [(_sometimes(each, seen.present), seen.rounds) for each in steps]
         worst = max(worst, min(_composed(*way, delta).eps(delta) for way in ways))
@@ -169,7 +169,7 @@ def _threshold(seen: SampledGaussian, delta: float) -> float | None:
 
     rounds = seen.rounds * seen.steps
     if seen.sampling == "fixed" and rounds > 1:
-        return None  # the contributions of other units differ between rounds
+        return None  # no test is known: the contributions of other units differ between rounds
     q, m = seen.rate, seen.ratio / (2 if seen.neighbours == "replace" and seen.sampling == "poisson" else 1)
     low, high = (int(binom.ppf(p, rounds, q)) for p in (delta * 1e-4, 1 - delta * 1e-4))
     if high - low > _COUNTS:

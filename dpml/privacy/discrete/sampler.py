@@ -29,9 +29,9 @@ def exp_minus(gamma: Fraction, bits: int) -> tuple[int, int]:
 def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
     """Return integer bounds on ``2^bits e^-gamma`` for the fraction ``gamma = above / below``.
 
-    The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, which is then squared `halvings` times. In units of
-    2^-w, a term is at most 4 too small (its error e' is at most e/2 + 2), as are all terms after the first that is 0
-    together. Rounding x down to a unit shifts e^-x by at most 1.
+    The series gives e^-x for ``x = gamma / 2^halvings <= 1/2``, and e^-x is squared `halvings` times. In units of 2^-w,
+    a term is at most 4 too small (e/2 + 2 if the term before it is e too small), all terms after the first computed 0
+    together are at most 4, and rounding x down to a unit shifts e^-x by at most one unit.
     """
     if above >= bits * below:  # e^-gamma < 2^-bits
         return 0, 1
@@ -53,8 +53,8 @@ def _exp_minus(above: int, below: int, bits: int) -> tuple[int, int]:
 def cumulative(variance: Fraction, bits: int) -> Bounds:
     """Return bounds on ``Pr[V <= k]``, k = 0, 1, ..., if ``Pr[V = k]`` is proportional to ``e^(-k^2/(2 variance))``.
 
-    The lists end where the rest is below 2^-bits: each weight after k is at most ``e^-y`` times the one before, with
-    ``y = (2k + 1)/(2 variance)``, and ``1/(1 - e^-y) <= 1 + 1/y``.
+    The lists end before a k from which all weights sum to less than 2^-bits: to at most ``1/(1 - e^-y) <= 1 + 1/y``
+    times weight k, as each later one is at most ``e^-y`` times the one before, ``y = (2k + 1)/(2 variance)``.
     """
     w = bits + _GUARD
     weights: list[tuple[int, int]] = []
@@ -90,8 +90,8 @@ def geometric(rate: Fraction, bits: int) -> Bounds:
 def settle(prefix: int, bits: int, numbers: Callable[[int], Bounds], more: Callable[[], int]) -> int:
     """Return how many of the ascending `numbers` are at most U, which is a uniform random number in [0, 1).
 
-    `prefix` has the first `bits` binary digits of U, and `more` returns 64 more digits. The last upper bound in
-    `numbers` must be at least 2^bits.
+    `prefix` has the first `bits` binary digits of U, and `more` returns 64 more digits. `numbers` returns `Bounds` on
+    the numbers; the last upper bound must be at least 2^bits.
     """
     while True:
         lower, upper = numbers(bits)
@@ -106,8 +106,8 @@ Source = Callable[[int], bytes]
 """A function that returns n random bytes: `os.urandom`, or a NumPy generator's `bytes` for reproducible noise."""
 
 _BLOCK = 1 << 17  # candidates that are drawn at once, in arrays of 1 MiB
-_INDEX = 63  # digits of the U that selects v; the 64th bit is the sign
-UNIT = 30  # binary digits of e^-gamma, and of the U that is compared with it
+_INDEX = 63  # random bits that select v; the 64th bit of the word is the sign
+UNIT = 30  # binary digits of e^-gamma, and of the uniform number that is compared with it
 FRACTION = 24  # binary digits of u/2^b
 _MARGIN = 1 << UNIT - 20  # a bound on the error of `_chance`
 _TERMS = 7
@@ -116,7 +116,7 @@ _TERMS = 7
 class BlockSampler(ABC):
     """Sample integers by rejection: a candidate is +-(2^b v + u), where v comes from a table and u has b random bits.
 
-    A candidate is accepted with probability e^-gamma. A subclass is a frozen dataclass that defines b, v and gamma.
+    A candidate is accepted with probability e^-gamma. A subclass, a frozen dataclass, defines b, gamma and v's table.
     """
 
     @property
@@ -169,7 +169,7 @@ class BlockSampler(ABC):
         chance, covered = self._chance(v, u)
         for i in np.flatnonzero(~covered | (np.abs(digits - chance) <= _MARGIN)):
             numbers = partial(_accept, self._gamma(int(v[i]), int(u[i])))
-            # `above` makes the comparison below exact
+            # decide exactly whether U >= e^-gamma, and set `chance` so that the last line agrees
             above = settle(int(digits[i]), UNIT, numbers, partial(_word, source))
             chance[i] = -1 if above else 1 << UNIT
         return digits < chance
@@ -177,8 +177,8 @@ class BlockSampler(ABC):
     def _chance(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Approximate e^-gamma in units of 2^-30; also return a mask where the error of e^-gamma is below 2^-20.
 
-        For gamma < 1/2 + 2^-21 the series is cut off with an error below 2^-8/8! < 2^-23. Each step rounds by less than
-        two units, and the next step halves that error.
+        For gamma < 1/2 + 2^-21, the omitted terms of the series are together below gamma^8/8! < 2^-23. Each step of the
+        loop rounds by less than two units of 2^-30, and the next step halves that error.
         """
         gamma, covered = self._near_gamma(v, u)
         gamma = np.where(covered, gamma, 0)
@@ -193,7 +193,7 @@ class BlockSampler(ABC):
 def _table(sampler: BlockSampler, bits: int) -> tuple[Words, Words]:
     """Return lower bounds on Pr[V <= v] and upper bounds on Pr[V < v], in units of 2^-bits, for inverse sampling."""
     lower, upper = sampler._cumulative(bits)
-    certain = [0, *upper[:-1], 1 << bits]  # beyond the table no count is certain
+    certain = [0, *upper[:-1], 1 << bits]  # above all prefixes, so `settle` decides about v = len(lower)
     return np.array(lower, dtype=np.uint64), np.array(certain, dtype=np.uint64)
 
 
@@ -211,7 +211,7 @@ def _accept(gamma: Fraction, bits: int) -> Bounds:
 
 
 _WIDEST_VARIANCE = 112  # log2 of the largest variance whose samples fit into 64 bits
-_FAR = 1 << 12  # the least v that `_near_gamma` does not cover
+_FAR = 1 << 12  # the least block number v that `_near_gamma` does not cover
 
 _cumulative = lru_cache(maxsize=64)(cumulative)
 
@@ -251,8 +251,8 @@ class DiscreteGaussian(BlockSampler):
         """Approximate the exponents gamma with the precision that `BlockSampler` requires.
 
         With t = 2^b, f = u/t and k = t^2/(2 sigma^2) <= 2^-11, ``gamma = k f (2v + f)``. All steps round down. Gamma
-        loses ``2^-24 k (2v + 2)`` < 2^-21.9 by rounding f by 2^-24 (v < 2^12), 2^-31 by rounding f (2v + f) by 2^-20,
-        ``2^-40 * 2^13`` by rounding k by 2^-40, and 2^-30. No product exceeds 2^63. In the table, gamma is below 1/3.
+        loses up to ``2^-24 k (2v + 2)`` <= 2^-22 as f loses up to 2^-24 (v < 2^12), 2^-31 as f (2v + f) loses 2^-20,
+        ``2^-40 * 2^13`` as k loses 2^-40, and then 2^-30. No product exceeds 2^63. For v in `_table`, gamma < 1/3.
         """
         b = self.block_bits
         f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b
@@ -302,8 +302,8 @@ class DiscreteLaplace(BlockSampler):
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Approximate the exponents gamma with the precision that `BlockSampler` requires.
 
-        With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Rounding f by 2^-24 lowers
-        gamma by 2^-29; k is rounded by 2^-40 and gamma by 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
+        With t = 2^b, f = u/t and k = t/scale <= 2^-5, ``gamma = k f``. All steps round down. Gamma loses up to 2^-29 as
+        f loses up to 2^-24, 2^-40 as k loses 2^-40, and then 2^-30. No product exceeds 2^59, and gamma is below 2^-5.
         """
         b = self.block_bits
         f = u >> b - FRACTION if b > FRACTION else u << FRACTION - b

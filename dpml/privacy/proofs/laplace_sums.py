@@ -2,9 +2,9 @@
 
 The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, beta = eps/2, has the density
 
-    f(x) = 2 (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
+    f(x) = 2 beta^d (4 pi)^(-d/2) / Gamma(h (d + 1)/2) (r/2)^v K_v(r),   r = beta ||x||,   v = h (d + 1)/2 - d/2,
 
-times beta^d: docs/privacy/rajkumar2012.md, Theorem 3, bound 2.
+where K_v is a Bessel function (docs/privacy/rajkumar2012.md, Theorem 3, bound 2).
 """
 
 import math
@@ -17,10 +17,10 @@ from scipy.special import gammainccinv, gammaincinv, gammaln, k0e, k1e
 from dpml.arrays import Array
 from dpml.privacy.pld import FADED, Losses
 
-_RATIO = 1.06  # ratio of neighbouring distances from the centre of P
-_BELTS = 120  # number of values of rho
-_SLACK = 1e-12  # relative error of a density, and error of a loss per unit of v
-_FAR = 45.0  # the mass beyond the last t is e^-45
+_RATIO = 1.06  # ratio of two neighbouring grid points' distances from the centre of P (t = -eps/2)
+_BELTS = 120  # number of grid points of rho, the distance from the axis
+_SLACK = 1e-12  # relative error of a density; times v + 1 (v: the order of K_v), it bounds the error of a loss
+_FAR = 45.0  # the mass beyond the farthest grid point t is at most e^-45
 _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU cache
 
 
@@ -39,14 +39,14 @@ def losses(eps: float, parties: int, d: int) -> Losses:
         return log_p - to_p, log_p - log_q - 2 * t * eps / (to_p + to_q)
 
     log_scale = (1 - v) * math.log(2) - d / 2 * math.log(4 * math.pi) - gammaln(shape)
-    if d > 1:  # add the surface of a sphere around the axis
+    if d > 1:  # times the surface of the unit sphere in R^(d - 1), around the axis
         log_scale += math.log(2) + (d - 1) / 2 * math.log(math.pi) - gammaln((d - 1) / 2)
     corners = loss(t[:, None], rho)[1][..., None, None]
     error = _SLACK * (v + 1) * min(eps, 1.0) + 1e-15 * (v + 1)
     belts = max(len(rho) - 1, 1)
     high, low = corners[:-1, :belts] + error, np.maximum(corners[1:, -belts:] - error, 0.0)
     gap = high - low
-    flat = gap < 1e3 * error  # rounding errors would decide, so all mass goes to the upper end
+    flat = gap < 1e3 * error  # the gap may be a rounding error, so all mass goes to the larger loss
 
     masses = []
     for order in (3, 4):
@@ -81,7 +81,7 @@ def _edges(eps: float, parties: int, d: int) -> tuple[Array, Array]:
     t = np.concatenate([-eps / 2 - outward[::-1], [-eps / 2], -eps / 2 + inward, [0.0]])
     if d == 1:
         return t, np.zeros(1)
-    # rho^2 is 2 Gamma(shape) times chi^2 with d - 1 degrees of freedom; all edges give a valid bound
+    # rho^2 ~ 2 Gamma(shape) chi^2, with d - 1 degrees of freedom; the bound is valid for any choice of edges
     freedom = (d - 1) / 2
     highest = 2 * math.sqrt(gammainccinv(shape, 1e-17) * gammainccinv(freedom, 1e-17))
     lowest = 2 * math.sqrt(gammaincinv(shape, 1e-6) * gammaincinv(freedom, 1e-6))

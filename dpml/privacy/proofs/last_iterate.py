@@ -16,7 +16,7 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
 
     Args:
         contractions: The Lipschitz constant c_t of every round's map, (T,); it may exceed 1.
-        moves: The sensitivity m_t of every round's map to a replaced row at any model, (T,).
+        moves: The largest change m_t, at any model, of every round's map if a row is replaced, (T,).
         noises: The standard deviation s_t of every round's Gaussian noise, (T,); it may be 0.
     """
     c, m, s = (np.asarray(numbers, dtype=float) for numbers in (contractions, moves, noises))
@@ -25,12 +25,12 @@ def last_iterate_mu(contractions: ArrayLike, moves: ArrayLike, noises: ArrayLike
     if not (np.all((c >= 0) & (c < math.inf)) and np.all((m >= 0) & (m < math.inf)) and np.all(s >= 0)):
         raise ValueError("contractions, moves and noises must be non-negative, contractions and moves finite.")
     forgotten = np.flatnonzero(c == 0)
-    if len(forgotten):  # the last model does not depend on earlier rounds
+    if len(forgotten):  # the last model does not depend on rounds before one with c_t = 0
         c, m, s = (numbers[forgotten[-1] :] for numbers in (c, m, s))
     with np.errstate(divide="ignore"):
         later = np.concatenate([np.cumsum(np.log(c[:0:-1]))[::-1], [0.0]]) if len(c) else c
         log_shifts, log_noises = np.log(m), np.log(s)
-    # relative error of T sums of logarithms; errors of tiny products are negligible
+    # relative error of sums of T logarithms; where a product of contractions is tiny, its error is negligible
     rounding = 8 * np.finfo(float).eps * len(c)
     pieces = _convex_minorant(later + log_shifts, 2 * (later + log_noises))
     shifted = _root_of_sum(2 * pieces[0], pieces[1]) * (1 + rounding * (1 + float(later.max(initial=0.0))))

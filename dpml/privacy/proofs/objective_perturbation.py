@@ -1,8 +1,8 @@
 """Compute the eps and delta of objective perturbation with Gaussian or L2-Laplace noise.
 
 The release is the minimiser of ``sum_i log(1 + exp(shift - y_i x_i'w)) + R/2 ||w||^2 + b'w`` with a random b and R > 0.
-Gaussian b: docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md, Theorem 1. L2-Laplace
-b: docs/privacy/imtiaz2019.md, Theorem 5.
+The proof for Gaussian b is in docs/privacy/rajkumar2012.md, Theorems 1 and 2, and docs/privacy/perturbed_minima.md,
+Theorem 1; for L2-Laplace b, in docs/privacy/imtiaz2019.md, Theorem 5.
 """
 
 import math
@@ -17,12 +17,12 @@ from dpml.privacy import gdp, pld
 from dpml.privacy.safe import ROUNDING, round_down, round_up, with_slack
 
 SMOOTHNESS = 0.25  # the largest second derivative s (1 - s) of the logistic loss
-_CELLS = 256  # intervals of an upper sum for the integral over s, 1 % above the integral for delta >= 1e-8
+_CELLS = 256  # intervals of s in `_log_price`, whose upper sum is 1 % above the integral for delta >= 1e-8
 _SPLITS = 13  # splits of eps that each round of the search compares
 _ROUNDS = 5
 _POINTS = 1 << 10  # points of a curve; chords bound the curve between them
-_PAID_POINTS = 32  # how many of these points have an eps at which the curvature costs privacy
-_NEGLIGIBLE = 40.0  # the integral omits at most e^-40 of a curve
+_PAID_POINTS = 32  # points from 1/sigma^2 to `paid`, where the loss's curvature raises delta
+_NEGLIGIBLE = 40.0  # the integral over s omits at most e^-40 of the noise's own delta
 
 
 def paid(sigma: float, ridge: float) -> float:
@@ -38,8 +38,7 @@ def _paid_removal(sigma: float, ridge: float) -> float:
 def free_ridge(eps: float, sigma: float) -> float:
     """Return the least ridge >= 0 at which the proven delta at `eps` is that of the noise alone (2/sigma-GDP)."""
     precision = 1 / sigma / sigma
-    # slightly above the ridge at which `paid` equals eps, to cover rounding errors
-    return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)
+    return 0.0 if eps <= precision else 2 / (eps + 2 * precision) * (1 + 1e-9)  # so `paid` <= eps, despite rounding
 
 
 def delta_of(eps: float, sigma: float, ridge: float) -> float:
@@ -52,12 +51,12 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
     mu, precision = round_up(1 / sigma), round_down(1 / sigma / sigma)
     if eps <= precision or eps >= paid(sigma, ridge):
         return gdp.log_delta_of(2 * mu, eps)
-    # delta decreases in eps, and every split of eps between removing and adding a row gives a valid bound
+    # delta decreases in eps; a replaced row is removed and added, and every split of eps between both gives a bound
     least = gdp.log_delta_of(2 * mu, precision)
     rho = _paid_removal(sigma, ridge)
     low, high = 0.0, eps
     for _ in range(_ROUNDS):
-        t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the share of eps for removing a row
+        t = np.append(np.linspace(low, high, _SPLITS), min(eps, max(rho, 0.0)))  # the parts of eps for removing a row
         removed = log_removal(t, sigma, ridge)
         added = np.array([gdp.log_delta_of(mu, max(eps - part, 0.0)) for part in t])
         totals = np.minimum(np.logaddexp(removed, t + added), np.logaddexp(added, eps - t + removed))
@@ -84,12 +83,12 @@ def log_removal(t: Array, sigma: float, ridge: float) -> Array:
 def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     """Return the log of a bound on how much the loss's curvature raises the delta, at eps t, of removing a row.
 
-    With log d_mu(t) = `plain`, this is ``D(1) - d_mu(t) = int (M - phi(a_s)) ds`` (docs/privacy/rajkumar2012.md,
-    Theorem 1). The bound is a sum over intervals of s. In an interval, M is at most its value at the right end with the
-    interval's largest curvature, and phi(a_s) is at least its value at the left end. log M is the maximum of a concave
-    function of v in (0, log(1 + k)], which a tangent bounds. Lengths are in units of sigma.
+    The increase is ``int (M_s - phi(a_s)) ds`` in docs/privacy/rajkumar2012.md, Theorem 1; `plain` is log int phi(a_s)
+    ds. The bound is a sum over intervals of s. In each, M_s is at most its value at the right end with the interval's
+    largest k_s, and phi(a_s) at least its value at the left end. log M_s is the maximum of a concave function of v =
+    log((1 + k_s) p/q) in (0, log(1 + k_s)], which lies below its tangents. Lengths are in units of sigma.
     """
-    # below `low`, phi is below e^-40 of the curve; above `high`, a_s is negative or too small
+    # for s < low, M_s is below e^(plain - 40); for s > high, (1 - s) a_s <= R, so M_s = phi(a_s)
     reach = np.sqrt(2 * (_NEGLIGIBLE - plain))
     high = np.minimum(1 / (1 + ridge / t / sigma / sigma), sigma * np.sqrt(2 * t))
     low = np.minimum(t * sigma / (reach + sigma / ridge + np.sqrt(t / 2)), high)
@@ -100,15 +99,15 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
     most = np.log1p(k)
     base = (t[:, None] - most) / right - right / 2
 
-    start = np.maximum(-base * right, 0.0)  # A >= 0 from here on, and grows by at most 1
+    start = np.maximum(-base * right, 0.0)  # A = base + v / right is >= 0 for v >= start, and at most 1 larger at `end`
     end = np.minimum(start + right, most)
     following = end
     for _ in range(20):
         v = following
         grown, steep = np.expm1(v), (base + v / right) / right
-        level = 1 - grown * steep  # concave, with the sign of the slope: Newton's method descends to its root
+        level = 1 - grown * steep  # concave in v, with the sign of `slope`: Newton's method lowers v to the root
         slope = level / grown
-        rest = np.maximum(slope * (end - v), slope * (start - v))  # the tangent's increase to either end
+        rest = np.maximum(slope * (end - v), slope * (start - v))  # the tangent's largest increase on [start, end]
         if rest.max() < 1e-4:
             break
         step = level / (steep + grown * steep + grown / right / right)
@@ -124,12 +123,12 @@ def _log_price(t: Array, plain: Array, sigma: float, ridge: float) -> Array:
 def losses(sigma: float, ridge: float) -> pld.Losses:
     """Return the privacy losses of objective perturbation with Gaussian noise, for composition."""
     low, high = 1 / sigma / sigma, max(paid(sigma, ridge), 1 / sigma / sigma)
-    top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 12 standard deviations of a Gaussian release's loss
+    top = max(high, 2 / sigma * (1 / sigma + 12)) * 1.01  # 2/sigma-GDP loss: mean + 12 standard deviations
     plain = np.linspace(0.0, top, _POINTS)
     plain = plain[(plain <= low) | (plain >= high)]
     eps = np.unique(np.concatenate([plain, np.linspace(low, high, _PAID_POINTS)]))
     delta = np.exp([log_delta_of(float(each), sigma, ridge) for each in eps]) * (1 + 1e-9)
-    # neighbours can be exchanged, so the curve at -eps follows from the curve at eps
+    # delta(-eps) = 1 - e^-eps + e^-eps delta(eps), because neighbours can be exchanged
     below = -eps[:0:-1]
     return pld.from_curve(
         np.concatenate([below, eps]), np.concatenate([-np.expm1(below) + np.exp(below) * delta[:0:-1], delta])
@@ -148,7 +147,7 @@ def eps_of(sigma: float, ridge: float, delta: float) -> float:
         return plain
     excess = cache(lambda eps: log_delta_of(eps, sigma, ridge) - log_delta)
     jacobian = math.log1p(SMOOTHNESS / ridge)
-    if math.exp(-jacobian) * delta > 0:  # near the root, so that the search is short
+    if math.exp(-jacobian) * delta > 0:  # `near` is close to the root, which shortens the search
         near = round_up(jacobian + gdp.eps_of(mu, round_down(math.exp(-jacobian) * delta)))
         high = near if near < high and excess(near) <= 0 else high
     return min(high, _crossing(excess, low, high) * (1 + 1e-9))
@@ -202,7 +201,8 @@ def pure_eps_of(beta: float, ridge: float) -> float:
 def jacobian_eps_of(slope: float, curvature: float) -> float:
     """Return the eps (delta = 0) of objective perturbation with L2-Laplace noise, for the squared loss.
 
-    `slope` is beta times a bound on a row's gradient, and `curvature` is c/R: docs/privacy/imtiaz2019.md, Theorem 5.
+    `slope` is the noise's inverse scale beta times a bound on a row's gradient, and `curvature` is a bound c on a row's
+    curvature divided by the ridge R: docs/privacy/imtiaz2019.md, Theorem 5.
     """
     return round_up(2 * slope + math.log1p(curvature))
 
