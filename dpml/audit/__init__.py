@@ -27,7 +27,7 @@ Verdict = Literal["consistent", "no violation seen", "claim violated", "BUG", "n
 POWER = 0.8  # the share of the proven mu that attacks must reach for the verdict "consistent"
 # defaults for the synthetic data of an audit
 DRAWS = 100_000
-ROWS = 2000  # rows per party: many equal rows drive linear models far
+ROWS = 2000  # rows per party: many equal rows drive linear models far from 0
 PARTY_ROWS = 100  # rows per party for unit=party, where more rows change little
 ROUNDS = {"rounds": 20, "epochs": 10}  # fewer rounds test the same claims and run faster
 _MOST_MU = 2.0**40  # with less noise, floating-point rounding, 2^-53 of the values, would matter
@@ -38,15 +38,15 @@ class Finding:
     """The result of an audit for one observer (view) of a release.
 
     Attributes:
-        delta: The delta of all eps except the claimed eps.
+        delta: The delta of all eps.
         claimed: The published eps; NaN if there is no claim about this view.
         proven: The eps that dpml proves; NaN if the algorithm is a plug-in.
         declared: The eps that a plug-in declares; else NaN.
         exact: The eps of the attacked pair, computed without random draws; NaN if it is not known.
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
         power: The share of the proven mu (of the proven eps if delta = 0) that the pair reaches.
-        verdict: What follows, as docs/audit.md explains.
-        moved: The measured sensitivity of the sums, divided by the sensitivity in the proof.
+        verdict: The conclusion (docs/audit.md).
+        moved: The largest ratio of the measured to the proven sensitivity of a sum of the release.
         rates: The error rates of the best attack at many thresholds; None if nothing was attacked.
     """
 
@@ -105,7 +105,7 @@ def audit(algorithm: Any, budget: Budget, problem: Problem, draws: int, seed: in
         if math.isinf(ratio):
             raise NoNumberError
         scores = Scores.of(shown, draws, generator(seed, "audit"))
-    except NoNumberError:  # a sum is NaN for only one of the neighbours, which reveals it without an attack
+    except NoNumberError:  # a sum is NaN for only one neighbour, and identifies it without an attack
         return [_finding(g, "BUG", power=math.inf, moved=math.inf) for g in proven.values()]
     found = {view: _judged(g, scores.get(view), claimed.get(view)) for view, g in proven.items()}
     silent = [view for view, each in found.items() if each.verdict == "no violation seen" and each.power >= POWER]

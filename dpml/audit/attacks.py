@@ -1,7 +1,7 @@
 """Compute lower bounds on eps from an attacker's scores, and learn score functions from samples of releases.
 
-An attacker guesses the second data set when a score exceeds a threshold, and measured error rates give a lower bound on
-eps (Nasr et al. 2021). For normal scores, bounds on mu give much better ones (Nasr et al. 2023).
+An attacker guesses the second data set if a score exceeds a threshold, and measured error rates give a lower bound on
+eps (Nasr et al. 2021). For normal scores, a lower bound on mu gives a much larger bound on eps (Nasr et al. 2023).
 """
 
 import math
@@ -18,9 +18,9 @@ from dpml.privacy import gdp
 # the quantiles of the scores that are tried as thresholds, also close to the ends, where pure eps-DP is tightest
 _ENDS = 10.0 ** np.linspace(-6, -2, 60)
 _EVERYWHERE = np.concatenate([np.linspace(0, 1, 400), _ENDS, 1 - _ENDS])
-# for Gaussian scores, mu is estimated best in the middle; with more thresholds, chance would select one
+# for Gaussian scores, middle quantiles estimate mu best; among more thresholds, sampling errors would select one
 _MIDDLE = np.linspace(0.05, 0.95, 19)
-_CAUTION = 1e-4  # the error of the intervals that select a threshold; it avoids thresholds with small counts
+_CAUTION = 1e-4  # error probability of the intervals that select a threshold; few hits give wide intervals
 
 
 @np.errstate(invalid="ignore")
@@ -144,7 +144,7 @@ def learn_medians(first: Array, second: Array) -> Callable[[Array], Array]:
 
     def score(seen: Array) -> Array:
         closer: Array = np.sum((np.abs(seen - centres[0]) - np.abs(seen - centres[1])) / wide, axis=1)
-        return np.round(closer, 9)  # removes rounding errors where the score is constant, beyond both medians
+        return np.round(closer, 9)  # beyond both medians, the score is constant up to rounding errors
 
     return score
 

@@ -19,7 +19,7 @@ from dpml.privacy.guarantee import HELD
 from dpml.seeds import generator
 
 MEDIANS, NORMALS = "learned medians", "learned normal laws"
-_PILOT = 4_000  # releases of each data set for choosing neighbours
+_PILOT = 4_000  # releases of each data set, to choose among pairs of neighbours
 _FAR = 1e9  # replaces infinite numbers
 _SEEDS = 8  # seeds with which the random numbers of two releases are compared
 

@@ -30,7 +30,7 @@ RATIO = "likelihood ratio"
 class Attack(NamedTuple):
     """An attack maps observations (draws, k) to scores (draws,), which are higher for the second of two data sets.
 
-    `normal`: whether scores are normal with one variance for both data sets, if the noise is as specified.
+    `normal`: whether both data sets' scores are normal with the same variance, if the noise is as specified.
     """
 
     name: str
@@ -43,11 +43,11 @@ class Exposure:
     """What one kind of observer (`view`) sees of releases of two neighbouring data sets under one privacy budget.
 
     Attributes:
-        source: Draws what this view sees, and other views with the same source.
+        source: Draws releases, and returns what this view, and all views with the same source, observe.
         score: The log likelihood ratio of observations, (draws, k) -> (draws,); None: not known.
-        normal: Whether the score is normal with one variance for both data sets, or nearly so.
+        normal: Whether both data sets' scores are normal with the same variance, or nearly so.
         mu: The pair is at least as easy to distinguish as N(0, 1) and N(mu, 1). NaN: not known.
-        loss: The largest |score| that is known, a lower bound on a pure eps. NaN: not known.
+        loss: The largest known |log likelihood ratio|, a lower bound on the pair's pure eps. NaN: not known.
         most: The largest number of releases that are drawn at once.
         learned: Attacks that learn their score from observations of both data sets, by name.
     """
@@ -109,8 +109,8 @@ def model_exposure(prepared: Sequence[Mechanism], budget: Budget) -> Exposure:
 class HalfNoise(Generator):
     """A random generator that draws noise of half the size, to test whether an audit detects this.
 
-    `standard_gamma` draws the variance of a Gaussian, whose coordinates are halved. Noise on integers is drawn from
-    bytes, so `mechanism.discrete` multiplies its variance by `variance_kept`.
+    `standard_gamma` is unchanged: it draws the variance of a Gaussian, and `standard_normal` halves its coordinates.
+    Integer noise needs only `bytes`, so `mechanism.discrete` multiplies the variance of its law by `variance_kept`.
     """
 
     kept: ClassVar[float] = 0.5

@@ -41,8 +41,8 @@ def one_replaced(
 ) -> Pair:
     """Return two data sets whose last rows are `row` and `other`; both data sets share all other rows.
 
-    Rows are given by their first entries; a single row `rest` is repeated. For a multiclass task, labels above 0
-    become class 1, and others class 0.
+    Rows are given by their first entries; all further entries are 0. A single row `rest` stands for all shared
+    rows. For a multiclass task, labels above 0 become class 1, and others class 0.
     """
     X = np.zeros((2, problem.N, problem.d))
     for where, entries in ((np.s_[:, :-1], rest), (np.s_[0, -1:], row), (np.s_[1, -1:], other)):
@@ -104,9 +104,9 @@ def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike) ->
 def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:
     """Return two data sets that differ in one row; all other rows drive the model in the direction `ahead` (d,).
 
-    The row ``a e - b ahead`` becomes ``-a e - b ahead`` for a unit vector e orthogonal to `ahead`. All other rows are
-    ``r ahead``. The numbers r and b are those for which the replaced row shifts the sums of gradients the most.
-    ``reached(crowd)`` returns the scores (T,) of `ahead` in every round of a run on the other rows alone.
+    The replaced row is ``a e - b ahead`` or ``-a e - b ahead``, with a unit vector e orthogonal to `ahead`. All other
+    rows are the vector ``r ahead``. A search finds the numbers r and b for which the replaced row shifts the sums of
+    gradients the most. ``reached(crowd)`` runs T rounds on equal rows, and returns each round's score of `ahead`, (T,).
     """
     against = np.linspace(0, 1, 101)
     best = 0.0, 1.0, 0.5

@@ -18,10 +18,10 @@ from dpml.optim.losses import Loss, longest_minimiser, mean_gradient
 from dpml.privacy import Problem, gdp
 
 _MODELS = 1 << 12  # models whose density is computed at once
-_MOST = 12  # the most distinct rows for which a pair's mu or loss is computed, as searches need it hundreds of times
+_MOST = 12  # the mu or loss of a pair is computed for at most so many distinct rows, as searches need it often
 _LOST = 1e-7  # a smaller ridge is lost in rounding
-_REACH = 8.5  # standard deviations of noise, beyond which the mass is e^-36
-_COARSE, _FINE = 69, 2401  # points along the shift at which the loss is computed, and interpolated
+_REACH = 8.5  # noise is cut at so many standard deviations, which loses a probability below e^-36
+_COARSE, _FINE = 69, 2401  # points along the shift: the loss is computed at the first, and interpolated at the second
 _ACROSS = np.concatenate([[-_REACH, -4.5], np.linspace(-3.6, 3.6, 19), [4.5, _REACH]])
 _AGAINST = (0.0, 0.02, 0.04, 0.06, 0.09, 0.12, 0.16, 0.2, 0.25, 0.3, 0.36, 0.42, 0.5, 0.6, 0.7)
 
@@ -36,10 +36,10 @@ Folded = Sequence[Rows]
 def held_pair(loss: Loss, problem: Problem, ridge: float, shows: Callable[[Folded], float]) -> Pair:
     """Return two data sets with one different row; both rows have large gradients, with opposite first entries.
 
-    A crowd of rows (p, c) and (-p, c) holds w = (0, t), which misclassifies both rows (a, -b) and (-a, -b). The longest
-    minimiser belongs to ``c t = 1 + lam t^2``, lam = ridge/N. With p = 0 only the ridge resists shifts across, and the
-    Jacobian matters; with the largest p, w hardly shifts under any noise. Of these p and several b, the
-    pair with the largest ``shows`` is returned. If rounding loses the ridge, the pair differs in one label instead.
+    The other rows, (p, c) and (-p, c), keep the minimiser near (0, t), which misclassifies the different rows (a, -b)
+    and (-a, -b). The norm t is largest if ``c t = 1 + lam t^2``, lam = ridge/N. If p = 0, only the ridge limits shifts
+    along axis 0, and the Jacobian matters; with the largest p, no noise shifts the minimiser much. Of these p and some
+    b, choose those with the largest value of `shows`. If rounding loses a tiny ridge, the pair differs in one label.
     """
     if ridge < _LOST:
         return turned_label(problem)
@@ -114,9 +114,9 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
     """Return mu and mu', two measures of how well an attacker can distinguish releases of two data sets.
 
-    At `delta`, the best test distinguishes the data sets as well as two Gaussians at distance mu. The mean scores of
-    the data sets differ by mu' standard deviations. If there are few rows, all in a plane, only two coordinates of the
-    noise b matter, and eps is an integral over these, here a lower sum on a grid. Otherwise, return NaN.
+    The eps of the data sets at `delta` is that of N(0, 1) and N(mu, 1). The mean scores of the data sets differ by mu'
+    standard deviations. If there are few distinct rows, all in a plane, only two coordinates of the noise b matter.
+    Then delta, as a function of eps, is an integral over these, here a lower sum on a grid. Otherwise, return NaN.
     """
     plane = _in_plane(pair)
     if plane is None:

@@ -24,18 +24,18 @@ from dpml.privacy import Guarantee, View, gdp
 LEARNED = "learned direction"
 CONFIDENCE = 0.95  # the confidence of the displayed lower bounds
 ACCUSATION = 0.999  # the confidence for a verdict, as a table has a hundred verdicts and none should be wrong
-SLACK = 1e-6  # relative tolerance for exact distances of a pair, because solvers are approximate
+SLACK = 1e-6  # relative tolerance of numbers computed without sampling, because solvers are approximate
 
 _BLOCK = 1 << 21  # observed numbers at once: 16 MiB
-_KEPT = 1 << 27  # training numbers in memory at once: 1 GiB
-_LEARN, _FEWEST = 25_000, 100  # draws of each data set for training an attack; at most a quarter of all
+_KEPT = 1 << 27  # observed numbers in memory for training attacks: 1 GiB
+_LEARN, _FEWEST = 25_000, 100  # the most and the fewest training draws per data set; never above a quarter of all
 
 
 @dataclass(frozen=True)
 class Scores:
     """The scores that attacks in the role of one observer (view) give to releases of two data sets, (draws,) each.
 
-    `shown` and `loss` are exact lower bounds on the pair's mu and pure eps (`Exposure`), NaN if they are not known.
+    `shown` and `loss` are lower bounds on the data sets' mu and pure eps, computed without scores; NaN: unknown.
     """
 
     attacks: Sequence[tuple[Attack, Array, Array]]

@@ -69,7 +69,7 @@ class Beside(Carrier):
 
 
 def counted(message: Sum, carrier: Carrier) -> float:
-    """Return the sensitivity that the proof uses for a sum whose blocks are divided by their noise factors `units`."""
+    """Return the proof's sensitivity of a sum, including rounding, if block j is divided by ``message.units[j]``."""
     one, discrete = replace(message, times=1, joined=None), carrier.algorithm.noise == "discrete"
     if message.pure:
         return message.noise * eps_of((one,), carrier.problem, discrete)
@@ -80,8 +80,8 @@ def rounding_pairs(pair: Pair, unit: str, tries: int = 2) -> list[Pair]:
     """Return neighbouring data sets whose sums have large rounding errors; the parties are as large as in `pair`.
 
     Labels are equal, so that sums grow with every row, or balanced, so that large parts of a sum cancel. In every third
-    pair, one row in twenty is a copy, and a copy is replaced: code that merges equal rows then sums the neighbour in
-    another order.
+    pair, one row in twenty is a copy of another row, and a copy is replaced. Code that merges equal rows then adds the
+    rows of the two data sets in different orders.
     """
     parties, (N, d) = pair[0], pair[0].X.shape
     low, high = (0.0, 1.0) if parties.data.task == "multiclass" else (-1.0, 1.0)

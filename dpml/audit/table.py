@@ -24,8 +24,8 @@ def rows(
     """Audit each algorithm, and return one row for each algorithm, noise, view and metric.
 
     Args:
-        algorithms: For each algorithm `target` (a class), `loss` and options; optionally `calibrations` (default: both)
-            and `rows` per party (default: `default_rows`).
+        algorithms: For each algorithm, a mapping with `target` (its class), `loss` and its options; optionally also
+            `calibrations` (default: published and tight) and `rows` per party (default: `default_rows`).
         eps: The eps of the budget.
         delta: The delta of the budget.
         M: The number of parties.

@@ -11,7 +11,7 @@ from dpml.arrays import Array
 from dpml.audit.exposure import RATIO, Attack, Exposure
 from dpml.mechanism.sharing import Channel
 
-_SAMPLE = 8  # releases from which a search estimates the distance of a pair
+_SAMPLE = 8  # releases from which a search estimates the mu of two data sets
 
 
 class NoNumberError(ArithmeticError):
@@ -22,7 +22,7 @@ class Recorder:
     """Record what one observer sees of the messages while one of two neighbouring data sets is released.
 
     Args:
-        channel: What the view sees of a message.
+        channel: The noisy numbers that the observer sees of a message.
         blocks: The sizes of the blocks of a message, which are recorded separately to notice a block without noise.
         in_time: The correlation matrix of the noise of different messages, (T, T); None: independent.
     """
@@ -37,8 +37,8 @@ class Recorder:
     def add(self, residual: Array, shift: Array, parts: Array) -> None:
         """Record the numbers, computed from a message, that best distinguish the two data sets.
 
-        `residual` (B, k) is the message minus that of the first data set, `shift` is the second data set's message
-        minus the first's, and `parts` is the noise of every source.
+        `residual` (B, k) is the message minus the first data set's sum without noise, `shift` is the second data set's
+        sum without noise minus the first's, and `parts` is the noise of every source.
         """
         numbers = self._numbers(residual, parts)
         filtered = np.tensordot(self.channel.filter, numbers, axes=1) / self.channel.spread
@@ -52,12 +52,12 @@ class Recorder:
                 some = slice(stop - size, stop)
                 direction, _ = _units(shift[:, some])
                 seen.append(np.einsum("mbk,bk->mb", numbers[..., some], direction))
-                # one number summarises the other coordinates, and reveals noise that coordinates share
+                # the sum of the part orthogonal to the shift reveals noise that coordinates share
                 across.append(numbers[..., some].sum(axis=2) - direction.sum(axis=1) * seen[-1])
         self.columns.append((along, length, *map(np.concatenate, (seen, across)), self._change(numbers[0], shift)))
 
     def _change(self, number: Array, shift: Array) -> Array:
-        # noise that both messages share cancels in the difference, even if both shifts have the same length
+        # shared noise cancels in the difference of two messages; equally long shifts in other directions do not
         before, self.before = self.before, (number, shift)
         if before is None or before[1].shape != shift.shape:
             return np.zeros((1, len(number)))
@@ -107,7 +107,7 @@ class Transcript(Exposure):
     gaussian: bool = True
 
     def along(self, seen: Array) -> tuple[Array, Array]:
-        """Return arrays (draws, T): messages' components along shifts between two data sets' sums, and shift norms."""
+        """Return two arrays (draws, T): every message's component along its shift (see `add`), and the shift's norm."""
         T = self.messages
         return seen[:, :T], seen[:, T : 2 * T]
 
@@ -117,9 +117,9 @@ class Transcript(Exposure):
     def attacks(self, first: Array, second: Array, rng: Generator) -> tuple[list[Attack], float]:
         """Return two likelihood-ratio attacks and a lower bound on mu; if not `gaussian`, a matched filter and NaN.
 
-        The squared shifts of a run depend on the models. The second attack stops when their sum reaches C^2, which
-        nearly every run does, and uses the last round only in part, by adding noise. The squares of its weights then
-        sum to C^2 in every run, so its score is exactly N(0, C^2) or N(C^2, C^2), and ``mu = C`` is a lower bound.
+        Shifts depend on the models. The second attack stops when the sum of squared shift norms reaches C^2, as it does
+        in nearly every run. Added noise makes the last round count only in part, so that the squares of all weights sum
+        to C^2. The score is then exactly N(0, C^2) or N(C^2, C^2), and ``mu = C`` is a lower bound.
         """
         enough = min(float(np.sum(self.along(seen)[1] ** 2, axis=1).min()) for seen in (first, second))
 

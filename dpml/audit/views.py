@@ -39,7 +39,7 @@ _SIDE_BY_SIDE = 1 << 9  # networks that are trained together, so that gradients 
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
     """Return what each view with a guarantee shows of two neighbouring data sets.
 
-    An algorithm that is not registered may define a method `exposures`; otherwise only its released models are seen.
+    An algorithm that is not registered may define a method `exposures`; otherwise, views show only released models.
     """
     own = getattr(algorithm, "exposures", None)
     return list(own(pair, budget)) if own else black_box.seen(algorithm, pair, budget)
@@ -119,7 +119,7 @@ def recorded(
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
     """Return how one coordinate of a party's noise covaries between T messages, (T, T), in units of the noise scales.
 
-    The published noise of psgd has variance d + 1 in every coordinate of a party's rho, plus noise that is drawn once.
+    In psgd's published noise, a party draws rho for every message, with variance d + 1 per coordinate, and eta once.
     """
     constant = np.repeat([(m.constant or 0.0) / m.noise for m in messages], [m.times for m in messages])
     return (problem.d + 1) * np.eye(sums_in(messages)) + np.outer(constant, constant) / problem.M
@@ -158,7 +158,7 @@ def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Expo
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
     exposure = model_exposure(prepared(algorithm, pair), budget)
-    if algorithm.loss.lipschitz is None:  # minimisers on the ball's surface have no density
+    if algorithm.loss.lipschitz is None:  # squared loss: minimisers on the surface of the ball have no density
         return [exposure]
     rows = [parties.folded for parties in pair]
     score = density.minimiser_score(algorithm.trained, rows, sent.ridge, density.log_density(sent.law, sent.scale))

@@ -50,14 +50,14 @@ from dpml.privacy import Budget, Problem
 
 TRIES = 200
 FEWER = 40  # the number of tries if each is a run of many rounds
-_STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the ball of rows
+_STEPS = (0.003, 0.03, 0.3)  # step sizes of the search, relative to the radius of the ball of rows
 
 
 @singledispatch
 def worst_case(algorithm: Any, budget: Budget, problem: Problem) -> Pair:
     """Return two neighbouring data sets, with the problem's M, N and d, that are the easiest known to distinguish.
 
-    An algorithm that is not registered may define a method `worst_case`; otherwise several pairs are tried.
+    An algorithm that is not registered may define a method `worst_case`; otherwise, trial releases select the pair.
     """
     own = getattr(algorithm, "worst_case", None)
     pair: Pair = own(budget, problem) if own else black_box.farthest(algorithm, budget, problem)
@@ -82,7 +82,7 @@ def of_coefficients(algorithm: FunctionalMechanism | SufficientStatistics, budge
     scales = Scales(constant, message.units[-3], message.units[-1])
     worst = worst_neighbours(message.of.quadratic, scales, problem.d)
     task = algorithm.loss.task
-    if task == "multiclass":  # two rows of one class at an obtuse angle act like opposite labels
+    if task == "multiclass":  # a negated row in the same class acts like a row with the opposite label
         pair = one_replaced(task, problem, [1.0], [-each for each in worst.other], (1.0, 1.0))
     else:
         pair = one_replaced(task, problem, [1.0], worst.other, (1.0, -worst.label if task == "regression" else -1.0))
@@ -103,7 +103,7 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
     """Return two data sets with balanced labels; they differ in the label of one row, or in all labels of a party."""
-    multiclass = algorithm.loss.task == "multiclass"  # for regression, labels are the ends of the range
+    multiclass = algorithm.loss.task == "multiclass"  # regression also gets labels -1 and +1, the ends of its range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
 
@@ -145,7 +145,7 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
     """Return two data sets that differ in one row; all other rows drive a distant initial model even farther from 0.
 
-    Clipped slopes are steepest at score 0 and need no crowd; for the squared loss, a label flips there.
+    Slopes clipped at 1/2 or less are largest at score 0 without such rows. For the squared loss, a target differs.
     """
     start = initial_model(far_start(problem.d), problem.d)
     if algorithm.loss.task == "regression":
@@ -185,7 +185,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
     """Return two data sets that differ in one row; the row's party has models (u, v) and (-u, v) in the two data sets.
 
-    The party's other rows are a crowd (0, c), and the row is (a, b) or (-a, b). For d = 1, a row flips its label.
+    The different row is (a, b) or (-a, b), and all other rows are (0, c). For d = 1, only the label of a row differs.
     """
     if problem.d == 1:
         return turned_label(problem)
@@ -207,8 +207,8 @@ def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -
 def tilted_party(algorithm: Soft, budget: Budget, problem: Problem) -> Pair:
     """Return two data sets that differ in party 0's rows; party 0's models in the two data sets are mirror images.
 
-    All parties vote for y > 0, except that party 0 votes against half of the long public rows, (a, b) and (-a, b). The
-    other public rows are a crowd (0, c). For d = 1, party 0 flips its labels.
+    Public rows are (0, c), (a, b) and (-a, b). All parties vote for label 1, except that party 0 votes against it on
+    the rows (-a, b) in one data set, and on the rows (a, b) in the other. For d = 1, party 0's labels differ instead.
     """
     n, M = problem.auxiliary, problem.M
     pair = turned_party(algorithm, budget, problem)
@@ -239,9 +239,9 @@ def _mirrored_rows(algorithm: Soft, problem: Problem) -> Array:
     targets = shares[:, None] if K == 1 else np.stack([1 - shares, shares, *np.zeros((K - 2, 3))], axis=1)
 
     def rows(at: Array) -> tuple[Array, Array]:
-        """Return B candidate sets of public rows: each set's three different rows, (B, 3, 2), and their counts, (B, 3).
+        """Return B candidate sets of public rows: (0, c), (a, b) and (-a, b), (B, 3, 2), and the rows' counts, (B, 3).
 
-        `at` (B, 3) has log c, an angle, and the number of long rows on each side. If all are long, their length is c.
+        `at` (B, 3) has log c, the angle of (a, b) and its count. Its norm is 1 or, if there are no rows (0, c), c.
         """
         few = np.floor(at[:, 2])
         long = polar(np.where(2 * few == n, at[:, 0], 0.0), at[:, 1])

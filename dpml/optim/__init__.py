@@ -19,8 +19,8 @@ def alike(
 ) -> Iterator[tuple[Index, Index, NDArray[np.bool_]]]:
     """Yield batches of row groups that have similar sizes; group k has the rows ``offsets[k]:offsets[k + 1]``.
 
-    A batch has the numbers of b groups, the places of their rows (b, n), and which places are not padding (b, n). At
-    most ``most(n)`` groups with n rows or more are together.
+    A batch has the indices of b groups (b,), the indices of their rows, padded to n (b, n), and a mask of the indices
+    that are not padding (b, n). A batch whose smallest group has m rows has at most ``most(m)`` groups.
     """
     sizes = np.diff(offsets)
     order = np.argsort(sizes, kind="stable")

@@ -5,7 +5,7 @@ A problem has rows x_i with weights r_i and targets a_i, and minimises over the 
     sum_i r_i (A(t_i) - a_i't_i) + lam/2 ||w||^2 + tilt'w,    t_i = x_i'w.
 
 The target a_i is the probability of the label +1 or, for softmax, of every class. A(t) is ``log(1 + e^t)`` or, for
-softmax, ``log sum_k e^{t_k}``. No library solves problems with different tilts together (results/benchmarks.md).
+softmax, ``log sum_k e^{t_k}``. No library solves problems that differ in `tilt` together (results/benchmarks.md).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -27,12 +27,12 @@ TOLERANCE = 1e-9
 """The largest gradient norm of a computed minimiser, which is then within TOLERANCE / lam of the exact one."""
 LOCAL_TOLERANCE = 1e-8
 """The largest gradient norm for the parties' models."""
-LOW = 16  # the least number of rows in a block of products
+LOW = 16  # the least number of rows that are multiplied in one block
 _ROUNDING = 1e-13  # rounding error of a gradient, relative to its largest term
 _STEPS = 100
 _TINY = np.finfo(float).eps
-_BLOCK = 1 << 22  # numbers (margins or weights) of the tilted problems that are solved together: 32 MiB
-_CACHE = 1 << 17  # entries of the Newton systems of parties that are solved together: 1 MiB
+_BLOCK = 1 << 22  # the most scores (or weights) of problems that `minimise_convex` solves together: 32 MiB
+_CACHE = 1 << 17  # the most entries of the Newton systems of parties that are solved together: 1 MiB
 
 
 def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
@@ -47,7 +47,7 @@ def minimise_convex(  # noqa: PLR0913 - an objective and its tolerance
     """Return the minimisers (B, d) of B objectives ``(1/n) sum_i loss(x_i'w, y_i) + lam_b/2 ||w||^2 + tilt_b'w``.
 
     The loss is logistic; `lam` is one number or (B,). Row i stands for ``counts[i]`` rows. The norm of the gradient is
-    at most `tolerance`, or at most 1e-13 times the norm of the tilt.
+    at most the larger of `tolerance` and 1e-13 times the norm of tilt_b.
 
     Raises:
         NotConvergedError: A gradient is still too long after 100 steps.
@@ -91,8 +91,8 @@ def fit(
 class _Problems:
     """Minimisation problems on B sets of rows: for each set, K logistic problems or one softmax problem of K classes.
 
-    The unknown coordinates c (B, m, K) are the weights or, with `span`, the coefficients of w in the span of the rows.
-    `base` has the rows (B, n, d) or, with `span`, their inner products (B, n, n), so the scores are ``base c``.
+    The unknowns c (B, m, K) are the models (m = d) or, with `span`, their coefficients in the span of n rows (m = n).
+    `base` has the rows (B, n, d) or, with `span`, their inner products (B, n, n), so the scores are ``base @ c``.
     `r` (B, n) has the rows' weights, `linear` (B, m, K) the linear terms, and `lam` (B, K) or (B, 1) the ridges.
     """
 
@@ -135,7 +135,7 @@ class _Problems:
     def steps(self, p: Array, gradient: Array, length: Array, enough: Array) -> Array:
         """Return the Newton steps (B, m, K), which are the inverse Hessians times the gradients.
 
-        If K problems share rows, conjugate gradients use one preconditioner, the Hessian at the mean curvature. A tiny
+        If K problems share rows, conjugate gradients use one preconditioner, the mean of the K Hessians. A tiny
         ridge keeps steps defined if the data are separable or rank deficient.
         """
         B, m, K = gradient.shape
@@ -210,7 +210,7 @@ def _newton(problems: _Problems, enough: Array) -> Array:
     c = np.zeros_like(problems.linear)
     value, gradient, p = problems.at(c)
     for _ in range(_STEPS):
-        image = problems.base @ gradient if problems.span else gradient  # for coefficients, lengths are those of X'c
+        image = problems.base @ gradient if problems.span else gradient  # for the norm of X'gradient
         length = np.sqrt(np.maximum(problems.inner(gradient, image), 0))
         open_ = length > enough
         if not open_.any():
@@ -224,7 +224,7 @@ def _newton(problems: _Problems, enough: Array) -> Array:
             tried = c + size[:, None] * step
             trial, gradient, p = problems.at(tried)
             short = trial > value + 1e-4 * size * descent + 8 * _TINY * np.abs(value)
-            # close to the minimum full steps are right, and values, as differences of large terms, are too coarse
+            # close to the minimum, full steps are right, and rounding hides the small decrease of the objective
             short &= descent < -1e-12
             if not short.any():
                 break
@@ -241,8 +241,8 @@ def conjugate_gradients(
 ) -> Array:
     """Solve B positive definite systems ``A_b s_b = right_b`` by preconditioned conjugate gradients, (B, d).
 
-    `times` multiplies each A_b by one vector, and `precondition` an approximation of each inverse, (B, d) -> (B, d).
-    The iteration stops when the norms of the residuals are at most `enough` (B,).
+    `times` multiplies A_b, and `precondition` an approximation of its inverse, by one vector for each b, (B, d) -> (B,
+    d). The iteration stops when each residual has a norm of at most ``enough[b]``.
     """
     solution, residual = np.zeros_like(right), right.copy()
     direction = preconditioned = precondition(residual)

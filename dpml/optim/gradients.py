@@ -1,10 +1,10 @@
 """Compute gradients at many models at once, and add them in an order that bounds their rounding errors.
 
-Rows are in padded blocks, whose products are in single precision and are added in double precision
-(docs/privacy/floating_point_sums.md). Rows are halved, so the slopes are, up to a constant factor:
+Rows are stored as x/2 or, for labels -1 and +1, as u/2 with u = y x, in padded blocks. Products in single precision are
+added in double precision (docs/privacy/floating_point_sums.md). A gradient is a constant * a stored row * a slope:
 
-    logistic, u = y x:  h - 1, h = tanh(u'w/2)      squared:  x'w/2 - y/2
-    sigmoid, u = y x:   h^2 - 1                     softmax:  p - e_y, a column for every class
+    logistic:  h - 1, h = tanh(u'w/2)      squared:  x'w/2 - y/2
+    sigmoid:   h^2 - 1                     softmax:  p - e_y, a column for every class, p = softmax(scores)
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ LEAST_CLIP = 1e-6
 """The least clip of a slope: in single precision, slopes near 0 are multiples of 6e-8."""
 
 _COMMON = {"logistic": 1.0, "sigmoid": 0.5, "squared": 8.0, "softmax": 2.0}
-_COLUMNS = 256  # models times classes that are multiplied together
+_COLUMNS = 256  # the most columns (models times classes) that the rows are multiplied by at once
 _BLOCKS = 16  # blocks that are added at once, in double precision
 _SCORES = 1 << 17  # scores in memory at once: 512 KiB
 _MAPPED = 1 << 12  # rows that are mapped at once
@@ -39,11 +39,11 @@ class Rows:
     """Rows and labels in blocks, stored to compute gradients at many models.
 
     Attributes:
-        half: Blocks of halved rows, (P, h, d), or (runs, P, h, d).
+        half: P blocks of h stored rows (see module), (P, h, d), or (runs, P, h, d).
         labels: The targets on which slopes depend, (..., P, h, c); None if slopes depend on scores only.
-        weights: The rows' weights, at most 1, (P, h, 1); None: 1.
+        weights: The rows' weights, at most 1, (P, h, 1); None: all are 1.
         common: The factor c in a gradient ``c sum_i slope_i half_i``.
-        limit: The largest slope, of all runs or of every run.
+        limit: The largest absolute slope (or norm of slopes): one number, or one per run; None: no limit.
     """
 
     loss: Loss
@@ -112,7 +112,7 @@ class Rows:
     def parts(self, w: Array | Single, most: int | None = None) -> Iterator[tuple[slice, Single, Single]]:
         """Yield, for k blocks of h rows at a time: indices, the rows as stored (halved), and the loss's slopes at w.
 
-        Rows are (..., k, h, d), slopes (see module) for K classes (..., k, h, K), or (k, h, B K) if B runs share rows.
+        Rows are (..., k, h, d). Weighted slopes (see module) are (..., k, h, K), or (k, h, B K) if B models share rows.
         """
         *runs, count, height, d = self.half.shape
         models = np.ascontiguousarray(w.reshape(*runs, *(1,) * len(runs), -1, d).swapaxes(-1, -2), self.half.dtype)
@@ -160,7 +160,7 @@ def products(half: Single, slopes: Single) -> Single:
 class MergedRows:
     """Sum gradients of the logistic loss over rows X (n, d) with labels y (n,), in double precision.
 
-    Equal rows are merged if no model is longer than `dpml.sums.LONG`.
+    Equal rows are merged if the norm of every model is at most `dpml.sums.LONG`.
     """
 
     X: Array
@@ -214,7 +214,7 @@ class PartyGradients:
     def clipped_sums(self, w: Single, clip: Array) -> tuple[Array, Array]:
         """Return all parties' clipped mean gradients at B models w, summed and divided by the clip: (B, classes * d).
 
-        Also return the number of parties whose gradients were not longer than the clip, (B,).
+        Also return for each model how many parties' gradients have a norm of at most the clip, (B,).
         """
         total, below = PairwiseSum(), np.zeros(len(w))
         for _, gradients, within in self._clipped(w, clip):
@@ -262,8 +262,8 @@ def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
 def cut_vectors(scores: Single, labels: Single, clip: Single | np.floating) -> None:
     """Replace softmax scores (..., K) in place by gradients ``p - e_y`` of the loss, clipped to the norm `clip`.
 
-    `labels` (..., K) are one-hot. A computed norm has an error of at most K + 32 roundings. Vectors are clipped to a
-    norm that is smaller by this error, so that no vector is longer than the clip.
+    `labels` (..., K) are one-hot. A computed norm has a relative error of at most K + 32 machine epsilons. Vectors
+    are clipped to a norm that is smaller by this error, so that no vector is longer than the clip.
     """
     scores -= scores.max(axis=-1, keepdims=True)
     np.exp(scores, out=scores)
@@ -283,7 +283,7 @@ def below(values: Array | float, dtype: type[np.floating]) -> Single:
 
 
 def _limit(loss: Loss, clip: Array | float | None, dtype: type[np.floating]) -> Single | None:
-    # the limit on the loss's derivatives, which multiply rows divided by 2
+    # converts a bound on the loss's derivatives to a bound on slopes (see module)
     most: Any = loss.lipschitz if clip is None else clip
     if clip is not None and loss.lipschitz is not None and loss.task == "binary":
         most = np.minimum(clip, loss.lipschitz)

@@ -12,11 +12,11 @@ from dpml.arrays import Array
 from dpml.errors import UserError
 from dpml.optim.losses import Loss
 
-EVALUATIONS = 3000  # the largest number of evaluations of the objective: MaxFunctionEvaluations
+EVALUATIONS = 3000  # the most evaluations of the objective: `MaxFunctionEvaluations` of `fmincon`
 TOLERANCE = 1e-6  # for gradient and complementarity, relative to the first gradient if that exceeds 1
 
-_BARRIER = 0.1  # the first barrier parameter, InitBarrierParam
-_FASTER = 0.2  # multiplies the barrier parameter when its problem is solved up to an error of that parameter
+_BARRIER = 0.1  # the first barrier parameter: `InitBarrierParam` of `fmincon`
+_FASTER = 0.2  # multiplies the barrier parameter if the barrier problem's residual is at most this parameter
 _INSIDE = 0.995  # a step goes at most this share of the way to the boundary
 _ARMIJO = 1e-4  # the share of the predicted decrease that a step must reach
 _DAMPED = 0.2  # the least curvature along a step, as a share of its previous value (Powell)

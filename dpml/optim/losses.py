@@ -30,7 +30,7 @@ class Quadratic:
         slope: The factor in ``c1(y) = -slope y``, or ``-slope codes(y)`` for several classes.
         square: The number c2.
         constant_range: The largest ``|c0(y) - c0(y')|`` over two labels.
-        outputs: The number of entries of c1, which is the number of classes K, or 1.
+        outputs: The number of entries of c1(y): the number of classes K if there are several, else 1.
     """
 
     constant: Callable[[Array], Array]
@@ -185,7 +185,7 @@ class Sigmoid(_Signed):
 class Softmax(Loss):
     """``log sum_k exp(t_k) - t_y`` for a label y in 0..K-1 and scores ``t_k = x'w_k``, with w = (w_0, ..., w_K-1).
 
-    Scores have the shape (n, B, K). The gradient of a row in the unit ball has norm at most sqrt 2.
+    Scores of B models on n rows are (n, B, K). The gradient of a row in the unit ball has norm at most sqrt 2.
     """
 
     name = "softmax"
@@ -312,7 +312,7 @@ def mean_over_rows(
     """Return the mean over rows of ``judge(scores, y)`` for each model in `weights` (B, d).
 
     `judge` returns a number for every row and model, (n, B). Row i stands for ``counts[i]`` rows. Counts (n, K) give K
-    means, (K, B).
+    weighted means of each model, (K, B).
     """
     classes = weights.shape[1] // X.shape[1]
     total = np.zeros((*(() if counts is None else counts.shape[1:]), len(weights)))

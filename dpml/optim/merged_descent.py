@@ -1,7 +1,7 @@
 """Run many noisy gradient descents on the same rows together, for calibration=published.
 
-No proof covers the rounding of these runs, so rows may be reordered, equal rows merged, and blocks added in single
-precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
+No proof covers the rounding of these runs, so any order of addition is allowed: rows may be reordered, equal rows
+merged, and blocks added in single precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
 
     logistic: (h - y) x/2,      sigmoid: y (h^2 - 1) x/4.
 """
@@ -20,7 +20,7 @@ Group = tuple[Array, Array, Array]
 """The rows (n, d), labels (n,) and weights (n,) of a group, which has its own models."""
 
 _STACKED = 64  # groups with at most so many rows are stacked
-_ENTRIES = 9216  # scores per block, within the limits below
+_ENTRIES = 9216  # scores (rows times runs) per block, if the next limits allow
 _LEAST, _MOST = 256, 768  # limits of the rows per block
 _NOISE = 1 << 20  # noise numbers that are drawn at once
 
@@ -33,7 +33,7 @@ their factors, (g, c, n)."""
 class Merged(NamedTuple):
     """One large group of rows, or a stack of several small groups of rows; each group has its own models.
 
-    A gradient is the sum of the blocks minus `constant` (g, d, 1), which does not depend on the model.
+    A gradient is the sum over `blocks` minus `constant` (g, d, 1), which does not depend on the model.
     """
 
     groups: list[int]
@@ -69,8 +69,8 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
 ) -> None:
     """Run noisy gradient descents with D noise draws and S step sizes on G groups of rows; update models w in place.
 
-    A round is ``w <- w - step (gradient + lam w + width z)`` for models w (G, d, D S), with steps (D S,) and widths (G,
-    D, S). ``noise(K)`` draws the noise z of K rounds, (K, G, d, D).
+    A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. Models w are (G, d, D S), steps (D S,), and
+    widths (noise scales) (G, D, S). ``noise(K)`` draws z for K rounds, (K, G, d, D).
     """
     u, decay = w / steps, 1 - lam * steps  # in these units a step subtracts plain gradients
     G, d, D = *w.shape[:2], widths.shape[1]

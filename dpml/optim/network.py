@@ -12,8 +12,8 @@ from dpml.arrays import Array, blocks
 from dpml.optim.losses import Loss, correct
 from dpml.sums import TALL, PairwiseSum
 
-_BLOCK = 1 << 21  # numbers of the hidden layer in memory in an evaluation: 16 MiB
-_CACHE = 1 << 17  # numbers in memory for a gradient: 1 MiB, twice as fast as all rows at once
+_BLOCK = 1 << 21  # the most numbers of the hidden layer that an evaluation keeps in memory: 16 MiB
+_CACHE = 1 << 17  # the same for a gradient: 1 MiB, which takes half the time of all rows at once
 
 _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
@@ -47,11 +47,11 @@ class Models:
 def clipped_sum(models: Models, X: Array, y: Array, loss: Loss, clip: float | None) -> Array:
     """Return the sum of the rows' clipped gradients for every network, (B, size).
 
-    A row's gradient is clipped to the norm `clip`; inf: no clipping. If `clip` is None, the sum is that of the authors'
-    scripts: a gradient is divided by n^2 for n rows, and each of its four blocks is clipped to norm 1.
+    A row's gradient is clipped to the norm `clip`; inf: no clipping. If `clip` is None, clipping is that in the scripts
+    of Imtiaz et al. 2019: a gradient is divided by n^2 for n rows, and each of its four blocks is clipped to norm 1.
 
     With the loss's slope s, hidden units z and ``q = v * [z > 0]``, a gradient is ``s (z, 1)`` for the outer weights
-    and ``s q (x, 1)'`` for the inner weights. So clipping a gradient means reducing its slope.
+    and ``s q (x, 1)'`` for the inner weights. So a gradient is clipped by reducing s.
     """
     total = PairwiseSum()
     for some in blocks(len(y), most=min(TALL, max(64, _CACHE // models.outer.size))):

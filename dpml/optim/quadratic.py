@@ -13,7 +13,7 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
     """Minimise ``w'Bw + b'w`` with B = A + ridge I, for many symmetric A (..., d, d), b (..., d) and ridges (...).
 
     If B is not positive definite, w is restricted to the span of the eigenvectors with positive eigenvalues (Zhang et
-    al. 2012, Sec. 6.2). Return the models w (..., d), and whether they were restricted (...).
+    al. 2012, Sec. 6.2). Return the models w (..., d), and a mask (...) of the restricted models.
     """
     d, stack = A.shape[-1], A.shape[:-2]
     ridges = np.broadcast_to(ridge, stack).reshape(-1)
@@ -25,7 +25,7 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
         diagonal += ridges[k]
         scale = abs(diagonal).max()
         _, w[k], failed = dposv(shifted, vectors[k], overwrite_a=True)
-        trimmed[k] = failed or diagonal.min() ** 2 <= d * _TINY * scale  # the diagonal of a factor is positive
+        trimmed[k] = failed or diagonal.min() ** 2 <= d * _TINY * scale  # `diagonal` is now the Cholesky factor's
     w /= -2
     if trimmed.any():
         shifted = matrices[trimmed] + ridges[trimmed, None, None] * np.eye(d)
@@ -36,8 +36,8 @@ def minimise_quadratic(A: Array, b: Array, ridge: Array | float = 0.0) -> tuple[
 def minimise_floored(A: Array, b: Array, floor: Array) -> tuple[Array, NDArray[np.bool_]]:
     """Minimise ``w'Aw + b'w`` after raising the eigenvalues of A that are below `floor` to `floor`.
 
-    A (..., d, d) is symmetric; b is (..., d), and floor (...). Eigenvectors with eigenvalues still <= 0 are left out.
-    Return the models w (..., d), and whether A had an eigenvalue <= 0 up to rounding (...).
+    A (..., d, d) is symmetric; b is (..., d), and `floor` (...). Eigenvectors with eigenvalues still <= 0 are left out.
+    Return the models w (..., d), and a mask (...) of the matrices A with an eigenvalue <= 0 up to rounding.
     """
     values, vectors = np.linalg.eigh(A)
     least = A.shape[-1] * _TINY * np.abs(values).max(axis=-1, keepdims=True)
