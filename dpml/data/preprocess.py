@@ -553,7 +553,7 @@ def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])
 
 
-FOLDED = 1 << 19  # equal rows are merged up to this number of rows, by a public rule that no repetitions influence
+FOLDED = 1 << 19  # merge equal rows if there are at most this many rows; this rule ignores how many rows are equal
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:

@@ -315,7 +315,7 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
             entries[of] = replace(entries[of], model=values["model"])
             continue
         guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-        who = values["parties"] if "key" in values else None  # up to version 0.2, `parties` digests names
+        who = values["parties"] if "key" in values else None  # up to version 0.2, `parties` was a digest of names
         key = key or values.get("key", "")
         entries.append(LedgerEntry(len(entries) + 1, time, values["setting"], guarantees, who))
         if values["cap"]:  # a cap of version 0.1 has no unit: use the unit of its release

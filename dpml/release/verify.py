@@ -5,12 +5,12 @@ This file needs only Python's standard library. dpml reads models with it, but c
 
 For every message, a model's certificate states the sensitivity (how far one unit can change the message), the law and
 size of the noise, how often the message was sent, and who drew the noise. These statements are the publisher's word.
-From them, this program computes an eps against every kind of observer (view). It rejects a model that claims more
+From them, this program computes an eps against every kind of observer (view). It rejects a model that says more about
 privacy than its certificate proves, or that has unknown content, which may weaken the guarantee. It computes with
 fractions, or with decimals of 100 digits and an error margin, so rounding never favours the publisher. The theorems:
 
-1. *Gaussian noise* of standard deviation s: a message of L2 sensitivity D is mu-GDP, mu = D/s. Messages compose to mu^2
-   = the sum of ``times (D/s)^2``, even if chosen adaptively (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
+1. *Gaussian noise* of standard deviation s: a message of L2 sensitivity D is mu-GDP with mu = D/s. The mu^2 of messages
+   add up, each as often as it was sent, even if they are chosen adaptively (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
 2. *From mu to eps.* mu-GDP is (eps, delta)-DP with ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu
    and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). Delta equals phi(z1) (m(z1) - m(z2)) with the density phi
    and Mills' ratio m = Q/phi.
