@@ -70,8 +70,8 @@ class Raw:
         name: The path of the file inside the data set's folder, without a compression suffix.
         urls: The addresses of the file, the official address first. ``URL!MEMBER`` is a file inside an archive, and
             ``URL!INNER!MEMBER`` is a file inside an archive within an archive.
-        sha256: All accepted checksums of the uncompressed content. Without one, `lines` is checked, and the checksum is
-            recorded at the first download.
+        sha256: All accepted checksums of the uncompressed content. If there is none, the number of `lines` is checked,
+            and the checksum is recorded at the first download.
     """
 
     name: str
@@ -90,8 +90,8 @@ class Info:
         features: The number of columns after one-hot coding, before any PCA.
         classes: The number of rows of each label after cleaning; empty for a regression.
         folders: Alternative names of the folder of its files.
-        columns: The public range or values of every column of the table, by name and in order; empty without ranges.
-        bounds: Sentences on the source of `columns` and `target`, or a clause that says why there are no ranges.
+        columns: The public range or values of every column of the table, by name and in order; empty if there are none.
+        bounds: Where the public ranges `columns` and `target` come from; without ranges, a clause that says why.
     """
 
     name: str
@@ -139,8 +139,8 @@ def beside(module: str) -> dict[str, Any]:
 def info_of(name: str, said: Mapping[str, Any]) -> Info:
     """Return the metadata of a data set, given its `name` and its parsed YAML entry `said`.
 
-    In the entry, `urls` (with ``{name}``) is the default address of all `files`, and a key ``NAME, NAME`` of `columns`
-    sets several columns.
+    In the entry, `urls` has the default addresses of all `files`, where ``{name}`` stands for the file's name. A key
+    ``NAME, NAME`` of `columns` sets several columns.
     """
     fields = {key: value for key, value in said.items() if key not in ("urls", "files", "columns", "target", "folders")}
     files = tuple(_raw(file, {"urls": said.get("urls", ()), **about}) for file, about in said.get("files", {}).items())

@@ -40,12 +40,12 @@ def _mapped(X: NDArray[Any] | None) -> bool:
 
 
 def _arrange(X: Array, rows: Index, out: Array) -> None:
-    # Disks are slow at single rows, so rows are read in long blocks in the order of X. Each row is appended to its
-    # window of `out`; then each window is put in order.
+    # Disks are slow at single rows, so rows are read in long blocks in the order of X. Each row is appended to the
+    # window of `out` in which its target lies; then the rows of each window are moved to their targets.
     size = X[:1].nbytes
     height = max(1, _WINDOW // size)
     free = np.arange(0, len(rows), height)  # the next free index of every window
-    landed = np.empty(len(rows), dtype=np.intp)  # the target index of the row at each index
+    landed = np.empty(len(rows), dtype=np.intp)  # for each index of `out`, the target of the row that is there now
     order = np.argsort(rows, kind="stable")
     for some in blocks(len(order), size, _BLOCK):
         places = order[some]

@@ -252,7 +252,7 @@ class Simplex(BySize):
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         check_each("floor", self.floor, N, M)
-        # uniform on the simplex above the floor: an affine image of the whole simplex
+        # uniform on the part of the simplex above `floor`, which is an affine image of the whole simplex
         return self.floor + whole_rows(rng.standard_exponential(M), N - self.floor * M)
 
 
@@ -290,7 +290,7 @@ class TwoGroup(BySize):
 
     name: ClassVar[str] = "two_group"
     drawn: ClassVar[bool] = False
-    u: Annotated[float, between(1, 1e15)] = 2.0  # a larger value leaves no row to small parties
+    u: Annotated[float, between(1, 1e15)] = 2.0  # at u = 1e15, small parties have no rows
 
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         shares = np.where(np.arange(M) < (M + 1) // 2, 1.0, self.u)
@@ -320,7 +320,7 @@ class PowerLaw(BySize):
 
     Args:
         a: The exponent of the power law; 0 makes all parties equally large.
-        smallest: The smallest number of rows of a party; smaller parties are filled up.
+        smallest: The smallest number of rows of a party; smaller parties get rows of larger parties.
     """
 
     name: ClassVar[str] = "power_law"
@@ -331,9 +331,8 @@ class PowerLaw(BySize):
     def sizes(self, N: int, M: int, rng: Generator) -> Index:
         check_each("smallest", self.smallest, N, M)
         shares = np.arange(1, M + 1, dtype=float) ** -self.a
-        # for each h: the rows of the first h parties if all others have `smallest`, and the rows of party h
-        left = N - self.smallest * np.arange(M - 1, -1, -1)
-        last = left * shares / np.cumsum(shares)
+        left = N - self.smallest * np.arange(M - 1, -1, -1)  # rows of parties 1 to h if others have `smallest`, by h
+        last = left * shares / np.cumsum(shares)  # the rows that party h then has
         h = int(np.flatnonzero(last >= self.smallest)[-1]) + 1
         return np.concatenate([whole_rows(shares[:h], int(left[h - 1])), np.full(M - h, self.smallest)])
 
@@ -470,7 +469,7 @@ class Skew:
 
     Attributes:
         names: The names of the K classes; for real-valued targets, intervals (`intervals`).
-        chance: The counts after the rows were shuffled among the parties.
+        chance: The counts after random permutation of the rows' classes, for comparison.
     """
 
     names: Sequence[str]

@@ -1,7 +1,7 @@
 """Preprocess rows by a list of named steps, each of which maps every row independently of the other rows.
 
 Parameters from training rows (`TrainingRows`), in place of public ranges (`Box`), leak information that no privacy
-budget accounts for. The papers do this, and the record of the steps says so.
+budget accounts for. The papers fit steps to training rows; then the steps' record says so (`fitted_on`).
 """
 
 import math
@@ -77,7 +77,7 @@ class Box:
             most one column of a group is at its `high`, and the other columns are at their `low`.
         levels: The number of values of each categorical column of the table, 0 for a numeric column.
         length: An additional bound on the L2 norm of a row.
-        edges: The edges of every column of the table, on the scale of `low` and `high`.
+        edges: For every column of the table, where `bin` and `spline` cut its range, on the scale of `low` and `high`.
     """
 
     low: Array
@@ -139,9 +139,9 @@ class Step:
     """A preprocessing step with its parameters.
 
     Attributes:
-        source: What the step takes its parameters from, if it is fitted to rows.
-        box: Returns the image of a `Box`. Without it, `apply` maps the ends of the box.
-        length: A bound on the L2 norm of every row in the image, if `box` is None.
+        source: Where the step's parameters come from, if the step is made from `TrainingRows`.
+        box: Returns a `Box` of the step's outputs for rows in a `Box`; None: `apply` maps its `low` and `high`.
+        length: A bound on the L2 norm of every output row, if `box` is None.
     """
 
     apply: Apply
@@ -302,7 +302,7 @@ def pca(extent: Extent, components: int) -> Step:
     squares, vectors = np.maximum(squares[::-1], 0.0), vectors[:, ::-1]
     if n < p:
         lengths = np.sqrt(squares)
-        # left singular vectors sum to zero, so the mean cancels
+        # each left singular vector of the centred rows sums to zero, so the mean cancels in transposed @ vectors
         vectors = transposed @ (vectors / np.where(lengths > 1e-7 * lengths[0], lengths, np.inf))
     basis = np.ascontiguousarray(vectors)
     # the sign of a direction is arbitrary: its entry of largest magnitude is made positive
@@ -396,8 +396,8 @@ def apply_steps(
         steps: Names from `STEPS`; ``pca:D`` sets the number of components.
         train, test: Rows (n, p) and (m, p), dense or sparse; never modified. A categorical value is coded 0, 1, ..., or
             -1 if it is unknown.
-        columns: The public range or values of each column, from which all parameters are computed; or, to fit the
-            steps to the training rows, the number of values of each column (0 if numeric; empty if all are numeric).
+        columns: The public range or values of each column, from which all parameters are computed. To fit the steps to
+            the training rows instead: each column's number of values, 0 if numeric; () if all columns are numeric.
     """
     parsed = parse(steps)
     record: list[Record] = []
@@ -498,7 +498,7 @@ def check_steps(names: Sequence[str], extent: Extent, *parts: Any) -> None:
             f"dataset.steps must have one_hot, because {sum(map(bool, levels))} of the columns are categorical: "
             f"for example [{', '.join(['one_hot', *names])}]."
         )
-    # without categorical values, one_hot and treatment change nothing, unless bin or spline made 0/1 columns before
+    # without categories, `one_hot` and `treatment` change nothing, unless `bin` or `spline` made 0/1 columns before
     for name, allowed in _FIRST.items() if any(levels) or not _CUTS.keys().isdisjoint(names) else ():
         before = set(names[: names.index(name)]) - allowed if name in names else set()
         if before or names.count(name) > 1:
@@ -553,7 +553,7 @@ def private_note(record: Iterable[Mapping[str, Any]], left_out: int = 0) -> str:
     return "; ".join([*notes, *(["rows with a missing value left out"] if left_out else [])])
 
 
-FOLDED = 1 << 19  # merge equal rows up to this public number of rows, so that times do not reveal repetitions
+FOLDED = 1 << 19  # merge equal rows if there are at most this many rows; this rule ignores how many rows are equal
 
 
 def distinct(X: Array, y: Array | None = None) -> tuple[Index, Index, Index]:

@@ -32,10 +32,10 @@ class Table:
     """The parsed rows of a data set's files; the training part comes first.
 
     Attributes:
-        X: Features (n, p), dense or sparse; NaN is a missing value, and categorical values are coded 0, 1, ... or -1.
-        y: Labels (n,), in the form of the task; regression targets are not scaled.
+        X: Features (n, p), dense or sparse; NaN: missing. Categorical values are coded 0, 1, ..., or -1 if unknown.
+        y: Labels (n,), coded as in `Dataset`, but regression targets are not scaled.
         levels: The number of values of each categorical column, 0 for a numeric column; empty if all are numeric.
-        party: The party of each row, or of each row of an official training part, 0..P-1.
+        party: The party of each row, 0..P-1; with an official split, only of each row of the training part.
         left_out: The number of rows that are left out because of their values.
     """
 
@@ -100,7 +100,7 @@ class Tabular:
         train, test = self.split(table.y, N, rng)
         if isinstance(test, slice) and len(train) == self.available():  # the whole official split
             arrays, facts = self._prepared(table, source)
-            # all rows are used, and the partition shuffles them, so they stay mapped in the file's order
+            # rows stay mapped in the file's order: all are used, and the partition shuffles them anyway
             (X, y, X_test, y_test), record = (arrays[name] for name in _PARTS), facts["preprocessing"]
             train = np.arange(self.available())
         else:

@@ -47,7 +47,7 @@ class Kept:
     """Keep the state of an aggregator in a private folder, so that a restarted aggregator can continue.
 
     The file of an unfinished secure sum has the parties' answers so far, from which a restarted aggregator computes the
-    same messages. Later it has the sum, its parties, and their open numbers.
+    same messages. The file of a finished sum has the sum, the surviving parties, and their openly sent numbers.
     """
 
     folder: Path
@@ -85,7 +85,7 @@ class Kept:
         rmtree(self.folder, ignore_errors=True)
 
 
-LEVEL, QUANTILE = 0.95, 1.9599639845400545  # for the interval of the error without noise
+LEVEL, QUANTILE = 0.95, 1.9599639845400545  # for the confidence interval of the error before noise was added
 
 _SHOWN = 200  # the most bytes that are shown of a party's error message
 
@@ -159,7 +159,7 @@ class _Run:
         mail = dict.fromkeys(range(len(self.plan.seats)), OPEN + opening.content)
         while server.stage is not Stage.DONE:
             if server.stage == len(answers):
-                if self.kept is not None and server.stage >= Stage.MASKED:  # parties send their vectors only once
+                if self.kept is not None and server.stage >= Stage.MASKED:  # keep answers: parties send vectors once
                     so_far = [{str(party): answer.hex() for party, answer in stage.items()} for stage in answers]
                     content = {"name": opening.name.hex(), "answers": so_far}
                     self.kept.write(opening.number, opening.payload, content)
@@ -210,7 +210,7 @@ def counted_errors(plan: FederationPlan, error: float, rows: int, parties: int) 
         scale = f" of log(1 + {plan.terms.dataset.label})" if plan.stated.target.log else ""
         measure = f"mean squared error{scale}, cut off at {most:g}"
     M, N = len(plan.seats), sum(seat.rows for seat in plan.seats)
-    scaled_up = N / rows  # rescales the sum from its parties to all parties
+    scaled_up = N / rows  # rescales a sum over the surviving parties to all parties
     if plan.facts.unit == "party":
         measure += ", the mean of the parties' own"
         scaled_up = M / parties

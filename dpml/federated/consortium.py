@@ -44,8 +44,8 @@ def write_consortium(
 ) -> None:
     """Write one folder for each party and one for the aggregator into a new `folder`.
 
-    `setting` has the words of `dpml federate card` and `plan` from ``--set`` on. `adversary` has further options of
-    `plan`.
+    `setting` has the command-line arguments of `dpml federate card` and `dpml federate plan` from ``--set`` on, and
+    `adversary` has further arguments of `dpml federate plan`, such as ``--colluders 1``.
     """
     if "aggregator" in names:
         raise UserError(

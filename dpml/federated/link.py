@@ -34,7 +34,7 @@ _HELLO = b"dpml link "  # a party signs this, a challenge and the plan's checksu
 _GREETING = 5.0  # seconds in which a party must prove its identity
 _PATIENCE = 86_400.0  # seconds that a party waits for the aggregator's next message
 _PAUSE = 0.2  # seconds between two attempts to connect
-_LONGEST = 1 << 28  # the most bytes that a party accepts from the aggregator, unless vectors are longer
+_LONGEST = 1 << 28  # the most bytes of a message that a party accepts, unless the sums' vectors are longer
 _LOST = (OSError, EOFError)  # the other side has closed the connection, is too slow, or sends too much
 
 
@@ -74,7 +74,7 @@ class Callers:
 
     def _connected(self, reader: StreamReader, writer: StreamWriter) -> None:
         greeting = asyncio.create_task(self._greet(reader, writer))
-        greeting.add_done_callback(lambda _: writer.transport.abort())  # even if it is cancelled before it begins
+        greeting.add_done_callback(lambda _: writer.transport.abort())  # even if the greeting never begins
 
     async def _greet(self, reader: StreamReader, writer: StreamWriter) -> None:
         number, challenge = -1, os.urandom(_CHALLENGE)
@@ -199,7 +199,7 @@ def take_part(
                 f"--aggregator {address[0]} has an invalid certificate (see --ca): {error.verify_message.rstrip('.')}."
             ) from None
         except _LOST:
-            if time.monotonic() > taken_in + _GREETING:  # it may have waited for other parties
+            if time.monotonic() > taken_in + _GREETING:  # the party was accepted, and may have waited for others
                 until = time.monotonic() + wait
             if time.monotonic() > until:
                 why = "it does not answer" if taken_in == math.inf else "it hangs up, and may have a different plan"

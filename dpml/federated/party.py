@@ -114,8 +114,8 @@ class Member:
     def _own_text(self, text: str) -> str | None:
         """Rebuild a model file's text from the plan and the weights in `text`; return None if `text` is invalid.
 
-        The party also takes from `text` what it cannot know: counted error, noisy sums of a regression, software
-        versions.
+        The party also takes from `text` what it cannot compute itself: the noisy error, the noisy sums of a regression,
+        and the software versions.
         """
         try:
             content = from_json(text)

@@ -88,7 +88,7 @@ class FederationPlan:
         # refuse an invalid plan before all parties are connected
         check_effects(self.algorithm, self.terms.dataset.steps, self.stated)
         check_ball(self.terms.dataset.steps, self.stated.columns)
-        topology = self.topology  # first, because noise needs an honest party
+        topology = self.topology  # raises an error without enough honest parties, before the noise is computed
         Session(len(self.seats), max(self.sums.lengths), topology, self.sums.beside)
         _ = self.facts
 

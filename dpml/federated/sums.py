@@ -1,11 +1,11 @@
 """Run an algorithm that uses only secure sums on several machines, as one of the parties or as the aggregator.
 
-A party uses one row of zeros in place of each other party's rows, draws the noise of all parties, and keeps only its
-own message. The aggregator uses zeros in place of all rows and receives the sums from the parties. So with the same
-seed everywhere, the model equals the model of a single process to the last bit.
+All run the code of a single process. A party uses a row of zeros in place of each other party's rows, draws the noise
+of all parties, and keeps only its own message. The aggregator uses rows of zeros only, and receives every sum from the
+parties. So with the same seed everywhere, the model equals the model of a single process to the last bit.
 
-Before every sum, the aggregator sends its arguments, such as the current model. The guarantees hold even if an
-adversary chooses them depending on all earlier sums.
+Before every sum, the aggregator sends the sum's arguments, such as the current model. The guarantees hold even if an
+adversary chooses these arguments depending on all earlier sums.
 """
 
 import struct
@@ -122,7 +122,7 @@ class Sums:
     def read(self, number: int, content: bytes) -> list[Array]:
         """Convert the aggregator's message (bytes) into the arrays, such as a model, on which a secure sum depends.
 
-        Raise RefusedError if the size is wrong, or if an answer to such extreme numbers might fail for some rows.
+        Raise RefusedError if the size is wrong, or if numbers are so extreme that a sum might fail for some rows.
         """
         statistic = self._messages[number][1]
         kind, lengths = statistic.state(self.problem.d)

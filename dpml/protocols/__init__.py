@@ -30,7 +30,7 @@ Integers = NDArray[np.int64]
 class SecureSum:
     """The result of a secure sum: the total (d,), the parties that did not drop out, and the traffic in bytes.
 
-    Integer sums are exact modulo 2^64, in [-2^63, 2^63). Entries of real sums have an error below `error`.
+    Integer sums are exact modulo 2^64, in [-2^63, 2^63). Each entry of a real-valued sum has an error below `error`.
     """
 
     total: NDArray[Any]
@@ -52,10 +52,10 @@ def secure_sum(
     Args:
         vectors: The parties' vectors, (M, d).
         bound: A public bound on the size of every entry, not computed from the data.
-        rng: Rounds numbers to fixed point; the generator need not be secret.
+        rng: The generator for random rounding to fixed point; it need not be secret.
         transport: A function that carries the messages, such as `in_process`.
         dropouts: The parties that drop out, and the first message that each does not send.
-        topology: Which pairs of parties share masks; None: all, or for many parties neighbours on a ring.
+        topology: Which pairs of parties share masks; None: all pairs, or for many parties only neighbours on a ring.
     """
     codec = FixedPoint.fit(len(vectors), bound)
     encoded = codec.encode(vectors, rng).view(np.int64)

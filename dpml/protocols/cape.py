@@ -1,8 +1,8 @@
 """Compute a sum over sites by CAPE, with as little noise as a curator would add (Imtiaz et al. 2019, Algs. 1, 2).
 
-Site k sends ``f_k + tau (ehat_k + g_k)`` openly, with its share ``f_k`` of the sum, the noise_std tau of the sum,
-``ehat_k ~ N(0, s^2)`` and ``g_k ~ N(0, 1/M)``. A secure sum reveals the sum of the ``ehat_k``, which the aggregator
-subtracts. The guarantee: docs/secure_aggregation.md, "CAPE through it".
+Site k openly sends ``f_k + tau (ehat_k + g_k)``: its share ``f_k`` of the sum, plus the noise ``ehat_k ~ N(0, s^2)``
+and ``g_k ~ N(0, 1/M)`` times the noise_std tau of the sum. A secure sum reveals the sum of all ``ehat_k``, which the
+aggregator subtracts. For the guarantee, see docs/secure_aggregation.md, "CAPE through it".
 """
 
 import math
@@ -25,7 +25,7 @@ class Cape:
 
     Attributes:
         total: The noisy sum over the n surviving sites, (budgets, draws, d).
-        messages: The paper's messages ``f_k + tau (e_k + g_k)`` of the survivors, (n, budgets, draws, d).
+        messages: Of survivors, ``f_k + tau (ehat_k - mean(ehat) + g_k)`` as in the paper, (n, budgets, draws, d).
         ehat: The input of every site to the secure sum, (M, draws, d).
         survivors: The sites that are in the sum.
     """
@@ -56,9 +56,9 @@ def cape_sum(  # noqa: PLR0913 - the sum, its noise, and who carries it
     Args:
         shares: The sites' shares of the sum, (M, d).
         scales: The noise_std tau of the sum in every coordinate, (budgets, d).
-        drawn: ``ehat / s`` and ``sqrt(M) g``, standard Gaussian noise (draws, M, d) that all budgets share.
-        spread: The noise_std s of ``ehat``, relative to tau.
-        rounding: The generator that rounds ``ehat`` to the codec's grid; it need not be secret.
+        drawn: Standard Gaussian noise ``ehat / s`` and ``sqrt(M) g``, each (draws, M, d), which all budgets share.
+        spread: The standard deviation s of ``ehat_k``, before the factor tau.
+        rounding: The generator for random rounding of ``ehat`` to the codec's grid; it need not be secret.
         transport, dropouts, topology: As in `dpml.protocols.secure_sum`.
     """
     parties = len(shares)

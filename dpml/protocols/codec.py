@@ -39,7 +39,7 @@ class FixedPoint:
     @classmethod
     def fit(cls, parties: int, bound: float) -> "FixedPoint":
         """Return the most precise encoding of numbers in [-bound, bound] for sums of `parties` numbers."""
-        # begin slightly above the largest `bits` with bound 2^bits <= 2^63/parties - 2
+        # start the search slightly above the largest `bits` with bound * 2^bits <= 2^63 / parties - 2
         bits = min(1000, 64 - math.frexp(bound)[1] - math.frexp(parties)[1] + 1)
         while parties * (math.ceil(math.ldexp(bound, bits)) + 1) >= 2**63:
             bits -= 1

@@ -1,7 +1,7 @@
 """Derive keys and masks: a party adds masks to its vector, and the server removes the masks from the sum.
 
-Each key is bound to one purpose, one session, and one direction between two parties and their public keys. Otherwise a
-party could announce a variant of another party's key and cancel its masks.
+Each key depends on its purpose, the session, and both parties' numbers and public keys (to encrypt, also on the
+direction). Otherwise a party could announce a variant of another party's key and cancel its masks.
 """
 
 import struct

@@ -38,13 +38,13 @@ class RefusedError(ProtocolError):
 
 
 class Kind(IntEnum):
-    """The kinds of message, in the order in which a party sends and receives them."""
+    """The kinds of message, in a party's order of sending and receiving; each comment begins with the sender."""
 
     KEYS = 1  # party: its two public keys
-    NEIGHBOURS = 2  # server: the party's path to the roster, and its neighbours' public keys
+    NEIGHBOURS = 2  # server: the Merkle path from the party's keys to the roster, and its neighbours' public keys
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
     INBOX = 4  # server: the sealed shares from the party's neighbours
-    MASKED = 5  # party: its masked vector, openly sent numbers, and the senders of shares that it cannot decrypt
+    MASKED = 5  # party: its masked vector, its openly sent numbers, and those whose shares it cannot decrypt
     SURVIVORS = 6  # server: which parties are in the sum
     CONSISTENCY = 7  # party: the list of survivors, signed
     SIGNATURES = 8  # server: the signatures under the list of survivors

@@ -17,7 +17,7 @@ from dpml.protocols.masks import End
 from dpml.protocols.messages import Kind, ProtocolError, RefusedError
 from dpml.protocols.session import Session, seat
 
-_NONCE = bytes(12)  # each key seals one message, for the session, the sender and the receiver that it is bound to
+_NONCE = bytes(12)  # safe, because each key encrypts only one message, from one sender to one receiver
 
 Contribution = Callable[[], tuple[Ring, Array]]
 """A function that returns a party's vector and its openly sent numbers; it is called once, when they are due."""
@@ -33,9 +33,9 @@ class Party:
         self._seal_end, self._mask_end = (
             End(party, key.public_key().public_bytes_raw()) for key in (self._sealing, self._masking)
         )
-        self._neighbours: dict[int, bytes] = {}  # public mask keys, finally only of parties whose shares arrived
-        self._seals: dict[int, bytes] = {}  # the keys that decrypt the shares of other parties
-        self._held: dict[int, bytes] = {}  # both shares of each party's two secrets, also of its own
+        self._neighbours: dict[int, bytes] = {}  # neighbours' public mask keys, finally only if their shares arrived
+        self._seals: dict[int, bytes] = {}  # the keys that decrypt the shares from other parties
+        self._held: dict[int, bytes] = {}  # of each party, also this one: a share of each of its two secrets
         self._survivors = b""  # the list of survivors that this party signed
 
     def start(self) -> bytes:
@@ -90,7 +90,7 @@ class Party:
         if len({*public, self._seal_end.key, self._mask_end.key}) < len(public) + 2:
             raise RefusedError(f"party {self.party} got a public key twice, or its own.")
         for who, sealing, masking, signature in keys:
-            masks.require_canonical(End(who, masking))  # sealing keys are used at once, which checks them
+            masks.require_canonical(End(who, masking))  # `masks.agree` soon checks the sealing key
             identities.check(self.session, Kind.KEYS, who, sealing + masking, signature)
         return [End(who, key) for who, key, _, _ in keys], {who: key for who, _, key, _ in keys}
 

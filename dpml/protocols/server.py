@@ -133,7 +133,7 @@ class Server:
         keys = messages.unpack_keys(content.body)
         if keys[0] == keys[1] or not self._public.isdisjoint(keys):
             raise RefusedError(f"a public key of party {sender} has been announced before.")
-        for key in keys:  # an invalid key would make all neighbours drop out
+        for key in keys:  # an invalid key would make all neighbours of this party drop out
             masks.agree(self._probe, End(sender, key))
         self._public.update(keys)
         self._keys[sender] = (*keys, content.signature)
@@ -153,7 +153,7 @@ class Server:
     def _take_masked(self, content: Message) -> None:
         session = self.session
         vector, beside, left_out = messages.unpack_masked(content.body, session.length, session.beside, session.parties)
-        if left_out and session.topology.degree < session.parties - 1:  # on a ring, the complaining party is left out
+        if left_out and session.topology.degree < session.parties - 1:  # on a ring, leave out the sender
             raise RefusedError(f"party {content.party} reports that shares do not open, first those of {left_out[0]}.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")

@@ -53,8 +53,8 @@ def _default_colluders(parties: int) -> int:
 def complete(parties: int, threshold: int | None = None) -> Topology:
     """Return the topology in which all pairs of parties share masks (Bonawitz et al. 2017).
 
-    It protects against a malicious server with ``2 threshold - M - 1`` colluders. The default is two thirds of M,
-    rounded up, which protects against fewer than M/3 colluders.
+    It protects M parties against a malicious server with up to ``2 threshold - M - 1`` colluders. The default threshold
+    is two thirds of M, rounded up, which protects against fewer than M/3 colluders.
     """
     t = least_quorum(parties, _default_colluders(parties)) if threshold is None else threshold
     if parties < 2 or not least_quorum(parties, 0) <= t <= parties:
@@ -91,7 +91,7 @@ def sparse(
         t = 2 + bisect_left(range(2, degree + 1), True, key=lambda t: cut + (parties - C) * more(t - 1) <= security)
         if t > degree:
             continue
-        # third failure: fewer than t parties hold shares of a party that dropped out, or of one that did not
+        # third failure: fewer than t survivors hold shares of some party's secrets; a survivor itself holds one
         others = hypergeom.cdf(t - 1, parties - 1, parties - D, degree)
         itself = hypergeom.cdf(t - 2, parties - 1, parties - D - 1, degree)
         if D * others + (parties - D) * itself <= failure:
@@ -111,7 +111,7 @@ def choose(parties: int, colluders: int = 0) -> Topology:
 def seat(parties: int, degree: int, name: bytes) -> tuple[tuple[int, ...], ...]:
     """Return every party's neighbours in ascending order: the nearest parties on both sides of it on the ring.
 
-    The hashes of the session's `name` and the party's number order the ring.
+    On the ring, parties are sorted by a hash of the session's `name` and the party's number.
     """
     if degree == parties - 1:
         return tuple((*range(k), *range(k + 1, parties)) for k in range(parties))

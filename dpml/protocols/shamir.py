@@ -79,7 +79,7 @@ def _weights_at_zero(holders: bytes) -> Field:
     """Return the weights (t,) of Lagrange interpolation at 0: the products over j != i of x_j / (x_j - x_i)."""
     x = np.frombuffer(holders, dtype=np.uint64)
     differences = (x[None, :] + PRIME - x[:, None]) % PRIME
-    np.fill_diagonal(differences, x)  # cancels x_i in the product of all x_j
+    np.fill_diagonal(differences, x)  # the factor for j = i cancels x_i in the product of all x_j
     inverses = np.array([pow(int(each), -1, PRIME) for each in _product(differences)], dtype=np.uint64)
     return _product(x[None]) * inverses % PRIME
 

@@ -92,7 +92,7 @@ def _flower(said: Any, own: dict[str, Any]) -> TrainingRecipe:
     ((name, arguments),) = said.items()
     where = f"flower.{name}"
     given = {key: _positive(f"{where}.{key}", v) for key, v in _arguments(where, arguments, _FLOWER[name]).items()}
-    own = {"unit": "client", "weight": None} | own  # FedAvg weights clients by their numbers of records
+    own = {"unit": "client", "weight": None} | own  # FedAvg's weights, numbers of records, are unknown
     if name == "LocalDpMod":
         if given["delta"] >= 1:
             raise UserError(f"{where}.delta must be below 1.")

@@ -34,7 +34,7 @@ class Judged:
         proven: the eps that is proven if the training follows the recipe; inf: nothing is proven.
         attacked: an eps that an attack reaches; None: no attack is computed.
         source: the proof, or the reason why nothing is proven.
-        pair: the noisy sums that the observer sees.
+        pair: the parameters of the noisy sums that the observer sees; None: nothing is proven.
     """
 
     view: View
@@ -99,7 +99,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
     n, shared = recipe.in_round, recipe.noise_by == "shared"
     if _alone(recipe) or view == "client" or (view in ("transcript", "colluders") and not recipe.secure_sum):
         return recipe.noise / math.sqrt(recipe.most_in_round) if shared else recipe.noise
-    own = recipe.noise / math.sqrt(n) if shared else recipe.noise  # with the fewest clients n, as (n - D - C) / n grows
+    own = recipe.noise / math.sqrt(n) if shared else recipe.noise  # the noise grows with n, so n is the least number
     return own * math.sqrt(n - recipe.dropouts - (recipe.colluders if view == "colluders" else 0))
 
 
@@ -149,10 +149,10 @@ def _pair(recipe: TrainingRecipe, noise: float) -> SampledGaussian:
         if way == "random_allocation" and rate < 1:
             rounds, steps = _epochs(rounds, rate), _batches(rate)
         elif way == "shuffled":
-            alone = steps == 1 and recipe.clients == 1  # several clients may each start a new order in every round
+            alone = steps == 1 and recipe.clients == 1  # else, clients may shuffle records anew in every round
             rounds = _epochs(recipe.rounds, rate) if alone else recipe.rounds * _epochs(steps, rate)
             steps, rate, present = 1, 1.0, 1.0
-    elif recipe.noise_by == "server":  # nobody sees which clients take part
+    elif recipe.noise_by == "server":  # who takes part is hidden, so sampling amplifies privacy
         way, rate, present = recipe.client_sampling, present, 1.0
     sampling: Sampling = "none" if way == "shuffled" or rate == 1 else way
     if sampling == "none" and present == 1:
@@ -178,10 +178,10 @@ def _batches(rate: float) -> int:
 def _attained(recipe: TrainingRecipe, view: View) -> bool:
     """Return whether training can be as bad as the proof assumes, so that an attack reaches the recipe's proven eps.
 
-    A weight may apply to a client's part alone or to its noisy message; the proof holds for both.
+    A weight may multiply a client's contribution alone, or its noise, too; the proof holds for both.
     """
     if recipe.row_sampling == "random_allocation" and recipe.rounds % _batches(recipe.row_rate):
-        return False  # the proof counts the last epoch as complete
+        return False  # the proof counts the incomplete last epoch as complete
     if recipe.noise_by == "server":
         return True
     alone = _alone(recipe)

@@ -29,7 +29,7 @@ class TrainingRecipe:
     """A description of a training run that adds Gaussian noise to sums of clipped contributions.
 
     Args:
-        rounds: the number of released sums; each has at most one update of a client.
+        rounds: the number of released sums; each has at most one update of each client.
         delta: the delta of every eps, in (0, 1).
         unit: the protected unit: one `record`, or all records of one `client`.
         neighbours: one unit is replaced (`replace`), added or removed (`add_remove`), or contributes 0 (`zero_out`).
@@ -42,7 +42,7 @@ class TrainingRecipe:
         noise_by: the `server` adds all noise to the sum, the `clients` each add their own, or it is `shared`: each of n
             clients adds 1/n of the variance.
         clients: the number of clients.
-        client_sampling, client_rate: how the clients of a round are chosen, and their share.
+        client_sampling, client_rate: how the clients of a round are chosen, and their share of all clients.
         row_sampling, row_rate: how the records of a client's step are chosen, and their share. With `random_allocation`
             every record is in one random step of each epoch of 1/row_rate steps.
         local_steps: the number of a client's steps in a round; each has its own noise if the unit is a record.

@@ -1,6 +1,6 @@
 """Write the certificate of a release, from which `verify.py` computes the eps of the release without dpml.
 
-If the verifier does not know a kind of message, the certificate has the proven mu or eps instead, marked as `stated`.
+If `verify.py` cannot derive a guarantee, the certificate has the proven mu or eps as a message marked `stated`.
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def certificate(
 ) -> dict[str, Any]:
     """Return the certificate of a release, with the proven or declared guarantee against every observer (view).
 
-    `away` parties may be missing from a sum; the colluders of `problem` include these parties.
+    `away` parties, and their noise, may be missing from a sum; the colluders of `problem` include these parties.
     """
     noise, messages = described(algorithm, budget, problem, guarantees)
     who = author(algorithm)
@@ -95,13 +95,13 @@ def _drawn_by(sharing: Sharing) -> dict[str, Any] | None:
 def _described(message: Any, problem: Problem, sharing: Sharing, algorithm: Program) -> Message | None:
     if type(message) is PerturbedObjective:
         return _objective(message)
-    if type(message) is not Sum or message.law == "radial":  # radial noise proves nothing in more than one dimension
+    if type(message) is not Sum or message.law == "radial":  # radial noise has no eps in more than one dimension
         return None
     times = message.times if message.joined is None else message.joined
     common = {"times": times, "sensitivity": message.sensitivity}
     if message.law != "gaussian":
         eps = eps_of((replace(message, times=1),), problem, algorithm.noise == "discrete")
-        if len(message.units) > 1:  # a certificate has no joint sensitivity of several blocks
+        if len(message.units) > 1:  # a certificate cannot state a joint sensitivity of several blocks
             law = "discrete laplace" if algorithm.noise == "discrete" else "laplace"
             return {"law": law, "times": times, "sensitivity": eps, "scale": 1, "stated": True}
         sensitivity = eps * (1 - 2.0**-46) * message.noise  # so that the verifier's eps is at most the proven one

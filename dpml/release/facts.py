@@ -46,7 +46,7 @@ class Facts:
     certificate: Mapping[str, Any] | None = None  # from `certificate.certificate`; None: there is no noise
     tight: bool = True  # whether the noise is the least that is proven to suffice, instead of that of a paper
     author: str | None = None  # the class outside dpml that declares the guarantees; None: dpml proves them
-    exact: bool = True  # whether noise and sums are integers, so that the proof covers the published bits
+    exact: bool = True  # whether noise and sums are integers, so that the proof holds for the numbers as published
     noiseless: bool = False  # whether there is no noise: a baseline, or eps = inf
 
     @property
@@ -172,7 +172,7 @@ def option_node(name: str) -> dict[Any, Any]:
 def exact_algorithm(node: Mapping[Any, Any], loss: Loss, calibration: str | None) -> Algorithm:
     """Return the algorithm of a configuration `node`, by default with discrete noise if the algorithm supports it."""
     if "noise" not in node:
-        with suppress(UserError):  # the algorithm has no exact noise; any other mistake is raised again below
+        with suppress(UserError):  # raised if there is no discrete noise; any other error is raised again below
             return algorithm_of({**node, "noise": "discrete"}, loss, calibration)
     return algorithm_of(node, loss, calibration)
 
@@ -205,7 +205,7 @@ def statement(facts: Facts) -> tuple[str, ...]:
 def gaps(values: list[str]) -> tuple[str, ...]:
     """Return a sentence about the `values` that replace missing values; return () if `values` is empty."""
     said = f"Preprocessing: of missing values, {'; '.join(values)}."
-    if not re.fullmatch(verify.FREE, said):  # a column's name looks like a guarantee: leave the names out
+    if not re.fullmatch(verify.FREE, said):  # a name in `values` looks like a guarantee: leave names out
         said = "Preprocessing: what stands for missing values is stated with the columns."
     return (said,) if values else ()
 

@@ -27,15 +27,15 @@ STEPS = ("impute", "treatment", "symmetric", "constant", "max_norm")
 """The preprocessing steps with which the coefficients are those of ordinary regression."""
 
 _SCALES = {"symmetric", "min_max", "max_abs", "centre"}
-_MOST_BIAS = 0.3  # the largest shift, in standard errors, by the hidden part of a combination of coefficients
-_CONFOUNDED = 0.5  # other coefficients are named if their share is at least half of the largest
+_MOST_BIAS = 0.3  # the largest bias of a reported effect by the directions that noise hides, in standard errors
+_CONFOUNDED = 0.5  # a hidden effect's note names effects with over half of the largest overlap with its hidden part
 
 
 @dataclass(frozen=True)
 class Coefficient:
     """The effect of a column on the label, in the label's unit or in log odds; NaN if the noise hides the effect.
 
-    `unit` is the change of the column that has this effect: an increase of a number, or another value than the first.
+    `unit` is the change of the column with this effect: an increase of a number, or from the first value to another.
     """
 
     column: str
@@ -79,7 +79,7 @@ def expected(algorithm: Algorithm, budget: Budget, problem: Problem) -> tuple[st
 def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float] | None = None) -> list[Coefficient]:
     """Return the table of coefficients in a model of algo=regression, for the constant and for every column.
 
-    Intervals have the confidence `level`. `per` has, by column, the increase of a number whose effect is estimated.
+    Intervals have the confidence `level`. `per` maps columns of numbers to the increase whose effect is estimated.
     """
     if model.moments is None:
         raise UserError(

@@ -1,7 +1,7 @@
 """Record all releases about some people in an SQLite file, the ledger, before the noise of each release is drawn.
 
-A process that is killed after `enter` leaves an entry without a release. The entry counts, because nobody knows what
-was seen. Processes that enter releases at the same time wait for each other.
+If a process is killed after `enter`, the entry stays and its eps counts, because nobody knows whether anyone has seen
+noisy results. Processes that enter releases at the same time wait for each other.
 
 Guarantees for a *party* add up only over releases of the same parties. The ledger recognises parties by an HMAC, under
 its own random key, of a digest of their rows or public keys. So nobody without the ledger can test a guess of the rows.
@@ -79,9 +79,9 @@ class LedgerEntry:
 
     number: int  # 1, 2, ... in the order of entry
     time: str  # of entry, in UTC, in ISO 8601 format
-    setting: str  # the requested setting, as on the command line
-    guarantees: tuple[Guarantee, ...]  # proven or declared, against every observer
-    parties: str | None = None  # the parties' identity; None if unknown
+    setting: str  # the options of the release, as on the command line
+    guarantees: tuple[Guarantee, ...]  # one against each observer, proven or declared
+    parties: str | None = None  # a keyed digest of which parties these are; None if unknown
     model: str | None = None  # SHA-256 of the published file; None if unknown or not published
 
     @property
@@ -134,10 +134,10 @@ class Ledger:
         """Enter a release into the ledger, before noise is drawn; when the method returns, the entry is on disk.
 
         Args:
-            setting: the requested setting.
+            setting: the options of the release, as text.
             guarantees: the proven guarantee against every observer; all for the same unit.
-            cap: a further cap, which applies from now on.
-            parties: a digest of the parties' rows or public keys, never of their names, if parties are protected.
+            cap: a further cap on the total eps, which applies to this release and all later releases.
+            parties: if parties are protected, a digest of their rows or public keys, never of their names.
         """
         with self._opened() as (connection, content):
             entry, values = self._allowed(content, setting, guarantees, cap, parties)
@@ -271,8 +271,8 @@ def _damaged(path: Path, what: str) -> UserError:
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
     """Return the joint guarantee of releases for one `unit` against the observers `audience`, or None if it is unknown.
 
-    A guarantee for a party also holds for each of its samples. Guarantees for different parties do not add up, because
-    both parties may have rows of the same people.
+    A guarantee for a party also holds for each of its samples. Releases about different parties have no known joint
+    guarantee for a party, because rows of the same people may be in several of these parties.
     """
     if unit == "party" and len(entries) > 0:
         known = {entry.parties for entry in entries}
@@ -315,10 +315,10 @@ def _content(connection: sqlite3.Connection, path: Path) -> _Content:
             entries[of] = replace(entries[of], model=values["model"])
             continue
         guarantees = tuple(Guarantee(**guarantee) for guarantee in values["guarantees"])
-        who = values["parties"] if "key" in values else None  # up to version 0.2, a digest of names
+        who = values["parties"] if "key" in values else None  # up to version 0.2, `parties` was a digest of names
         key = key or values.get("key", "")
         entries.append(LedgerEntry(len(entries) + 1, time, values["setting"], guarantees, who))
-        if values["cap"]:  # a cap without a unit (version 0.1) is for the unit of its release
+        if values["cap"]:  # a cap of version 0.1 has no unit: use the unit of its release
             caps[Cap(**{"unit": guarantees[0].unit, **values["cap"]})] = None
     if connection.execute("SELECT number, checksum FROM last").fetchall() != [(number, before)]:
         raise _damaged(path, "its last rows are missing")

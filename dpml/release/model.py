@@ -1,6 +1,6 @@
 """Write and read the JSON file of a published model, which has everything that predictions need.
 
-Only the weights, the counted errors and the `moments` are computed from private rows.
+Only `weights`, `errors` and `moments` are computed from private rows.
 """
 
 import json
@@ -35,18 +35,18 @@ class Model:
     task: Task
     loss: str
     label: str  # the name of the predicted column
-    stated: ColumnBounds  # the public statements about the features, by name in order, and about the label
+    stated: ColumnBounds  # the public statements about the features, by name and in order, and about the label
     steps: tuple[str, ...]  # preprocessing steps, which are not fitted to rows
     weights: Array  # one row (1, d), or (K, d) for K classes
     guarantees: tuple[Guarantee, ...]  # proven against every observer
     statement: tuple[str, ...]  # the guarantees in words
-    setting: str  # the requested setting, without paths
+    setting: str  # the requested setting, without file paths
     versions: Mapping[str, str]  # versions of the software that made the model
     offset: float = 0.0  # for regression: prediction = offset + scale * score, in the label's unit
-    scale: float = 1.0  # the unit is log(1 + label) if the label is stated to be on a log scale
+    scale: float = 1.0  # offset + scale * score predicts log(1 + label) if the label's range is on a log scale
     certificate: Mapping[str, Any] | None = None  # for `dpml verify`; None: nothing is proven
-    errors: Mapping[str, Any] | None = None  # the noisy error on the training rows; None: it was not counted
-    moments: Moments | NewtonMoments | None = None  # the noisy sums of algo=regression, which give intervals
+    errors: Mapping[str, Any] | None = None  # the noisy error on the training rows; None: it was not computed
+    moments: Moments | NewtonMoments | None = None  # the noisy sums of algo=regression, for its table of coefficients
 
     def text(self) -> str:
         """Return the text of the model's file, JSON that ends with a checksum of everything before it."""

@@ -26,7 +26,7 @@ from dpml.release.model import Model
 from dpml.running.cell import limit_blas
 from dpml.running.environment import provenance
 
-_LINE = 32  # the most characters of a number's line in a model's file
+_LINE = 32  # the greatest length of a line with one number in a model's file
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Request:
     budget: Budget
     adversary: Adversary
     files: Files
-    setting: str  # the requested setting as KEY=VALUE words, without paths
+    setting: str  # the requested setting as KEY=VALUE words, without file paths
     floating: bool = False  # whether floating-point noise is allowed, whose guarantee holds for real numbers only
     declared: bool = False  # whether guarantees that code outside dpml declares are allowed
 
@@ -57,8 +57,8 @@ def release(
 ) -> tuple[Model, LedgerEntry]:
     """Enter a release into the ledger, draw the release's noise, and write the model to the new file `place`.
 
-    Before the entry, a file as large as any model is written to the disk, and `say` gets what to expect of the model. A
-    later error names the entry, which stays.
+    Before that, a placeholder as large as any such model reserves disk space, and `say` gets sentences on what to
+    expect. If a later step fails, the entry stays in the ledger, and the error message names it.
     """
     algorithm, budget, dataset, rule = request.algorithm, request.budget, request.dataset, request.partition
     _check_setting(request)
@@ -75,7 +75,7 @@ def release(
         facts.require_small_delta()
         mechanism = algorithm.prepare(parties, entropy())
         model = _model(request, data, facts)
-        # a regression publishes up to six vectors and six matrices more
+        # a regression also publishes up to six vectors and six matrices
         numbers = model.weights.size + 6 * (parties.problem.d + 1) ** 2 * isinstance(algorithm, Regression)
         write(" " * (len(model.text().encode()) + _LINE * numbers))
         for sentence in expected(algorithm, budget, parties.problem):
@@ -116,7 +116,7 @@ def _model(request: Request, data: Dataset, facts: Facts) -> Model:
         task=data.task,
         loss=request.algorithm.loss.name,
         label=request.label,
-        # the classes in the order of the weights, and only the options for reading files that predictions need
+        # classes in the order of the weights; of the options for reading files, only those that predictions need
         stated=replace(
             stated,
             reading={key: said for key, said in stated.reading.items() if key in WRITTEN},

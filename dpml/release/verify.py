@@ -3,26 +3,26 @@
 
 This file needs only Python's standard library. dpml reads models with it, but computes no privacy number with it.
 
-A model has a certificate, which is its publisher's word. For every message, the certificate states the sensitivity (how
-far one unit can change the message), the law and size of the noise, how often the message was sent, and who drew the
-noise. From these numbers, this program computes an eps against every kind of observer (view). It rejects a model that
-says more about privacy than its certificate proves, and all that it does not know, which may weaken the guarantee.
-Numbers are fractions, or decimals of 100 digits with a margin, so no rounding favours the publisher. The theorems:
+For every message, a model's certificate states the sensitivity (how far one unit can change the message), the law and
+size of the noise, how often the message was sent, and who drew the noise. These statements are the publisher's word.
+From them, this program computes an eps against every kind of observer (view). It rejects a model that says more about
+privacy than its certificate proves, or that has unknown content, which may weaken the guarantee. It computes with
+fractions, or with decimals of 100 digits and an error margin, so rounding never favours the publisher. The theorems:
 
-1. *Gaussian noise* of standard deviation s makes a message of L2 sensitivity D mu-GDP with mu = D/s. Messages compose
-   to ``mu^2 = sum times (D/s)^2``, even if chosen adaptively (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
+1. *Gaussian noise* of standard deviation s: a message of L2 sensitivity D is mu-GDP with mu = D/s. The mu^2 of messages
+   add up, each as often as it was sent, even if they are chosen adaptively (Dong, Roth & Su 2019, Thm 2.7, Cor. 3.3).
 2. *From mu to eps.* mu-GDP is (eps, delta)-DP with ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu
    and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). Delta equals phi(z1) (m(z1) - m(z2)) with the density phi
    and Mills' ratio m = Q/phi.
-3. *Discrete Gaussian noise* on k integers (docs/privacy/discrete_noise.md). Each of h parties adds variance v >= 2 r^2,
-   r^2 = 13/4 + (binary digits of h k)/28. The sum counts as Gaussian noise of variance ``h v - r^2``, and 1e-25 is
-   added to mu.
+3. *Discrete Gaussian noise* on k integers (docs/privacy/discrete_noise.md). If each of h parties adds noise of variance
+   v >= 2 r^2, r^2 = 13/4 + (number of binary digits of h k)/28, then mu is 1e-25 plus the mu of Gaussian noise of
+   variance ``h v - r^2``.
 4. *Laplace noise* of scale b on reals or integers of L1 sensitivity D: eps = D/b (Dwork et al. 2006; Ghosh, Roughgarden
-   & Sundararajan 2009). For noise of density exp(-|z|/b), D is in the norm |.|. The eps of messages add up.
-5. *Objective perturbation* (Theorem 2 of docs/privacy/rajkumar2012.md, Theorem 5 of docs/privacy/imtiaz2019.md). For
-   the logistic loss, Gaussian noise s and ridge R give the delta of mu = 2/s at eps <= 1/s^2 and at eps >= 2/R - 2/s^2.
-   L2-Laplace noise of scale b gives eps = 2 g/b + c/R for a loss of x'w with gradients below g and curvatures below c,
-   and 2/b for the logistic loss (g = 1, c = 1/4) with R >= b.
+   & Sundararajan 2009). For a density proportional to exp(-|z|/b), D is in the norm |.|. The eps of messages add up.
+5. *Objective perturbation* with the ridge R (Theorem 2 of docs/privacy/rajkumar2012.md, Theorem 5 of
+   docs/privacy/imtiaz2019.md). For the logistic loss and Gaussian noise of standard deviation s, delta is at most that
+   of 2/s-GDP if eps <= 1/s^2 or eps >= 2/R - 2/s^2. L2-Laplace noise of scale b gives eps = 2 g/b + c/R for a loss of
+   x'w whose first two derivatives are bounded by g and c, and 2/b for the logistic loss (g = 1, c = 1/4) if R >= b.
 6. *Views.* All parties add the same amount of noise. Against an observer who knows the noise of all but h of M parties,
    h/M of the variance counts. CAPE (Imtiaz, Mohammadi & Sarwate 2019) adds zero-sum noise: docs/privacy/imtiaz2019.md.
 """
@@ -45,7 +45,7 @@ VIEWS = {
     "client": "those who see all that one party sends",
     "transcript": "those who see all messages",
 }
-VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # how many of the first views must be there, by who adds the noise
+VISIBLE = {"parties": 3, "open": 5, "cape": 5}  # how many of the first VIEWS a certificate needs, by who adds the noise
 NEIGHBOURS = ("replace one", "add or remove one", "zero out one")
 UNITS = {"sample": "one record", "party": "all records of one party"}
 SHARED, MOVED = "by parties colluders away", "sensitivity scale"
@@ -95,7 +95,7 @@ def shortened(x: Q) -> Q:
 
 def mills(z: Decimal) -> Decimal:
     """Return Mills' ratio Q(z)/phi(z) of the normal distribution for z >= 0, with a relative error below 1e-54."""
-    if z >= 5:  # Laplace's continued fraction z + 1/(z + 2/(z + ...)), with z in place of what follows 200
+    if z >= 5:  # Laplace's continued fraction z + 1/(z + 2/(z + ... + 200/z)) for phi(z)/Q(z), cut off after 200
         rest = z
         for n in range(200, 0, -1):
             rest = z + n / rest
@@ -200,11 +200,11 @@ def squared_mu(message: dict[str, Any], heads: tuple[int, int, Q]) -> Q:
 
 
 class Total(NamedTuple):
-    """The joint guarantee of messages: `mu` and `pure` eps, or the noise_std and ridge of a perturbed objective."""
+    """The parameters that determine the delta of all messages together at every eps."""
 
-    mu: Q  # of all Gaussian noise
+    mu: Q  # the mu of all Gaussian noise
     pure: Q  # the eps of all Laplace noise
-    objective: tuple[Q, Q] | None
+    objective: tuple[Q, Q] | None  # instead of these: noise_std and ridge of a perturbed objective
 
     def delta(self, eps: Q) -> Q:
         """Return an upper bound on the delta of all messages together at the given eps."""

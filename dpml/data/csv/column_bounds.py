@@ -42,7 +42,7 @@ class ColumnBounds:
 
     Attributes:
         kinds: The kind of every column that becomes a feature, with its range or its values.
-        reading: Options of dataset=csv that the file sets.
+        reading: Options of dataset=csv that the bounds file sets.
     """
 
     path: Path

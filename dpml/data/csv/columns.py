@@ -28,7 +28,7 @@ class ColumnKind:
     A category becomes its index in the list of values (-1 if unknown), and a date the number of days since 1970-01-01.
 
     Attributes:
-        column: The range or the values of the feature; None: the range of the rows.
+        column: The range or the values of the feature; None: the range is taken from the rows.
         fill: The number that replaces a missing value; None: missing values stay missing.
         form: The pattern of dates for `strptime`, or `iso`.
     """

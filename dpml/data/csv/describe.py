@@ -25,7 +25,7 @@ class Description:
     features: tuple[ColumnProfile, ...]
     labels: Labels | None
     classes: tuple[float, ...]  # the number of rows of each class, or the smallest and the largest target
-    parties: int | None  # if a column names the party of each row
+    parties: int | None  # the number of parties, if a column names the party of each row
     complete: int  # the number of rows without a missing value
     options: CSV  # the user's options, and those that `as_meant` adds
     noticed: tuple[str, ...] = ()  # a sentence for each option that `as_meant` adds

@@ -23,7 +23,7 @@ _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y"
 FORMS = (ISO, *_DATES, *(f"{form} %H:%M" for form in _DATES))
 """The forms of dates that are recognised; a bounds file may name any other form of `strptime`."""
 
-_FEW = 20  # so few texts may be categories even if no text repeats, and so few values may each determine a class
+_FEW = 20  # this many texts may be categories even if none repeats; this many values may determine the class
 _NUMBERS_FOR_MISSING = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?|[-+]?\d{1,3}(\.\d{3})+(,\d+)?")  # 1,000 or 1.000
 _UNIT = re.compile(r"[-+]?\d+(?:[.,]\d+)?\s?(%|[^\W\d_]{1,3}(?:/[^\W\d_]{1,3})?)")
@@ -37,9 +37,9 @@ class ColumnProfile:
     name: str
     kind: ColumnKind
     missing: int
-    low: float = np.nan  # a number, or a day since 1970; NaN if there is none
+    low: float = np.nan  # the smallest number, or date in days since 1970-01-01; NaN if there is none
     high: float = np.nan
-    problem: str = ""  # why the column cannot be a feature, a clause without its name; empty if it can
+    problem: str = ""  # why the column cannot be a feature, as words that follow its name; empty if it can
     hint: str = ""  # a possible problem with a column that can be a feature
     values: tuple[str, ...] = ()  # the sorted texts of a categorical or boolean column
 
@@ -163,7 +163,7 @@ def _number_hint(profile: ColumnProfile, cells: Array) -> str:
     if different and n > _FEW and _ID.search(profile.name):
         return f"a different number in every row: an identifier? dataset.drop=[{profile.name}]"
     for number, rest in ((profile.low, values[1:]), (profile.high, values[:-1])):
-        # only a number far from other numbers that are not negative may stand for a missing value
+        # a number may stand for a missing value only if all other numbers are >= 0 and far from it
         far = len(rest) > 1 and rest[0] >= 0 and (number < 0 or number > 3 * rest[-1])
         if far and number in _NUMBERS_FOR_MISSING:
             return f"is {number:g} a missing value? dataset.na=[{number:g}]"

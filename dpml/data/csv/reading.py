@@ -193,7 +193,7 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
         rows = _rows(path, written)
         names = [name.rstrip() for name in next(rows, (1, []))[1]]
         _check_names(path, names)
-        next(rows, None)  # pandas would read an extra value of the first row as the row's name: refuse it
+        next(rows, None)  # refuses an extra value in the first row, which pandas would read as an index
         return CsvFile(path, tuple(names), written, is_text=True)
 
 
@@ -206,7 +206,7 @@ def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dic
         try:
             frame = _frame(file, text)
             words = {*text, *(name for name in names if frame[name].dtype.kind not in "iuf")}
-            if not words <= {*text}:  # pandas has read words such as TRUE as booleans: read these columns as texts
+            if not words <= {*text}:  # pandas reads words such as TRUE as booleans: read columns of words as texts
                 del frame
                 frame = _frame(file, words)
         except (pd.errors.ParserError, UnicodeError) as error:

@@ -178,7 +178,7 @@ def read_rows(options: CSV) -> tuple[Table, Labels, ColumnBounds | None]:
     """Return the rows of a file, the task and the classes of its labels, and its public bounds.
 
     The rows of the file `path`, as many as ``facts["rows"]`` says, come first; the rows of the file `test_path` follow.
-    ``dataset.cache=true`` keeps all of them in the user's cache.
+    ``dataset.cache=true`` keeps the rows of both files in the user's cache.
     """
     file, stated = options.file, options.statements
     stated = stated.of(roles(file, options), file.path) if stated else None

@@ -13,7 +13,7 @@ from dpml.data import Dataset, Files, Info, preprocess
 from dpml.data.info import Task, beside, info_of
 from dpml.options import at_least, check_options
 
-_INSIDE = 1 - 1e-12  # keeps a rounded norm of one inside the unit ball
+_INSIDE = 1 - 1e-12  # keeps rows of norm 1 inside the unit ball in spite of rounding
 _MEAN = 0.25  # mean of each coordinate in class +1 if `scale` is 1, from the authors' scripts
 
 
@@ -54,7 +54,7 @@ def _ball(rng: Generator, rows: int, d: int) -> tuple[Array, Array]:
 
 
 def _scale(X: Array, lengths: Array) -> None:
-    for rows in blocks(*X.shape):  # blocks save the memory for the squares of all rows
+    for rows in blocks(*X.shape):  # in blocks, to avoid an array of the squares of all rows
         X[rows] *= lengths[rows] / np.linalg.norm(X[rows], axis=1, keepdims=True)
 
 

@@ -67,7 +67,7 @@ def load_or_build(name: str, key: Mapping[str, Any], build: Callable[[], Entry],
 
     Concurrent processes build an entry only once. Only the user can read a `private` entry.
     """
-    if str(key.get("code")).startswith(UNKNOWN):  # the files may differ from the code that this process loaded
+    if str(key.get("code")).startswith(UNKNOWN):  # source files may differ from the loaded code
         return build()
     place = folder(name, key)
     if (entry := _read(place)) is not None:

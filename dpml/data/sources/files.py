@@ -91,8 +91,8 @@ class Files:
         return [root / name for root in self.roots for name in dict.fromkeys([info.name, *info.folders])]
 
     def _saved(self, info: Info, raw: Raw) -> Iterator[str]:
-        # yields the addresses that the file would have in the archives in the data set's folders: by its path in the
-        # publisher's archive, and by its path in the innermost archive (INNER!MEMBER and MEMBER)
+        # an archive in the data set's folders may be the publisher's, or an archive inside it: for each archive, yields
+        # the addresses that the file has in the first case (such as INNER!MEMBER) and in the second (MEMBER)
         parts = [url.split("!")[1:] for url in raw.urls]
         inside = dict.fromkeys("!".join(each[start:]) for each in parts for start in range(len(each)))
         for folder in self._folders(info):
@@ -250,7 +250,7 @@ def _keep(info: Info, raw: Raw, folder: Path, part: Path, names: Collection[str]
 
 
 def _content(address: str, part: Path, names: Collection[str]) -> Path:
-    # downloads the file at URL, or the archive of URL!MEMBER, from which all files `names` are unpacked at once
+    # downloads the file at URL; for URL!MEMBER, downloads the archive and unpacks all files `names` at once
     archive, inside, member = address.rpartition("!")
     if not inside:
         return _download(address, part)
