@@ -116,7 +116,7 @@ class Newton(Statistic):
 def solving(floor: float, problem: Problem) -> float:
     """Return a bound on the relative increase of a direction's sensitivity by floating-point errors.
 
-    An error E of a neighbour's matrix K >= R I changes its direction by ``||E|| ||G||/R^2``, compared with m ||G||,
+    An error E of a neighbour's matrix K >= R I moves its direction by ``||E|| ||G||/R^2``. The sensitivity is m ||G||,
     ``1/m = 4 R^2 (1 + 1/(4R))``. E is the error of the sum H, at most ``gamma_n N/4`` (n: the rows of a block plus the
     number of blocks), and Cholesky's backward error ``d gamma_(3d+1) ||K||`` (Higham 2002, Thm 10.4), ||K|| <= N/4 + R.
     """

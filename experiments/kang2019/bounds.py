@@ -27,7 +27,7 @@ METHODS = {
 def excess_risk_bound(
     p: int, T: int, lam: float | Array, smoothness: float, variance: float | Array, start: float | Array
 ) -> Any:
-    """Return the bound (11) on E[R(w_T)] - min R after T rounds with step 1/L, from a gap `start` (Theorems 2, 3).
+    """Return the bound (11) on E[R(w_T)] - min R after T rounds with step 1/L, from the initial gap `start`.
 
     R is L-smooth, and lam-strongly convex (Thm 2) or satisfies ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3).
     `variance` is the noise's variance in every entry of the gradient that descent uses. The paper inserts a client's
@@ -88,8 +88,8 @@ def theorem2(
 def factors(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
     """Compute the factors that Table 1 and Remark 1 state, and those of the paper's formulas, by setting.
 
-    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s. `remark1` is the noise term of (12) over
-    that of (11).
+    `noise_ratio` and `risk_ratio` are WD-DP's orders divided by Jayaraman et al.'s. `remark1` is the noise term of (12)
+    divided by that of (11).
     """
     N, lam, rows = figures["N"], figures["lam"], []
     x = lam / (lam + SMOOTHNESS)
