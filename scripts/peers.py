@@ -21,7 +21,7 @@ TARGET = ROOT / "experiments" / "frontier" / "peers.csv"
 
 
 def points(table: pd.DataFrame) -> pd.DataFrame:
-    """Return a program's points: the mean over seeds of means over draws, the s.d. and the number of values."""
+    """Return a program's points: mean over seeds of means over draws, standard deviation and number of values."""
     keys = ["dataset", "eps", "algo", "metric"]
     groups = table.groupby(keys, sort=False)["value"]
     means = table.groupby([*keys, "seed"], sort=False)["value"].mean().groupby(keys, sort=False).mean()

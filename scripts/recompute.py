@@ -1,9 +1,9 @@
 """Test whether the code still gives the published numbers: python scripts/recompute.py [NAME ...] --data-dir DIR
 
-For every experiment in results/ (or the named ones, such as frontier/centre), it computes a few cells and blocks of
-functions again. Cells are drawn at random from a seed, one of every algorithm in turn; those that take too long are
-skipped. Their values are compared with the published rows, which have nine digits. It prints one line per experiment:
-how many values were compared, how many differ by more than rounding, and an example. Exit status 1: some.
+For every experiment in results/ (or the named ones, such as frontier/centre), it computes a few fits (cells) again, and
+the blocks that functions compute. The fits are drawn at random, one of each algorithm in turn. What takes too long is
+skipped. The rows are compared with the published rows, which have nine digits. It prints a line for each experiment:
+how many rows it computed, how many values differ by more than rounding, and an example. Exit status 1: some differ.
 """
 
 import argparse
@@ -121,9 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("names", nargs="*", help="PAPER/FIGURE (default: all in results/)")
     parser.add_argument("--data-dir", type=Path, required=True)
     parser.add_argument("--results", type=Path, default=Path("results"))
-    parser.add_argument("--cells", type=int, default=5, help="of each experiment (default: 5)")
-    parser.add_argument("--seconds", type=float, default=20, help="a cell or a block may take (default: 20)")
-    parser.add_argument("--seed", type=int, default=0, help="which cells (default: 0)")
+    parser.add_argument("--cells", type=int, default=5, help="fits (cells) of each experiment (default: 5)")
+    parser.add_argument("--seconds", type=float, default=20, help="the most time of a cell or a block (default: 20)")
+    parser.add_argument("--seed", type=int, default=0, help="which cells are drawn (default: 0)")
     options = parser.parse_args(arguments)
     files = sorted(options.results.glob("*/*_rows.csv.xz"))
     known = [f"{path.parent.name}/{path.name.removesuffix('_rows.csv.xz')}" for path in files]

@@ -26,7 +26,7 @@ RHO = 0.05
 
 @dataclass(frozen=True)
 class StatisticsTerms(Terms["Statistics"]):
-    """Compute the statistics at one curator; they are not a sum over parties, because lambda_min is not."""
+    """Compute the statistics at one curator, because lambda_min is not a sum over parties."""
 
     def total(self, *at: Any) -> Array:
         return self._total
@@ -61,7 +61,7 @@ class Statistics(Statistic):
         return 1, d, d * (d + 1) // 2
 
     def imprecision(self, problem: Problem) -> float:
-        """Return the bound for the sums, plus 10 d^2 rounding errors of the largest eigenvalue for LAPACK."""
+        """Return a bound on the errors of the sums and of LAPACK (10 d^2 roundings of the largest eigenvalue)."""
         return super().imprecision(problem) + 2 * (problem.N + self.ridge) * gamma(10 * problem.d**2)
 
     def largest(self, problem: Problem) -> float:
@@ -72,7 +72,7 @@ class Statistics(Statistic):
 class AdaptiveStatistics(Program, losses=("squared",), calibrations=("published", "tight"), lam=0.0, **SIMULATED):
     """`adassp` (Wang 2018, Alg. 2, AdaSSP), for squared loss at one trusted curator.
 
-    With `tight`, the noise_std s is the least that is proven to suffice, and off the diagonal of X'X it is s/sqrt 2.
+    With `tight`, noise_std s is the least that is proven to suffice. Off the diagonal, X'X has noise_std s/sqrt 2.
     There is no distributed version, because lambda_min is not a sum over parties; `ssp` is distributed.
 
     Args:

@@ -28,14 +28,14 @@ from dpml.program import Minimiser, Release, Sum
 from .outpert import gradient_lengths
 
 OUTPUT = 0.02
-"""The share of mu that `tight` spends on the noise in the output; the noise in the objective grows by a 5000th."""
+"""The share of mu that `tight` spends on noise in the output. It increases the noise in the objective by 1/5000."""
 OUTPUT_OF_PAPER = 0.01
 """The share of eps and of delta that the paper's authors spend on the noise in the output."""
 REST = 1e-3
 """The share of delta for the smaller terms of the proof."""
-_LOGARITHM = 1e-9  # error of the logarithm of the excess, which is below 1000
-_ATTAINABLE = 1e-12  # the smallest gradient that is possible with rounding
-_ROUNDING = 4e-13  # the same, relative to the noise's norm
+_LOGARITHM = 1e-9  # bound on the rounding error of `_log_excess`, whose size is below 1000
+_ATTAINABLE = 1e-12  # the smallest gradient that the solver can reach with rounding errors
+_ROUNDING = 4e-13  # the same, divided by the norm of eta/N
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +60,10 @@ class ApproximateMinimum(PerturbedObjective):
 def published(budget: Budget, problem: Problem, lam: float, who: str) -> ApproximateMinimum:
     """Return the noise of Algorithm 1, with the split of eps in its authors' program, and gamma = 1/N^2.
 
-    The output gets a hundredth of eps and of delta. Of the rest, eps_1, the noise in the objective gets a share f(eps),
-    which is eps_3, and the curvature gets what remains, at most .99: ``Lambda = r c/(eps_1 - eps_3)``, r = min(d, 2), c
-    the smoothness. Then ``sigma = 2 (1 + sqrt(2 log(1/delta_1)))/eps_3``, and the output's scale is ``N gamma/Lambda (1
-    + sqrt(2 log(1/delta_2)))/eps_2``.
+    The output gets a hundredth of eps and of delta (eps_2, delta_2). The rest is eps_1 and delta_1. The curvature gets
+    the share 1 - f(eps) of eps_1, at most .99. What remains is eps_3, for the noise in the objective. So the ridge is
+    ``Lambda = r c/(eps_1 - eps_3)``, r = min(d, 2), c the smoothness; ``sigma = 2 (1 + sqrt(2 log(1/delta_1)))/eps_3``,
+    and the output's noise_std is ``N gamma/Lambda (1 + sqrt(2 log(1/delta_2)))/eps_2``.
     """
     N, d = problem.N, problem.d
     if math.isinf(budget.eps):
@@ -93,7 +93,7 @@ def tight(budget: Budget, problem: Problem, lam: float, who: str) -> Approximate
 
 
 def _minimum(sigma: float, lam: float, extra: float, problem: Problem, gamma: float = 0.0) -> ApproximateMinimum:
-    """Return the release without output noise; the norm of eta is above ``sigma (sqrt d + 10)`` once in 10^21."""
+    """Return the release without output noise; ``||eta|| > sigma (sqrt d + 10)`` has a probability below 1e-21."""
     gamma = max(gamma, _ATTAINABLE, _ROUNDING * sigma * (math.sqrt(problem.d) + 10) / problem.N)
     return ApproximateMinimum("gaussian", sigma, extra, lam, problem.N, gamma=gamma, output=0.0)
 
@@ -163,7 +163,7 @@ def eps_of(sigma: float, ridge: float, mu: float, delta: float) -> float:
 def free_ridge(eps: float, sigma: float, mu: float, delta: float) -> float:
     """Return about the least ridge for which the release is as private as a Gaussian release at this eps."""
     precision = 1 / sigma / sigma
-    # the curvature is accounted for so far below eps that L hardly ever reaches it, or everywhere
+    # the second term of Theorem 2 is small if L hardly ever exceeds eps - paid, and 0 if paid = precision
     reach = mu * mu / 2 - mu * float(ndtri_exp(math.log(REST * delta)))  # L is above it with probability REST delta
     paid = max(eps * (1 - 1e-6) - reach, precision)
     return 2 / (paid + 2 * precision) * (1 + 1e-12)

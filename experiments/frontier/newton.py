@@ -5,8 +5,8 @@ then the direction ``(H + R I)^-1 G`` plus noise, where H is the sum of the rows
 Sensitivities: docs/privacy/outputs_and_newton.md, Theorem 3. The paper's noise is for zCDP, which dpml does not
 compute, so there is no `published` noise.
 
-The rule for R reads no rows. After T rounds, R increases the loss by about ``R/T W^2/2`` for ||w*|| = W, and the last
-direction's noise by ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2) and ``||G||^2 = 4 d T/mu_G^2``. The sum is
+The rule for R reads no rows. After T rounds, R increases the loss by about ``R/T W^2/2`` for ||w*|| = W, and the noise
+on the last direction by ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2), ``||G||^2 = 4 d T/mu_G^2``. The sum is
 least for
 
     R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
@@ -116,8 +116,8 @@ class Newton(Statistic):
 def solving(floor: float, problem: Problem) -> float:
     """Return a bound on the relative increase of a direction's sensitivity by floating-point errors.
 
-    An error E of a neighbour's matrix K >= R I changes its direction by ``||E|| ||G||/R^2``, compared with m ||G||,
-    ``1/m = 4 R^2 (1 + 1/(4R))``. E has the error of the sum H, at most ``gamma_n N/4`` (n: the rows of a block plus the
+    An error E of a neighbour's matrix K >= R I moves its direction by ``||E|| ||G||/R^2``. The sensitivity is m ||G||,
+    ``1/m = 4 R^2 (1 + 1/(4R))``. E is the error of the sum H, at most ``gamma_n N/4`` (n: the rows of a block plus the
     number of blocks), and Cholesky's backward error ``d gamma_(3d+1) ||K||`` (Higham 2002, Thm 10.4), ||K|| <= N/4 + R.
     """
     N, d = problem.N, problem.d

@@ -25,10 +25,10 @@ from dpml.options import POSITIVE
 from dpml.privacy import Budget, Problem, gdp
 from dpml.program import Minimiser, Program, Release, Sum
 
-_HALVINGS = 36  # how often [0, 1/2], which contains b*, is halved; the result is an upper bound for every number
-_UP = 1 + 1e-12  # rounding errors cannot make a radius too small
+_HALVINGS = 36  # bisection steps on [0, 1/2], which contains b*; the result is an upper bound after any number
+_UP = 1 + 1e-12  # the increase of a radius, which is more than its rounding error
 _HEIGHT = 1 << 12  # the number of rows in a block; first the rows of a block are added, then the blocks
-_SLACK = 1.01  # the solver's gradient is computed again in another order, with other rounding errors
+_SLACK = 1.01  # allows for other rounding errors, because a gradient is computed again in another order
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class GaussianOutput(
 ):
     """`outpert`: output perturbation, the regularised minimiser plus Gaussian noise, at one trusted curator.
 
-    A larger ridge reduces the noise as 1/lam, but pulls w towards 0. For ||w*|| = W, gradients at most D apart and the
-    largest curvature c of the loss, the excess loss is at most ``lam/2 W^2 + c/2 (D/(N lam mu))^2``. It is least for
+    A larger ridge reduces the noise as 1/lam, but pulls w towards 0. If the best w has norm W, gradients are at most D
+    apart and curvatures at most c, the expected excess loss is at most ``lam/2 W^2 + c/2 (D/(N lam mu))^2``, least for
 
         lam^3 = 2 c D^2 / (N mu W)^2,
 

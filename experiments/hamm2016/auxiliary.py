@@ -1,7 +1,7 @@
 """Search for the sensitivity of a minimiser if an auxiliary row changes as well (Hamm et al. 2016, Sec. 4.5).
 
 All votes of one party flip, and one of a few auxiliary rows may be replaced. The paper bounds the sensitivity by 2/lam
-for votes, and for soft labels by 2/(M lam), or (N + M - 1)/N times that if a row is replaced.
+for votes, and for soft labels by 2/(M lam), times (N + M - 1)/N if a row is replaced.
 """
 
 import math
@@ -17,7 +17,7 @@ from dpml.seeds import generator
 
 
 def moves(M: Sequence[int], N: int = 20, lam: float = 0.5, tries: int = 300, seed: int = 0) -> pd.DataFrame:
-    """Search for the largest sensitivity, divided by the paper's bound (metric `move`), by labels, M and replaced row.
+    """Search for the largest sensitivity over the paper's bound (`move`), by M, labels and whether a row is replaced.
 
     Rows have two features and norm 1. In half of the tries, all rows are equal, so that changes add up.
     """

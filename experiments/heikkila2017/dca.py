@@ -1,7 +1,7 @@
 """DCA (Heikkilä et al. 2017) as in the authors' program: a linear model from noisy sums of clipped rows.
 
-Every client adds a share of the noise, so that all shares but one suffice in a secure sum. Every coordinate of a row is
-clipped to a bound from noisy sums of squares. The model is the mean of the posterior distribution.
+Every client adds noise to a secure sum, and the noise of all clients but one suffices. Every coordinate of a row is
+clipped to a bound that is computed from noisy sums of squares. The model is the mean of the posterior distribution.
 """
 
 import math
@@ -36,8 +36,8 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
 
     Args:
         lam: the ridge of the objective whose gap is reported; it is not used by the algorithm.
-        scale: the factor of rows and targets, which are at most 1; without clipping, noise is for this range.
-        reach: the assumed range of the numbers that are squared for the bounds.
+        scale: the factor of rows and targets with entries up to 1; noise without clipping is for entries up to `scale`.
+        reach: the assumed range of the numbers whose squares give the bounds; numbers outside are clipped to it.
     """
 
     name: ClassVar[str] = "dca"
@@ -95,7 +95,7 @@ class DCA(Program, losses=("squared",), calibrations=("published",), lam=0.0, va
         return Release(np.stack(models))
 
     def bounds(self, z: Array, budget: Budget, unit: Array) -> Array:
-        """Return multiples of the noisy standard deviations; a negative mean of squares counts as 1/2."""
+        """Return clipping bounds, multiples of noisy standard deviations; a negative mean square counts as 1/2."""
         (n, d), eps, delta = (len(z), z.shape[1] - 1), budget.eps, budget.require_delta(self.name)
         printed = self.reach * math.sqrt(d + 1) / gdp.classical_mu(SHARE * eps, SHARE * delta)
         variances = (np.sum(np.clip(z, -self.reach, self.reach) ** 2, axis=0) + printed * unit) / n
@@ -139,7 +139,7 @@ def posterior(gram: Array, target: Array, added: Array) -> Array:
 
 @lru_cache(maxsize=256)
 def thresholds(n: int, d: int, eps: float, delta: float, sets: int = 4, noises: int = 5) -> tuple[float, float]:
-    """Return the factors of standard deviations that are best on generated rows (the program: 20 sets, 20 noises)."""
+    """Return the factors of standard deviations that are best on generated rows (the program: 20 sets, 20 draws)."""
     rng, errors = np.random.default_rng(1), np.zeros((20, 20))
     unit = math.sqrt(n / (n - 1)) / gdp.classical_mu(eps, delta)
     for _ in range(sets):

@@ -42,8 +42,8 @@ def coefficients(z: Array) -> Array:
 def moves(d: Sequence[int]) -> pd.DataFrame:
     """Compute the change of X'X and X'y by one row, divided by the program's sensitivity (`moved`), for equal bounds.
 
-    With clipping, this is the change between two given rows (`shown`), and the largest. Without, centred columns of
-    range 10 are assumed to lie within 5; if nearly all rows are at one end (`one-sided`), others are up to 10 away.
+    With clipping, it is the change between two given rows (`shown`), and the largest. Without, the program assumes that
+    centred columns of range 10 lie within 5; if nearly all rows are at one end (`one-sided`), others are up to 10 away.
     """
     found = []
     for size in d:
@@ -70,8 +70,8 @@ def mu_of_bounds(eps: float, delta: float, reach: Sequence[float]) -> float:
 def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) -> pd.DataFrame:
     """Compute log10 of exact over claimed delta (`log10_excess`), and the exact eps (`eps_of_noise`), by part.
 
-    The noise is a trusted aggregator's, and all bounds are equal. `printed` has the program's sensitivity, `statistics`
-    the proven one. In `whole`, a row at the ends of the range becomes 0. `reach`: of a feature, and of the target.
+    The noise is a trusted aggregator's, and all bounds are equal. X'X, X'y have the program's sensitivity (`printed`)
+    or the proven one (`statistics`). In `whole`, a row at the ends of the ranges `reach` (feature, target) becomes 0.
     """
     row, unit, found = np.ones(d + 1), printed_statistics(np.ones(d + 1)), []
     for e in eps:
@@ -88,7 +88,7 @@ def parts(eps: Sequence[float], delta: float, d: int, reach: Sequence[float]) ->
 
 
 def noise_lacking(clients: Sequence[int], known: Sequence[int]) -> pd.DataFrame:
-    """Compute a trusted aggregator's variance, divided by that of n clients of whom some are known (`lacking`)."""
+    """Compute a trusted aggregator's noise variance, divided by that of the clients with unknown noise (`lacking`)."""
     cases = [(n, k) for n in clients for k in known if k < n]
     return pd.DataFrame([{"n": n, "known": k, "metric": "lacking", "value": (n - 1) / (n - k)} for n, k in cases])
 

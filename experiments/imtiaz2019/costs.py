@@ -21,7 +21,7 @@ def communication(
 ) -> pd.DataFrame:
     """Measure the bytes that a site (on average) and the aggregator send and receive, without drop-outs.
 
-    All pairs of parties share masks (`algo` everybody), or neighbours on a ring. If there are compute `nodes`, rows
+    All pairs of parties share masks (`algo` everybody), or neighbours on a `ring`. If there are compute `nodes`, rows
     `heikkila2017` have the bytes of the protocol of Heikkilä et al. 2017, by the formula in Imtiaz et al. 2019 (App.
     A): every site sends a share of its d words of 8 bytes to each node, and every node sends the sum of its shares.
     """
@@ -48,7 +48,7 @@ def communication(
 def exponents(everybody: Sequence[int], ring: Sequence[int], d: Sequence[int]) -> pd.DataFrame:
     """Measure the growth of the bytes of `communication`, by `algo` and `who`.
 
-    Metrics: `in_M` is the log-log slope over the three largest M at the smallest d, and `in_d` that over the three
+    Metrics: `in_M` is the log-log slope over the three largest M at the smallest d, and `in_d` the slope over the three
     largest d at the smallest M. `misfit` is the largest relative error of a least-squares fit with the terms 1, M, d
     (on a ring also the degree k) for a site, and M times these for the aggregator.
     """

@@ -56,7 +56,7 @@ def _deltas(N: int, M: int, honest: int, eps: float, tau: float) -> list[dict[st
     For CAPE:
 
     - `as plotted`: 2 Q((eps - mu^2/2)/mu), the authors' script, for the covariance of their proof;
-    - `printed`: 2 phi(z)/z, z = (eps - mu^2/2)/mu, with the mu of Theorem 1 (eqs. 4, 5), where its inverse is wrong;
+    - `printed`: 2 phi(z)/z, z = (eps - mu^2/2)/mu, with the mu of Theorem 1 (eqs. 4, 5), from a wrong matrix inverse;
     - `their view`: the exact curve for the covariance of their proof, in which the colluders' own noise is random;
     - `whole view`: the exact curve for everything that the aggregator and the colluders know.
 

@@ -11,7 +11,7 @@ from dpml.reporting.criteria import Comparison, exact, holm
 
 
 def variances(evidence: Evidence) -> list[Group]:
-    """Test that CAPE's variance is the pooled one, and conv's M times that, up to sampling errors."""
+    """Test that, up to sampling errors, CAPE's variance is that of pooled data, and conv's is M times as large."""
     rows = evidence.rows[evidence.rows["metric"].isin(("cape_over_pooled", "conv_over_cape"))]
     if not _has(rows, {"metric": ("cape_over_pooled", "conv_over_cape")}):
         raise NotComputedError(["noise_left"])
@@ -44,7 +44,7 @@ def uneven_sites(evidence: Evidence) -> list[Group]:
         ours = ours.droplevel("M")
         if 1 not in ours.index or len(ours) < 2:
             raise NotComputedError([f"equal sites and others for M = {M}"])
-        # sizes are whole numbers of rows
+        # sizes are whole numbers of rows, so H(n) can differ slightly from 1
         shown[f"equal sites, M = {M:g}"] = exact(ours[1], 1.001, 0.999)
         shown[f"smallest step, M = {M:g}"] = exact(ours.diff().min(), math.inf, math.ulp(0))
     sampled = rows.loc[rows["reading"] != "H(n)", ["u", "algo", "reading", "M", "samples", "value"]]

@@ -33,7 +33,7 @@ def loss_at_proven_eps(  # noqa: PLR0913 - the keys of a block in an experiment'
     """Compute the optimality gaps of `tight` and published noise on synthetic data, at the same proven privacy.
 
     `asked_eps` is the eps that must be requested for the proven (eps, delta) against the strongest observer, found by
-    bisection. `gap_ratio` is the mean gap with published noise, divided by that with tight noise.
+    Brent's method. `gap_ratio` is the mean gap with published noise, divided by that with tight noise.
     """
     data = Synthetic(recipe=recipe, d=d, rows=N)
     loss = for_task(RECIPES[recipe].task)

@@ -3,7 +3,7 @@
 There are M parties of n rows each, the loss has Lipschitz constant 1, b = 2/(n lam eps), and one row is protected:
 
 - *MPC Out P* is `la`: the mean of the parties' minimisers plus noise of scale b/M, added inside an MPC.
-- *Pathak* adds noise of scale b to that mean.
+- *Pathak* adds noise of scale b to the mean of the minimisers.
 - *Local Out P* and *Local Obj P* average models that each party has perturbed by itself (Chaudhuri et al. 2011). A
   party's noise protects its rows against observers of its model, and so also against observers of the mean.
 - *MPC Grad P* is `jayaraman` with c = 8, *Local Grad P* is `wddp` in synchronous rounds with c = 8 M^2.

@@ -54,7 +54,7 @@ def gradient_perturbation(eps: Sequence[float], delta: Sequence[float], shares: 
 
 
 def table1(m: int, n: int, lam: float, eps: float, T: int, delta: float) -> pd.DataFrame:
-    """Recompute Table 1 with G = 1: `generated` is the printed standard deviation, `std` that of the noise.
+    """Recompute Table 1 with G = 1: `generated` is the printed standard deviation, `std` that of the printed law.
 
     For gradient methods, `needed` is the standard deviation of Theorem 3.4's noise (for Local Grad P, of the mean of
     all parties' noise), and `eps_of_noise` is the exact eps at `delta` of the generated noise.

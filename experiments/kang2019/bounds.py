@@ -1,7 +1,7 @@
 """Compute the bounds of Theorems 2 and 3 and of Table 1 of Kang, Liu & Wang 2019.
 
-The arguments `figures` are p features, the loss's Lipschitz constant G, N rows of all parties, T rounds, the
-regulariser's coefficient lam, and the budget eps, delta. A setting has M parties; the smallest has n_min rows.
+The argument `figures` has the number p of features, the loss's Lipschitz constant G, the number N of rows, T rounds,
+the regulariser's coefficient lam, eps and delta. A setting has M parties, and n_min rows of the smallest party.
 """
 
 import math
@@ -27,7 +27,7 @@ METHODS = {
 def excess_risk_bound(
     p: int, T: int, lam: float | Array, smoothness: float, variance: float | Array, start: float | Array
 ) -> Any:
-    """Return the bound (11) on E[R(w_T)] - min R after T rounds with step 1/L, from a gap `start` (Theorems 2, 3).
+    """Return the bound (11) on E[R(w_T)] - min R after T rounds with step 1/L, from the initial gap `start`.
 
     R is L-smooth, and lam-strongly convex (Thm 2) or satisfies ``||grad R||^2 >= 2 lam (R - min R)`` (Thm 3).
     `variance` is the noise's variance in every entry of the gradient that descent uses. The paper inserts a client's
@@ -88,8 +88,8 @@ def theorem2(
 def factors(settings: Mapping[str, Mapping[str, Any]], figures: Mapping[str, Any]) -> pd.DataFrame:
     """Compute the factors that Table 1 and Remark 1 state, and those of the paper's formulas, by setting.
 
-    `noise_ratio` and `risk_ratio` are WD-DP's orders over Jayaraman et al.'s. `remark1` is the noise term of (12) over
-    that of (11).
+    `noise_ratio` and `risk_ratio` are WD-DP's orders divided by Jayaraman et al.'s. `remark1` is the noise term of (12)
+    divided by that of (11).
     """
     N, lam, rows = figures["N"], figures["lam"], []
     x = lam / (lam + SMOOTHNESS)

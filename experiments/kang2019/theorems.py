@@ -3,7 +3,7 @@
 Both theorems need ``||grad R||^2 >= 2 mu (R - min R)``: Theorem 2 with mu = lam, for a convex loss with a regulariser;
 Theorem 3 with some mu > 0 (Polyak-Lojasiewicz). For a loss that is not convex, mu is measured as the least ``||grad
 R||^2 / (2 (R - min R))`` over models on the path; the condition may not hold for other models. For such a loss, min R
-is the least value found from several starts. If it is too high, the excess risk is too small and mu too large.
+is the least value found from several starts. If this value is too high, the excess risk is too small and mu too large.
 """
 
 from collections.abc import Callable

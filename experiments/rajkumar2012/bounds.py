@@ -72,7 +72,7 @@ def quantile_orders(d: Sequence[int], eps: Sequence[float], delta: Sequence[floa
     """Compute T over d^2 log(1/delta) log(1/delta')/eps^2, which Proposition 5.2 bounds, on a grid.
 
     eps is the part of the budget that computeSlack leaves. The proof has sigma^2 <= 4 (R(delta) + eps)/eps^2 and T <=
-    sigma^2 R(delta'), R(x) = d + 2 sqrt(d log(1/x)) + 2 log(1/x) <= 5 d log(1/x): at most 120 for eps <= 1.
+    sigma^2 R(delta'), R(x) = d + 2 sqrt(d log(1/x)) + 2 log(1/x) <= 5 d log(1/x). So the ratio is <= 120 for eps <= 1.
     """
     lines = []
     for size, left, x, y in product(d, eps, delta, delta):

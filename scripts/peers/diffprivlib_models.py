@@ -1,7 +1,7 @@
 """diffprivlib's models with a pure eps-DP guarantee, which is stronger than (eps, 1e-5).
 
 LogisticRegression is objective perturbation (Chaudhuri, Monteleoni & Sarwate 2011), LinearRegression the functional
-mechanism with Laplace noise (Zhang et al. 2012). Options are the library's own defaults; without intercept, as here.
+mechanism with Laplace noise (Zhang et al. 2012). Options are the library's defaults, but without intercept, as in dpml.
 """
 # /// script
 # requires-python = ">=3.11"

@@ -4,8 +4,8 @@ The noise is the least for which Google's dp-accounting, with privacy loss distr
 most (eps, delta). Rows have length 1, so the gradient of the logistic loss is as long as its slope.
 
 `DP-SGD` has one setting for all eps and data sets: the best of a grid on Adult, on average over eps. `DP-SGD (oracle,
-not private)` has for every eps the best setting on the test rows of adult or bank. With at most 600 rounds, it was
-0.005 less accurate on adult at eps = 4.
+not private)` has for every eps the best setting on the test rows of adult or bank. With at most 600 rounds, this oracle
+was 0.005 less accurate on adult at eps = 4.
 """
 # /// script
 # requires-python = ">=3.11"

@@ -62,7 +62,7 @@ class Tree:
     total: float
 
     def project(self, columns: Sequence[str]) -> SimpleNamespace:
-        """Return the counts of two independent columns, in the form that the library expects."""
+        """Return the counts of pairs if two columns are independent, in the form that the library expects."""
         first, second = (self.shares[(name,)] for name in columns)
         return SimpleNamespace(datavector=lambda: self.total * np.outer(first, second).ravel())
 
@@ -91,7 +91,7 @@ class Tree:
 def estimate(domain: Domain, measurements: Sequence[LinearMeasurement], *, known_total: float, **_: Any) -> Tree:
     """Return the distribution whose marginals are nearest to the measured ones (in place of the library's function).
 
-    Nearest minimises the sum of ((marginal - measured) / width)^2. A tree has all marginals that are consistent.
+    Its marginals minimise the sum of ((marginal - measured) / width)^2. A tree can have any consistent marginals.
     """
     shares, errors, rules = {}, [], []
     for each in measurements:
@@ -143,7 +143,7 @@ library.Dataset = Rows
 
 
 def coded(x: Array, levels: int, bins: int) -> tuple[Index, Array]:
-    """Return each entry's value as a number, and the values: symbols, few whole numbers, or the centres of bins.
+    """Return each entry's code, and the value of every code: a symbol, a whole number if few, or a bin's centre.
 
     Bins have equal width between the least and the largest entry.
     """

@@ -34,7 +34,7 @@ DATA = {
     "breast_cancer": ("impute", *HELDOUT[1:]),
     **dict.fromkeys(("bikeshare", "diamonds", "birthweight", "college", "credit_balance"), HELDOUT),
 }
-"""The data sets of two classes and of regression in both experiments, with their preprocessing."""
+"""The sets of two classes and of regression in frontier/centre and frontier/heldout, with their preprocessing."""
 
 Row = tuple[str, float, int, int, str, str, float]
 """Data set, eps, seed, draw, name, metric, value."""

@@ -185,7 +185,7 @@ def _found(name: str) -> tuple[dict[str, Any], list[Guarantee]]:
 
 
 def _results(name: str) -> str:
-    """Return links to the published figures with the algorithm; none for a baseline, which is in nearly all."""
+    """Return links to the published figures with the algorithm; none for a baseline: nearly all figures have it."""
     paths = (path for path in gallery.RESULTS.glob("*/*.csv") if name in _algorithms(path))
     names = sorted((f"{path.parent.name}/{path.stem}" for path in paths), key=natural)
     links = ", ".join(f":doc:`{each} </gallery/{each}>`" for each in names)

@@ -51,7 +51,7 @@ def mathml(latex: str, display: str) -> str:
 
 
 def _mend(node: ElementTree.Element) -> None:
-    """Correct the converter's output: relations that are not operators, wide signs and slashes, long bars."""
+    """Correct the converter's output: relations marked as names, wide spaces at signs and slashes, stretched bars."""
     before = ""
     for child in node:
         text = child.text or ""
