@@ -95,7 +95,7 @@ class CreditCard(RandomSplit):
 
 @dataclass(frozen=True)
 class CreditCardSubset(CreditCard):
-    """The data set `creditcard` with a tenth of its normal transactions, for the figures of Kang et al. 2019."""
+    """The data set `creditcard`, drawn from a file with a tenth of the normal transactions (Kang et al. 2019)."""
 
     info: ClassVar[Info] = _INFOS["creditcard_subset"]
 
