@@ -321,7 +321,7 @@ class PrivateClassifier(ClassifierMixin, _PrivateLinear):  # type: ignore[misc]
     parties, any view in `guarantees_`. All parameters, the numbers of rows and features, the labels (`classes_`), and
     the parties' number and sizes are public. Every `fit` spends its budget anew; a `ledger` adds fits up. A `score` on
     training rows is not private. Noise is exact integers if the algorithm supports them; otherwise, or with ``{"noise":
-    "continuous"}`` in `algo_options`, floating-point numbers (Mironov 2012), with guarantees `proven for real numbers`.
+    "continuous"}`` in `algo_options`, floating-point numbers (Mironov 2012), with the basis `proven for real numbers`.
 
     Args:
         algo: an algorithm of `dpml-run`. The loss is logistic for two classes and softmax for more.

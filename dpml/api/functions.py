@@ -106,7 +106,7 @@ def read_table(model: str | Path, *, level: float = 0.95, per: Mapping[str, floa
     """Return the coefficients of a released model of algo=regression, with intervals and p-values (`dpml table`).
 
     The columns are column, unit, estimate, low, high, p and note; for two classes, whose estimates are log odds, also
-    odds_ratio, odds_low and odds_high. An effect is that of an increase of the column by `per[column]` (default: 1).
+    odds_ratio, odds_low and odds_high. For numbers, estimates are for an increase by `per[column]` (default: 1).
     """
     from dpml.release.inference import coefficient_table
     from dpml.release.model import read_model

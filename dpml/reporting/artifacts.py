@@ -33,8 +33,8 @@ from dpml.running.spec import Experiment
 def write(plan: Plan, base: Path) -> list[Path]:
     """Write an experiment's ``base_rows.csv`` (rows), ``base.csv`` (means), ``base.png``, ``.svg`` and ``.md`` (page).
 
-    With `twins`, each other noise calibration has its own means, pictures and page, such as ``base_tight.csv``. Files
-    that were made from the same fits (cells) stay unchanged.
+    With `twins`, each noise calibration except the published one has its own means, pictures and page, such as
+    ``base_tight.csv``. Files that were made from the same fits (cells) stay unchanged.
     """
     manifest = Manifest(base.with_suffix(".json"))
     experiment = plan.experiment

@@ -280,8 +280,8 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
     """Check that our runs reproduce at least nine in ten published points of every algorithm.
 
     A point is reproduced if the published mean and ours, without signs, are equal (`near` in `criteria`) or differ by
-    at most `ERRORS` standard errors of the published mean. It is not reproduced if they differ by more than `ERRORS`
-    combined standard errors of both means. Otherwise, more of our seeds could refute the point: it is undecided.
+    at most `ERRORS` standard errors of the published mean. Any other point is not reproduced if they differ by more
+    than `ERRORS` combined standard errors of both means; otherwise, more of our seeds could refute it: it is undecided.
 
     `series` maps blocks to names of published points. Points that we did not compute are undecided.
     """
@@ -318,7 +318,7 @@ def agrees(evidence: Evidence, series: Mapping[str, str], algorithms: Names) -> 
 def by_chance(ours: pd.Series, theirs: float, error: float) -> bool | None:
     """Return whether chance explains the difference between the mean of our runs and the published mean `theirs`.
 
-    Return None if only our own error explains the difference, which more seeds (or draws of one seed) could reduce.
+    Return None if chance explains it only with our own error, which more seeds (or draws of one seed) could reduce.
     """
     means = per_seed(ours)
     means = means if len(means) > 1 else ours

@@ -1,7 +1,7 @@
 """Represent the claims of papers, and compute verdicts on the claims from rows of results alone.
 
 A claim is judged under every interpretation (`Reading`) whose blocks and algorithms were all computed, at the same x.
-If an interpretation was not, the claim cannot be tested, unless it holds under one and fails under another.
+If those of an interpretation were not, the claim cannot be tested, unless it holds under one and fails under another.
 """
 
 import math
@@ -24,7 +24,7 @@ DECISIONS = {True: "reproduced", False: "not reproduced", None: "undecided with 
 IN_WORDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 ZERO = 0.01  # the share of the constant model's loss below which a loss counts as zero
-ANY_VARIANT = "any"  # an interpretation with this variant uses the rows of every variant
+ANY_VARIANT = "any"  # the rows of every variant are used; each algorithm must have only one
 
 Each = Mapping[str, Sequence[float]]
 """Settings and their values: a test is repeated for every value."""

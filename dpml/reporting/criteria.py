@@ -5,12 +5,12 @@ mean per seed on the metric's scale in figures.
 
 - A *share* (accuracy, error, AUC) has a linear axis. The effect is a difference. It is *relevant* if it is at least a
   tenth of the distance (the room) between the constant baseline and the model without privacy.
-- A *size* (loss, gap, distance, absolute error) has a logarithmic axis. The effect is the logarithm of the ratio of two
-  sizes (absolute values). It is *relevant* if the smaller size is at most 0.9 of the other.
+- A *size* (loss, gap, distance, absolute error) has a logarithmic axis, and smaller is better. The effect is the
+  logarithm of the ratio of two absolute values. It is *relevant* if the smaller one is at most 0.9 of the other.
 
 - *Better*, *falls*, *degrades*, *depends* (`better`): the claim holds if the effect is relevant and significantly above
   0, by a one-sided t-test at 5 %, Holm-corrected over the comparisons of a test. It is false if the upper 95 % bound on
-  the effect is not relevant. Only a significant and relevant opposite effect counts against a claim.
+  the effect is not relevant. A significant and relevant opposite effect also refutes a claim about most or some x.
 - *Equal*, *similar*, *steady*, *reaches* (`similar`): the claim holds if the effect is within a limit on both sides (by
   default, the smallest relevant effect or, for sizes, a factor of two), by two one-sided t-tests at 5 %. It is false if
   the effect reaches the limit and differs significantly from 0.

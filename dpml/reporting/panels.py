@@ -131,7 +131,7 @@ def with_axis(summary: pd.DataFrame, x: str) -> pd.DataFrame:
 def _band(mean: pd.Series, half: pd.Series, log: bool, signed: bool) -> tuple[pd.Series, pd.Series]:
     """Return a band's limits: ``mean ± half`` on a linear axis, or ``mean * exp(± half / mean)`` on a logarithmic axis.
 
-    The second formula is the delta method. Where ``mean ± half`` contains 0, a curve of absolute values has no band.
+    The second, the delta method, gives absolute values no band where ``mean ± half`` contains 0: the sign is unknown.
     """
     if not log:
         return mean - half, mean + half

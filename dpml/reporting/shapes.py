@@ -27,7 +27,7 @@ class Shape:
     """The contribution of a feature to the score of a model.
 
     Attributes:
-        values: (n,) points of a number's range, or 0, 1, ... for the values of a category.
+        values: (n,) points of a number's range, in its unit, or 0, 1, ... for the values of a category.
         effects: (n, K) scores at these points, minus their mean; K = 1 for two classes or a regression.
     """
 

@@ -62,7 +62,7 @@ class Experiment:
 
     `settings` apply to every block of `grid`, and a block can override them. A block is one mapping of settings, or a
     list of several (its parts). Without a `grid`, the settings form one block, `all`. With one block, panels can omit
-    its name. Values in lists are combined, but all eps and delta belong to one cell (fit). If a block has the key
+    its name. Lists give all combinations, but all eps and delta belong to one cell (fit). If a block has the key
     ``_target_``, it names a function that computes the rows. The rows contain the metrics of all panels and those in
     `metrics`. A metric with a dot in its name is a user's function; it is computed for every block that does not set
     `metrics` itself. `reference` is the algorithm with which the others are compared in pairs. With `twins`, every
