@@ -39,7 +39,7 @@ def several(runs: pd.DataFrame, name: str) -> list[Any]:
     """Return the x-axis values of runs in ascending order; raise NotComputedError if there is only one."""
     if runs.shape[1] < 2:
         raise NotComputedError([f"a second x of {name}"])
-    if all("/" in str(x) for x in runs.columns):  # parties' shares such as 1/1/8: sort equal shares first
+    if all("/" in str(x) for x in runs.columns):  # parties' shares such as 0.1/0.1/0.8: sort from equal to unequal
         return sorted(runs.columns, key=lambda shares: -min(map(float, str(shares).split("/"))))
     return list(runs.columns)
 
