@@ -40,7 +40,7 @@ def solver_tolerance(N: int) -> float:
 
 
 def best_ridge(noise_energy: Callable[[float], float], norm: float, start: float, low: float, high: float) -> float:
-    """Return the ridge R in [low, high] with the least expected excess risk, ``(R norm^2 + E||noise||^2 / R) / (2 N)``.
+    """Return the ridge R in [low, high] with the least bound on excess risk, ``(R norm^2 + E||noise||^2 / R) / (2 N)``.
 
     ``noise_energy(R)`` is E||noise||^2, the expected squared norm, which decreases with R. `start` is an initial R.
     """
@@ -88,24 +88,24 @@ def published_perturbation(budget: Budget, problem: Problem, lam: float, who: st
 
 
 def tight_perturbation(budget: Budget, problem: Problem, lam: float, who: str) -> PerturbedObjective:
-    """Return the `tight` perturbed objective: its ridge suits minimisers of norm `typical_norm` (`_gaussian_ridge`)."""
+    """Return the `tight` perturbed objective; its ridge is N lam or, if larger, `_gaussian_ridge` at `typical_norm`."""
     if math.isinf(budget.eps):
         return PerturbedObjective("gaussian", 0.0, 0.0, lam, problem.N)
     delta = budget.require_delta(who)
     norm = typical_norm(lam)
     ridge = max(problem.N * lam, _gaussian_ridge(budget.eps, delta, problem.d, norm))
     sigma = proof.sigma_of(budget.eps, ridge, delta)
-    if ridge == 0:  # every ridge needs the same noise, so take the one with the least expected excess risk
+    if ridge == 0:  # every ridge needs the same noise, so take the one with the least bound on excess risk
         ridge = math.sqrt(problem.d) * sigma / norm
     return PerturbedObjective("gaussian", sigma, max(0.0, ridge / problem.N - lam), lam, problem.N)
 
 
 @lru_cache(maxsize=1 << 10)
 def _gaussian_ridge(eps: float, delta: float, d: int, norm: float) -> float:
-    """Return the ridge with the least expected excess risk among ridges that reduce the noise; 0 if no ridge does."""
+    """Return the ridge with the least bound on excess risk among ridges that reduce the noise; 0 if no ridge does."""
     least = proof.sigma_of(eps, math.inf, delta)
     free = proof.free_ridge(eps, least)
-    if math.sqrt(d) * least >= free * norm:  # then the excess risk decreases for ridges up to `free`
+    if math.sqrt(d) * least >= free * norm:  # then the bound decreases up to `free`; no larger ridge reduces the noise
         return free
     return best_ridge(lambda R: d * proof.sigma_of(eps, R, delta) ** 2, norm, free, 0.0, free)
 
@@ -140,7 +140,7 @@ class ObjectivePerturbation(
     Args:
         loss: `logistic`; or `squared`, which is minimised over the ball ||w|| <= `radius`.
         calibration: `published` uses the paper's noise and ridge; `tight` uses the proven noise and ridge with the
-            least expected excess risk, among ridges of at most 2/eps for the logistic loss.
+            least bound on excess risk; for the logistic loss, Delta is at most max(0, 2/(N eps) - lam).
         variant: `paper`; or `authors`, the method in the figures of Imtiaz et al. 2019: to the point in the box
             [-1, 1]^d where their solver stops, it adds noise with beta = eps/2 for every N. Its proof uses only the
             diameter of the box, 2 sqrt(d).

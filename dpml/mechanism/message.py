@@ -82,8 +82,8 @@ class Statistic(ABC):
     def imprecision(self, problem: Problem) -> float:
         """Return a public bound on the relative increase of a sum's sensitivity because of floating-point rounding.
 
-        The default assumes at most N terms, none longer than the sensitivity, and double precision. Blocks of at most
-        1024 terms are summed, and the sums of the blocks are added pairwise (`dpml.sums`).
+        The default assumes at most N terms, none longer than the sensitivity, that are summed in double precision: in
+        blocks of at most 1024 terms, whose sums are then added pairwise (`dpml.sums`).
         """
         return sums.imprecision(problem.N, problem.d + sum(self.lengths(problem.d)))
 

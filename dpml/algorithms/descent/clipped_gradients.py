@@ -52,8 +52,8 @@ def in_steps(slopes: Single, Q: Index) -> None:
 def add_by_party(total: Array, offsets: Index, start: int, vectors: Single, slopes: Single) -> None:
     """Add every row's gradient, slopes times vector, to its party's sum in `total` (P, B, K, d): B runs, K outputs.
 
-    `start` is the number of the first row. The slopes (n, B, K) are rounded to integers, and the vectors (n, d) are
-    multiples of 2^-21. The sums are less than 2^53 times 2^-21, so they are exact in any order.
+    `start` is the number of the first row. The slopes (n, B, K) hold integers, and the vectors (n, d) are multiples of
+    2^-21. The sums are less than 2^53 times 2^-21, so they are exact in any order.
     """
     stop = min(start + len(vectors), int(offsets[-1]))
     first, last = np.searchsorted(offsets, [start, stop - 1], side="right") - 1

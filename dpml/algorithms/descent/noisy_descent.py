@@ -115,9 +115,9 @@ class NoisyDescent(
         calibration: `published` uses the paper's noise; `tight` uses the least noise that is proven to protect against
             the observer `calibrate_for`.
         sites: Where the rows are and who adds noise: one trusted `curator`, an `mpc`, or the `clients`.
-        variant: With `paper`, clients run all rounds alone, as the paper's text says. With `synchronous`, all clients
-            continue from the average of their models after every round. With `once`, as in eq. (4) of the paper, noise
-            that no client knows is added once to every round's sum.
+        variant: With `paper`, clients run all rounds alone, as the paper's text says. With `synchronous`, or `tight`
+            noise for `aggregate` or `colluders`, all continue from the average of their models after every round. With
+            `once`, as in eq. (4) of the paper, noise that no client knows is added once to every round's sum.
         rounds: The number of rounds T.
         noise_constant: The constant c of the published noise ``G sqrt(c T ln(1/delta)) / (N eps)``. The paper says
             "some constant"; the inequalities of its proof need 16.

@@ -130,7 +130,7 @@ class WhitenedDescent(
         def move(t: int, w: Single, gradients: Single, clip: Single) -> Single:
             step = clip / (2 * steepest) if self.loss.task == "regression" and not self.adaptive else far[t]
             towards = gradients / np.float32(n)
-            if lam:  # with a step above clip/lam, models would diverge
+            if lam:  # a longer step than clip/lam would overshoot
                 step = np.minimum(step, clip / lam)
                 towards = towards + lam * w / clip[:, None]
             return step.astype(np.float32)[:, None] * towards
