@@ -145,7 +145,7 @@ def worst_objectives(algorithm: Perturbed, budget: Budget, problem: Problem) -> 
 def of_driven_descent(algorithm: NoisyDescent, budget: Budget, problem: Problem) -> Pair:
     """Return two data sets that differ in one row; all other rows drive a distant initial model even farther from 0.
 
-    Slopes clipped at 1/2 or less are largest at score 0 without such rows. For the squared loss, a target differs.
+    Slopes clipped at 1/2 or less are largest at score 0, and need no such rows. For the squared loss, a target differs.
     """
     start = initial_model(far_start(problem.d), problem.d)
     if algorithm.loss.task == "regression":

@@ -19,8 +19,8 @@ Mixture = tuple[tuple[float, float], ...]
 NONE: Mixture = ((1.0, 0.0),)
 
 _POINTS = 6000  # points of a grid of losses
-_LOST = 1e-7  # the share of delta for outcomes beyond the ends of all rounds' grids, whose losses count as infinite
-_COUNTS = 4000  # no test if the number of sums that contain the unit has more likely values than this
+_LOST = 1e-7  # the share of delta for losses above the grids of all sums, which count as infinite
+_COUNTS = 4000  # no test if the number of sums that contain the unit has more than so many likely values
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class SampledGaussian:
     def reached(self, delta: float) -> float | None:
         """Return a lower bound on the eps of the final model, from hypothesis tests on the total of all noisy sums.
 
-        For one round or without sampling, no test gives a better bound. The result is None if ``present < 1``, for
-        samples of fixed size (except one sum with `replace`), and if too many sums may contain the unit.
+        For one sum or without sampling, there is no better test. The result is None if ``present < 1``, for samples
+        of fixed size (except one sum with `replace`), and if the number of the unit's sums varies too much (`_COUNTS`).
         """
         if self.mu is not None:
             return gdp.eps_of(self.mu, delta) * (1 - 1e-9)

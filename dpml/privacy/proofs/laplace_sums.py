@@ -18,7 +18,7 @@ from dpml.arrays import Array
 from dpml.privacy.pld import FADED, Losses
 
 _RATIO = 1.06  # ratio of two neighbouring grid points' distances from the centre of P (t = -eps/2)
-_BELTS = 120  # number of grid points of rho, the distance from the axis
+_BELTS = 120  # number of grid points of rho > 0, the distance from the axis
 _SLACK = 1e-12  # relative error of a density; times v + 1 (v: the order of K_v), it bounds the error of a loss
 _FAR = 45.0  # the mass beyond the farthest grid point t is at most e^-45
 _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU cache

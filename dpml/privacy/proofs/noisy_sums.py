@@ -17,7 +17,7 @@ from dpml.privacy.proofs import laplace_sums
 
 PURE, EXACT, SCALES, ETA = "pure rounds", "exact sums", "Gaussians of known scales", "Gaussians of known scales and eta"
 
-_EXACT_SHAPE = 64.0  # for a larger h (d + 1)/2, a sum is nearly Gaussian: revealing its variance costs < 1 % of mu^2
+_EXACT_SHAPE = 64.0  # for a larger h (d + 1)/2, a sum is nearly Gaussian: revealing its variance costs < 2 % of mu^2
 _EXACT_EPS = (1e-7, 100.0)
 _TAIL = 1e-4  # the share of delta for unlikely values of the random scale g
 _EDGES = 100
