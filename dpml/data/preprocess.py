@@ -141,7 +141,7 @@ class Step:
     Attributes:
         source: Where the step's parameters come from, if the step is made from `TrainingRows`.
         box: Returns a `Box` of the step's outputs for rows in a `Box`; None: `apply` maps its `low` and `high`.
-        length: A bound on the L2 norm of every output row, if `box` is None.
+        length: A bound on the L2 norm of the step's outputs for rows in a `Box`, if `box` is None.
     """
 
     apply: Apply

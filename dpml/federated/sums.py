@@ -1,8 +1,8 @@
 """Run an algorithm that uses only secure sums on several machines, as one of the parties or as the aggregator.
 
-All run the code of a single process. A party uses a row of zeros in place of each other party's rows, draws the noise
-of all parties, and keeps only its own message. The aggregator uses rows of zeros only, and receives every sum from the
-parties. So with the same seed everywhere, the model equals the model of a single process to the last bit.
+All machines run the code of a single process. A party uses a row of zeros in place of each other party's rows, draws
+the noise of all parties, and keeps only its own message. The aggregator uses rows of zeros only, and receives every sum
+from the parties. So with the same seed everywhere, the model equals the model of a single process to the last bit.
 
 Before every sum, the aggregator sends the sum's arguments, such as the current model. The guarantees hold even if an
 adversary chooses these arguments depending on all earlier sums.

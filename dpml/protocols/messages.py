@@ -44,7 +44,7 @@ class Kind(IntEnum):
     NEIGHBOURS = 2  # server: the Merkle path from the party's keys to the roster, and its neighbours' public keys
     SHARES = 3  # party: a commitment to its self-mask seed, and sealed shares for its neighbours
     INBOX = 4  # server: the sealed shares from the party's neighbours
-    MASKED = 5  # party: its masked vector, its openly sent numbers, and those whose shares it cannot decrypt
+    MASKED = 5  # party: its masked vector, its openly sent numbers, and the parties whose shares it cannot decrypt
     SURVIVORS = 6  # server: which parties are in the sum
     CONSISTENCY = 7  # party: the list of survivors, signed
     SIGNATURES = 8  # server: the signatures under the list of survivors

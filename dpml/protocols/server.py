@@ -153,7 +153,7 @@ class Server:
     def _take_masked(self, content: Message) -> None:
         session = self.session
         vector, beside, left_out = messages.unpack_masked(content.body, session.length, session.beside, session.parties)
-        if left_out and session.topology.degree < session.parties - 1:  # on a ring, leave out the sender
+        if left_out and session.topology.degree < session.parties - 1:  # on a ring, leave out the party that reports
             raise RefusedError(f"party {content.party} reports that shares do not open, first those of {left_out[0]}.")
         if not np.isfinite(beside).all():
             raise RefusedError(f"a number from party {content.party} is out of range: not finite.")

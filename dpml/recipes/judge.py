@@ -99,7 +99,7 @@ def _noise(recipe: TrainingRecipe, view: View) -> float:
     n, shared = recipe.in_round, recipe.noise_by == "shared"
     if _alone(recipe) or view == "client" or (view in ("transcript", "colluders") and not recipe.secure_sum):
         return recipe.noise / math.sqrt(recipe.most_in_round) if shared else recipe.noise
-    own = recipe.noise / math.sqrt(n) if shared else recipe.noise  # the noise grows with n, so n is the least number
+    own = recipe.noise / math.sqrt(n) if shared else recipe.noise  # n is the fewest clients, as the result grows with n
     return own * math.sqrt(n - recipe.dropouts - (recipe.colluders if view == "colluders" else 0))
 
 

@@ -58,7 +58,7 @@ def release(
     """Enter a release into the ledger, draw the release's noise, and write the model to the new file `place`.
 
     Before that, a placeholder as large as any such model reserves disk space, and `say` gets sentences on what to
-    expect. If a later step fails, the entry stays in the ledger, and the error message names it.
+    expect. If a step after the entry fails, the entry stays in the ledger, and the error message names it.
     """
     algorithm, budget, dataset, rule = request.algorithm, request.budget, request.dataset, request.partition
     _check_setting(request)

@@ -14,9 +14,9 @@ fractions, or with decimals of 100 digits and an error margin, so rounding never
 2. *From mu to eps.* mu-GDP is (eps, delta)-DP with ``delta = Q(z1) - e^eps Q(z2)``, z1 = eps/mu - mu/2, z2 = z1 + mu
    and Q the upper tail of N(0, 1) (Balle & Wang 2018, Thm 8). Delta equals phi(z1) (m(z1) - m(z2)) with the density phi
    and Mills' ratio m = Q/phi.
-3. *Discrete Gaussian noise* on k integers (docs/privacy/discrete_noise.md). If each of h parties adds noise of variance
-   v >= 2 r^2, r^2 = 13/4 + (number of binary digits of h k)/28, then mu is 1e-25 plus the mu of Gaussian noise of
-   variance ``h v - r^2``.
+3. *Discrete Gaussian noise* on blocks of k integers (docs/privacy/discrete_noise.md). If r^2 = 13/4 + (number of binary
+   digits of h k)/28, h parties' noise of variance v >= 2 r^2 each counts as Gaussian noise of variance ``h v - r^2``.
+   Of all blocks, the least noise counts. Mu increases by 1e-25 for each block, and by the stated effect of rounding.
 4. *Laplace noise* of scale b on reals or integers of L1 sensitivity D: eps = D/b (Dwork et al. 2006; Ghosh, Roughgarden
    & Sundararajan 2009). For a density proportional to exp(-|z|/b), D is in the norm |.|. The eps of messages add up.
 5. *Objective perturbation* with the ridge R (Theorem 2 of docs/privacy/rajkumar2012.md, Theorem 5 of

@@ -6,8 +6,8 @@ Sensitivities: docs/privacy/outputs_and_newton.md, Theorem 3. The paper's noise 
 compute, so there is no `published` noise.
 
 The rule for R reads no rows. After T rounds, R increases the loss by about ``R/T W^2/2`` for ||w*|| = W, and the noise
-on the last direction by ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2), ``||G||^2 = 4 d T/mu_G^2``. The sum is
-least for
+on the last direction increases it by ``(N/4) (m ||G||)^2 T/(2 mu_H^2)`` with m = 1/(4 R^2), ``||G||^2 = 4 d T/mu_G^2``.
+The sum is least for
 
     R^5 = N d T^3 / (4 W^2 (mu_G mu_H)^2).
 """

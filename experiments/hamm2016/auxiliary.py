@@ -17,7 +17,7 @@ from dpml.seeds import generator
 
 
 def moves(M: Sequence[int], N: int = 20, lam: float = 0.5, tries: int = 300, seed: int = 0) -> pd.DataFrame:
-    """Search for the largest sensitivity over the paper's bound (`move`), by M, labels and whether a row is replaced.
+    """Search for the largest ratio of sensitivity to the paper's bound (`move`), by M, labels and replacement of a row.
 
     Rows have two features and norm 1. In half of the tries, all rows are equal, so that changes add up.
     """

@@ -1,7 +1,7 @@
 """Compute the bounds of Theorems 2 and 3 and of Table 1 of Kang, Liu & Wang 2019.
 
 The argument `figures` has the number p of features, the loss's Lipschitz constant G, the number N of rows, T rounds,
-the regulariser's coefficient lam, eps and delta. A setting has M parties, and n_min rows of the smallest party.
+the regulariser's coefficient lam, eps and delta. A setting has M parties; the smallest has n_min rows.
 """
 
 import math

@@ -62,7 +62,7 @@ class Tree:
     total: float
 
     def project(self, columns: Sequence[str]) -> SimpleNamespace:
-        """Return the counts of pairs if two columns are independent, in the form that the library expects."""
+        """Return the counts of pairs that two independent columns would have, in the form that the library expects."""
         first, second = (self.shares[(name,)] for name in columns)
         return SimpleNamespace(datavector=lambda: self.total * np.outer(first, second).ravel())
 

@@ -23,7 +23,7 @@ _DATES = ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%Y/%m/%d", "%d.%m.%y"
 FORMS = (ISO, *_DATES, *(f"{form} %H:%M" for form in _DATES))
 """The forms of dates that are recognised; a bounds file may name any other form of `strptime`."""
 
-_FEW = 20  # this many texts may be categories even if none repeats; this many values may determine the class
+_FEW = 20  # up to this many texts may be categories if none repeats; up to this many values may determine the class
 _NUMBERS_FOR_MISSING = (-9.0, -99.0, -999.0, -9999.0, 999.0, 9999.0, 99999.0)
 _GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?|[-+]?\d{1,3}(\.\d{3})+(,\d+)?")  # 1,000 or 1.000
 _UNIT = re.compile(r"[-+]?\d+(?:[.,]\d+)?\s?(%|[^\W\d_]{1,3}(?:/[^\W\d_]{1,3})?)")
