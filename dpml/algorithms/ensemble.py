@@ -128,7 +128,7 @@ class MeanModel:
 def vote_shares(
     parties: Parties, X: Array, lam: float, sums: bool = False, local: Sequence[Any] | None = None, seeds: Any = ()
 ) -> Array:
-    """Return the share of parties that vote for each of K classes (K = 1: for class +1) on n rows X: (n, K)."""
+    """Return for each of n rows X the share of parties that vote for each of K classes, (n, K); K = 1: for class +1."""
     classes = parties.problem.classes
     M = len(parties.offsets) - 1
     votes = np.zeros((len(X), classes))
@@ -228,7 +228,7 @@ class Vote(LocalClassifiers):
         check_local(self.local)
 
     def voters(self, M: int) -> int:
-        """Return n: if one party's rows are replaced, each entry of an auxiliary row's target shifts by at most 1/n."""
+        """Return n: replacing one party's rows changes an auxiliary row's target for each class by at most 1/n."""
         return M if self.shared else 1
 
     def sensitivity(self, problem: Problem) -> tuple[float, float]:
@@ -279,7 +279,7 @@ class Vote(LocalClassifiers):
 
 
 class Soft(Vote):
-    """`soft`: a model that is trained on public auxiliary rows whose targets are the shares of the parties' votes.
+    """`soft`: a model trained on public auxiliary rows; a row's target is the share of parties voting for each class.
 
     This is Algorithm 2 of Hamm et al. 2016. One party changes every share by at most 1/M, so the sensitivity of `soft`
     is 1/M times the sensitivity of `vote`.
@@ -336,7 +336,7 @@ TAIL = 0.05  # the probability with which the noise, or the sample of rows, viol
 
 
 def voting_risk_bound(eps: float, voters: int, n: int, d: int, lam: float, length: float = 0.0) -> float:
-    """Return the bound of Hamm et al. 2016, Theorem 4, on the excess risk of two-class `soft` with the paper's noise.
+    """Bound the excess risk of algorithm `soft` for two classes and the paper's noise (Hamm et al. 2016, Theorem 4).
 
     The bound holds with probability 1 - 2 `TAIL`. `voters` is M for `soft` and 1 for `vote` (eq. 9), n is the number of
     auxiliary rows, and `length` is the norm of the reference model.

@@ -63,7 +63,7 @@ def typical_norm(lam: float) -> float:
 
 
 def compute_slack(eps: float, lam: float, N: int, c: float = SMOOTHNESS) -> tuple[float, float]:
-    """Return the ridge to add to lam, and the eps for the noise: `eps` minus the part for the Jacobian determinant."""
+    """Return the ridge to add to `lam`, and the part of `eps` for the noise; the Jacobian determinant gets the rest."""
     left = eps - 2 * math.log1p(c / (N * lam)) if lam > 0 else -math.inf
     return (0.0, left) if left > 0 else (max(0.0, c / N * over_expm1(eps / 4) - lam), eps / 2)
 
@@ -121,7 +121,7 @@ def perturbed_minimisers(
 
 
 def optimality_bound(made: PerturbedObjective, problem: Problem, delta_p: float = 0.05) -> float:
-    """Bound the optimality gap of `gop` with probability 1 - `delta_p` (Rajkumar & Agarwal 2012, Theorem 5.1)."""
+    """Bound algorithm `gop`'s optimality gap with probability 1 - `delta_p` (Rajkumar & Agarwal 2012, Theorem 5.1)."""
     length = made.scale * math.sqrt(2 * float(gammainccinv(problem.d / 2, delta_p))) / problem.N
     pull = made.extra * longest_minimiser(LOSSES["logistic"], made.lam)
     return (SMOOTHNESS + made.lam) / 2 * ((length + pull) / made.strength) ** 2

@@ -125,11 +125,11 @@ class Carrier:
         return np.repeat(values, self.draws)
 
     def by_budget(self, runs: Numbers) -> Any:
-        """Reshape values of B runs, (B, ...), to (budgets, draws, ...)."""
+        """Reshape the values (B, ...) of all runs, one per budget and noise draw, to (budgets, draws, ...)."""
         return runs.reshape(len(self.budgets), self.draws, *runs.shape[1:])
 
     def unit_noise(self, number: int) -> tuple[Array, Array | None]:
-        """Draw noise of scale 1 for a sum, (draws, k); if there is an observer, also return every source's noise."""
+        """Draw noise of scale 1 for a sum, (draws, k), and for an observer also each source's (e.g. party's) noise."""
         of, d, M = self.statistic(number), self.problem.d, self.problem.M
         law: Sampler = self.messages[0][number].law
         if of.single:
@@ -142,7 +142,7 @@ class Carrier:
         return sources[:M].sum(axis=0), sources
 
     def observe(self, number: int, noisy: Array, parts: Array | None, at: tuple[Any, ...]) -> None:
-        """Pass a noisy sum and the noise from each source to the function `observer`, both divided by the noise_std."""
+        """Pass a noisy sum and each source's (e.g. party's) noise to `observer`, all divided by the sum's noise_std."""
         assert self.observer is not None
         assert parts is not None
         of, widths = self.statistic(number), self.widths(number)[0]
@@ -166,7 +166,7 @@ class Carrier:
         return noisy.reshape(-1, noisy.shape[-1])
 
     def shaped(self, number: int, sums: Array) -> Array:
-        """Reshape sums (..., B, k) to (..., budgets, draws, k), and sums (..., k) for all runs to (..., 1, 1, k)."""
+        """Reshape sums per run (..., B, k) to (..., budgets, draws, k), and common sums (..., k) to (..., 1, 1, k)."""
         if not self.statistic(number).state(self.problem.d)[1]:
             return sums[..., None, None, :]
         return sums.reshape(*sums.shape[:-2], len(self.budgets), self.draws, sums.shape[-1])

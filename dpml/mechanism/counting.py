@@ -54,7 +54,7 @@ class Counting(Program, lam=0.0, units=UNITS):
 
     def __post_init__(self) -> None:
         if not 0 < self.eps < math.inf:
-            raise UserError(f"count_errors must be a positive eps, got count_errors={self.eps:g}.")
+            raise UserError(f"count_errors, the eps for error counts, must be positive and finite, got {self.eps:g}.")
         if self.of.noise != "discrete" or type(self.of).proven is not Program.proven:
             raise UserError(
                 f"count_errors with algo={self.of.name} works only with exact integer noise: leave out --floating and "

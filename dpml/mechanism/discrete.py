@@ -38,7 +38,7 @@ def checked(vectors: Integers, radius: int) -> Integers:
 
 
 def whole_steps(most: int, width: float) -> int:
-    """Return the grid steps per unit: `most`, or fewer if noise of noise_std `width` would not fit into 64 bits."""
+    """Return the number of grid steps from 0 to 1: `most`, or fewer to fit noise with noise_std `width` in 64 bits."""
     steps = min(most, int(_WIDEST_NOISE / max(width, 1.0)))
     if steps < 1:
         raise UserError(
@@ -64,7 +64,7 @@ class Grid(NamedTuple):
     variances: tuple[Fraction, ...]
 
     def law(self, block: int) -> DiscreteGaussian | DiscreteLaplace | None:
-        """Return the distribution of a party's noise in one block of a sum, in grid steps, or None without noise."""
+        """Return the distribution of a party's integer noise in a block (group of entries) of a sum; None: no noise."""
         if not self.variances:
             return DiscreteLaplace(Fraction(self.widths[block])) if self.widths[block] else None
         return DiscreteGaussian(self.variances[block]) if self.variances[block] else None

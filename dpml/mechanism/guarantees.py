@@ -84,9 +84,9 @@ def guaranteed(algorithm: Algorithm, budget: Budget, problem: Problem) -> list[G
         numbers = each.eps >= 0 and 0 <= each.delta < 1 and (each.mu is None or each.mu >= 0)
         if not (curve and numbers and (each.unit, each.delta) == (given[0].unit, given[0].delta)):
             raise UserError(
-                f"{who} returns an invalid guarantee for the view {each.view}: eps={each.eps}, delta={each.delta}, "
-                f"mu={each.mu}, curve={each.curve}, unit={each.unit}. Return numbers >= 0 and a delta below 1, and use "
-                "the same unit and delta for all views."
+                f"{who} returns an invalid guarantee against the observer view={each.view}: eps={each.eps}, "
+                f"delta={each.delta}, mu={each.mu}, curve={each.curve}, unit={each.unit}. Return numbers >= 0, a delta "
+                "below 1, and the same delta and unit (of privacy) against all observers."
             )
     said = f"declared by {who}, which is not part of dpml"
     return [

@@ -46,14 +46,14 @@ class Terms(ABC, Generic[Of]):
 
     @abstractmethod
     def total(self, *at: Any) -> Array:
-        """Return the sum of the statistic over all parties: (B, k) or (k,)."""
+        """Return the statistic's sum over all parties: k numbers for each of B runs, (B, k), or (k,) without `at`."""
 
     def each(self, *at: Any) -> Array:
         """Return each party's sum of k numbers: (M, k), or (M, B, k) with arguments `at` that differ between B runs."""
         raise UserError("algo.protocol=secagg is not available for this algorithm's sums: set algo.protocol=simulate.")
 
     def integers(self, resolutions: Index, secure: bool, *at: Any) -> Integers:
-        """Return sums of B runs in integer grid steps: shape (1, B, k), or if `secure` a sum per party, (M, B, k)."""
+        """Return sums of k integers, in grid steps, for B runs: (1, B, k), or if `secure`, of each party, (M, B, k)."""
         raise UserError(_NO_GRID)
 
 
@@ -70,7 +70,7 @@ class Statistic(ABC):
 
     @abstractmethod
     def lengths(self, d: int) -> tuple[int, ...]:
-        """Return the number of entries in each block of the statistic, for rows with d features."""
+        """Return the number of entries in each block, for rows with d features; noise has one scale within a block."""
 
     def on(self, parties: Parties) -> Any:
         return self.terms(self, parties)
@@ -94,7 +94,7 @@ class Statistic(ABC):
         return (sum(self.lengths(d)),)
 
     def project(self, noise: Array, d: int) -> Array:
-        """Return the noise in the k entries that are sent, (..., k), given the noise that was drawn."""
+        """Compute the noise (..., k) of the k sent entries from the drawn noise, which may have more entries."""
         return noise
 
     def deviations(self, d: int) -> tuple[float, ...]:
@@ -157,7 +157,7 @@ class Sum:
 
     @property
     def ratio(self) -> float:
-        """The mu of releasing the sum once with Gaussian noise."""
+        """The Gaussian-DP mu of releasing this sum once with Gaussian noise; with Laplace noise, the eps."""
         return self.sensitivity / self.noise if self.noise else math.inf
 
     @property
@@ -183,7 +183,7 @@ def discrete_rest(message: Sum, problem: Problem) -> float:
 
 
 def imprecision(statistics: Sequence[Statistic], problem: Problem) -> float:
-    """Return a bound on the relative increase of mu that rounding causes in floating-point sums of `statistics`."""
+    """Bound the relative increase of the Gaussian-DP mu due to rounding in floating-point sums of given statistics."""
     most = max((of.imprecision(problem) for of in statistics), default=0.0)
     if most > sums.MOST:
         raise UserError(

@@ -53,7 +53,7 @@ class PerturbedObjective:
 
     @property
     def ridge(self) -> float:
-        """The coefficient R of ||w||^2 / 2 if the objective is a sum of losses."""
+        """The coefficient R of ||w||^2 / 2 if the objective has the sum, not the mean, of the losses."""
         return self.N * self.strength
 
     def proven(self, delta: float) -> Proof:
@@ -92,7 +92,7 @@ class Perturbed(Program, **SIMULATED):
 
 
 def perturbations(sent: Sequence[PerturbedObjective], rng: Generator, draws: int, size: int) -> Array:
-    """Draw the random linear terms b of all budgets by rescaling the same noise: (budgets, draws, size)."""
+    """Draw the vectors b of the random terms b'w, (budgets, draws, size); each budget rescales the same noise."""
     scales = np.array([message.scale for message in sent])
     b: Array = scales[:, None, None] * unit(sent[0].law, rng, draws, size)
     return b

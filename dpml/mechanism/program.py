@@ -94,7 +94,7 @@ class Program(ABC):
     def __init_subclass__(
         cls, *, losses: tuple[str, ...] = (), calibrations: tuple[str, ...] = (), **named: Any
     ) -> None:
-        """Create a field for each shared option, such as `variant`, among the class definition's keywords."""
+        """Give the subclass a field for each option of `CHOICES`, such as `variant`, that its class statement lists."""
         super().__init_subclass__()
         own = {"loss": losses, "calibration": calibrations} | {key.rstrip("s"): each for key, each in named.items()}
         if Program in cls.__bases__:
@@ -138,11 +138,11 @@ class Program(ABC):
 
     @abstractmethod
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return the noisy sums of a release under `budget`, in order; only this method decides the amount of noise."""
+        """Describe the noisy sums 0, 1, ... of a release; only these descriptions determine the noise for `budget`."""
 
     @abstractmethod
     def run(self, carrier: Carrier) -> Release:
-        """Request noisy sums by `carrier.ask(number, ...)`, and compute models (budgets, draws, d) from them."""
+        """Compute models, an array (budgets, draws, d), from noisy sums, which `carrier.ask(number, ...)` returns."""
 
     def begin(self, parties: Parties, rng: Generator) -> Any:
         """Draw public values, such as an initial model, before any noise is drawn."""
@@ -165,7 +165,7 @@ class Program(ABC):
         return None
 
     def way(self) -> Way:
-        """Return the function that computes the sums of a release: a simulation, or a protocol."""
+        """Return the function that computes noisy sums; it simulates the parties, or runs secure aggregation."""
         if self.noise == "discrete":
             return on_grid
         return in_ring if self.protocol == "secagg" else simulated
@@ -182,7 +182,7 @@ class Program(ABC):
         return mu / max(self.sharing(problem).views(problem).values())
 
     def imprecision(self, problem: Problem, of: Statistic | None = None) -> float:
-        """Bound the relative increase of mu due to rounding in all sums, or only in sums of the statistic `of`."""
+        """Bound the relative increase of mu due to rounding in all sums; with `of`, only in sums of that statistic."""
         every = [of] if of else [message.of for message in self.messages(Budget(math.inf), problem)]
         return imprecision(every, problem) + self._ring * RING
 

@@ -30,7 +30,7 @@ k), the noise of each source, (sources, B, k), and a function that returns the s
 
 @dataclass(frozen=True)
 class Channel:
-    """The m noisy numbers that an observer sees for each coordinate of a sum, and the sources of the noise.
+    """The m noisy numbers, such as messages, that an observer sees per coordinate of a sum, and their noise sources.
 
     Attributes:
         noise: The coefficient of each source in each number, (m, sources). The last party's data affect only the first.
@@ -49,7 +49,7 @@ class Channel:
 
     @cached_property
     def filter(self) -> Array:
-        """The weights (m,) that give the weighted sum of an observer's m numbers least noise; the first weight is 1."""
+        """The m weights with which the weighted sum of the observer's m numbers has the least noise; the first is 1."""
         weights = np.linalg.solve(self.covariance, np.eye(len(self.covariance))[0])
         return weights / weights[0]
 
@@ -72,7 +72,7 @@ Sampler = Law | Literal["single_gaussian"]
 
 
 class Sharing(ABC):
-    """Which parties draw the noise of a sum: by default, all M draw equal shares, without secure aggregation."""
+    """Who draws the noise of a sum. By default, all M parties draw equal shares, and nothing is securely aggregated."""
 
     secure: ClassVar[bool] = False
     """Whether secure aggregation hides the parties' messages or a part of them."""
@@ -81,7 +81,7 @@ class Sharing(ABC):
 
     @abstractmethod
     def views(self, problem: Problem) -> dict[View, float]:
-        """Return the mu against every observer, as a multiple of the mu of the released sum."""
+        """Return the Gaussian-DP mu against each observer, divided by the mu of the released sum."""
 
     def sources(self, M: int) -> Array:
         """Return the coefficients (sources, n) with which each noise source combines n independent N(0, 1) draws.
@@ -110,7 +110,7 @@ class Sharing(ABC):
         return unit(law, rng, draws, size)
 
     def parts(self, rng: Generator, draws: int, M: int, size: int, law: Sampler = "gaussian") -> Array:
-        """Draw the noise of every source (by default, of every party): (sources, draws, size)."""
+        """Draw every source's (by default, party's) noise, `draws` times `size` numbers: (sources, draws, size)."""
         return noise.gaussian(rng, (M, draws, size)) / math.sqrt(M)
 
     def reach(self, d: int) -> float:
@@ -179,7 +179,7 @@ class CapeNoise(Sharing):
         return np.block([[zero_sum - self.spread / M, own], [zero_sum, 0 * own]])
 
     def seen(self, view: View, problem: Problem) -> Array:
-        """Return the coefficient of every noise source in each of the m numbers that an observer of CAPE sees.
+        """Return the coefficients (m, 2 M) of the 2 M noise sources in the m numbers that an observer of CAPE sees.
 
         Colluders see all messages, the mean of the secrets and their own secrets. These rows are equivalent, and avoid
         cancellation: the sum of the honest messages without zero-sum noise; all messages but the last, with the mean of

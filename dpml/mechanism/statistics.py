@@ -53,7 +53,7 @@ class RowTerms(Terms["ClippedRows"]):
         return summed if secure else summed.sum(axis=0)[None]
 
     def _sums(self, clip: Callable[[Array], Any], by_party: bool, at: Sequence[Any]) -> Any:
-        """Sum rows' clipped vectors, in total or `by_party`; if the unit is a party, clip each party's mean vector."""
+        """Sum rows' clipped vectors, in total or `by_party`; if unit=party, return each party's clipped mean vector."""
         if self.statistic.unit == "sample":
             return self._added(clip, self.parties.offsets if by_party else np.array([0, len(self.parties.y)]), at)
         means = self._added(lambda vectors: vectors, self.parties.offsets, at)
@@ -61,7 +61,7 @@ class RowTerms(Terms["ClippedRows"]):
         return clip(means)  # (M, B, length)
 
     def _added(self, part: Callable[[Array], Any], offsets: Index, at: Sequence[Any]) -> Any:
-        """Apply `part` (e.g. clipping) to the rows' vectors of B runs; sum results in P row groups: (P, B, length)."""
+        """Apply `part`, e.g. clipping, to each row's vector in B runs, and sum each of P row groups: (P, B, length)."""
         total: Any = 0
         for rows, vectors in self._vectors(at):
             first, last = np.searchsorted(offsets, [rows.start, rows.stop - 1], side="right") - 1
@@ -85,7 +85,7 @@ class RowTerms(Terms["ClippedRows"]):
             with np.errstate(over="ignore"):
                 vectors = vectors.reshape(runs, -1, of.length) / of.clip
             if not np.isfinite(vectors).all():  # clipping would give NaN; the message must not reveal the row
-                raise UserError("the function of ClippedRows must return finite numbers, even after division by clip.")
+                raise UserError("ClippedRows: `function` must return numbers that stay finite when divided by `clip`.")
             yield rows, vectors
 
     def _plain(self, sums: Array) -> Array:
@@ -94,7 +94,7 @@ class RowTerms(Terms["ClippedRows"]):
 
 @dataclass(frozen=True)
 class ClippedRows(Statistic):
-    """The sum of clipped vectors of rows, or of clipped mean vectors of parties, divided by the clip.
+    """The sum of rows' clipped vectors, or of parties' clipped mean vectors; each vector is divided by the clip.
 
     Args:
         function: ``function(X, y)``, (n, d) and (n,) -> (n, length); a row's vector may depend on that row only. If
@@ -143,7 +143,7 @@ def _clipped(vectors: Array) -> Array:
 
 @dataclass(frozen=True)
 class Minimised(Terms["Minimiser"]):
-    """Train models on the rows of all parties, without adding noise."""
+    """Train the models of the statistic `Minimiser` on the rows of all parties, without adding noise."""
 
     def total(self, *at: Any) -> Array:
         if not at:

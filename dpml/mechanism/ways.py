@@ -17,7 +17,7 @@ from dpml.privacy.discrete.rounding import Integers
 
 
 def in_ring(carrier: Carrier, number: int, at: tuple[Any, ...]) -> tuple[Array, Array | None]:
-    """Return a secure sum of real numbers; each party rounds its noisy contribution to an integer modulo 2^64."""
+    """Sum noisy real numbers by secure aggregation; each party first rounds its numbers to integers modulo 2^64."""
     from dpml.protocols import FixedPoint, secure_sum
 
     sharing, problem, of, widths = carrier.sharing, carrier.problem, carrier.statistic(number), carrier.widths(number)
@@ -90,7 +90,7 @@ def _securely(carrier: Carrier, sent: Integers) -> Integers:
 
 
 def _between(carrier: Carrier) -> tuple[Any, Any]:
-    """Return the transport of the parties' messages, and the graph of parties that share masks."""
+    """Return the function that exchanges the parties' messages, and the graph of parties that share masks."""
     from dpml.protocols import choose, in_process  # imported here, because most runs need no cryptography
 
     transport, problem = carrier.mechanism.transport, carrier.problem

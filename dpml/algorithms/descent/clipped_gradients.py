@@ -1,4 +1,4 @@
-"""Sum clipped gradients of rows or of parties at many models at once, and sum labels to choose the clip.
+"""Sum clipped gradients of rows or parties, and count each class's rows, because a rare class needs a larger clip.
 
 For discrete noise, gradients become integers: docs/privacy/discrete_noise.md, Theorem 2.
 """
@@ -36,7 +36,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round loss derivatives (n, B, K) in place to integers; a row's K integers in run b have norm at most ``Q[b]``."""
+    """Round loss derivatives (n rows, B runs, K outputs) in place to integers; run b's K integers have norm <= Q[b]."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer

@@ -35,7 +35,7 @@ class GradientMeans(Terms["MeanGradients"]):
         return [Rows.of(slopes.loss, *rows, clip=slopes.clip) for rows in self.weighted()]
 
     def weighted(self) -> Iterator[tuple[Array, Array, Array]]:
-        """Yield rows (n, d), labels and weights (n,) of each client if it trains its own model, else of all rows."""
+        """Yield rows (n, d), labels and row weights (n,): by client if each trains its own model, else all at once."""
         X, y, sizes = self.parties.X, self.parties.y, self.parties.sizes
         if self.statistic.clients:
             for own in map(self.parties.of, range(len(sizes))):
@@ -141,11 +141,11 @@ class Pooled:
         return 1 / (problem.M * problem.smallest if self.by_party else problem.N)
 
     def round(self, problem: Problem) -> tuple[tuple[float, ...], float, float]:
-        """Return the fields `units`, `sensitivity` and `noise` of the noisy `Sum` that a round releases."""
+        """Return `units` (a noise factor for each block), `sensitivity` and `noise` of the noisy `Sum` of a round."""
         return (self.sum_std(problem),), 2 * self.lipschitz, 1.0
 
     def model_weights(self, problem: Problem) -> Array:
-        """Return the averaging weight of every client's last model; if all rows share one model, its weight is 1."""
+        """Return the weight of each client's last model in the average; a model that all rows share has weight 1."""
         return np.ones(1)
 
     def sharing(self, problem: Problem) -> Sharing:

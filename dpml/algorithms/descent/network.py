@@ -50,7 +50,7 @@ class NetworkTerms(Terms["NetworkGradients"]):
 
     @cached_property
     def folded(self) -> tuple[Array, Array, Array | None]:
-        """The distinct rows with the constant 1 appended, their labels, and their numbers of copies (None: all 1)."""
+        """The rows with the constant 1 appended, their labels, and how many equal rows each stands for (None: one)."""
         X, y, counts = self.parties.folded
         return with_ones(X), y, counts
 

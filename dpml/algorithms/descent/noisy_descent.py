@@ -176,8 +176,8 @@ class NoisyDescent(
             object.__setattr__(self, "ruled", ("clip",))
         elif self.loss.lipschitz is None:
             raise UserError(
-                f"the gradients of loss={self.loss.name} have no bound, so algo={self.name} must clip them: set "
-                "calibration=tight."
+                f"the gradients of loss={self.loss.name} have no bound, so algo={self.name} must clip them, "
+                "which it does only with tight noise: set calibration=tight."
             )
 
     @property
@@ -293,7 +293,7 @@ class NoisyDescent(
         return self.layout.sharing(problem)
 
     def messages(self, budget: Budget, problem: Problem) -> tuple[Sum, ...]:
-        """Return a noisy `Sum` for each step size; it is released once in every round with this step size."""
+        """Return one noisy `Sum` for each step size. A descent with this step size releases the sum in every round."""
         layout = self.layout
         units, apart, wide = layout.round(problem)
         of = MeanGradients(self.slopes, self.sites == "mpc", 0 if layout.synchronous else problem.M)
@@ -323,13 +323,13 @@ class NoisyDescent(
         return Trial(Carrier(training, carrier.budgets, carrier.rng, 1, None), trial.numbers)
 
     def best_on_held_out(self, trial: Trial, models: Array) -> NDArray[np.intp]:
-        """Return for each budget the index of the step size whose model is best on the held-out rows, (budgets, 1)."""
+        """For each budget, return the index of the step size with the best model on held-out rows, (budgets, 1)."""
         _, X, y = held_out(trial.carrier.mechanism.parties)
         losses = mean_loss(self.loss, X, y, models.reshape(-1, X.shape[1])).reshape(trial.numbers.shape)
         return np.argmin(losses + self.ridge(models[:, :, 0]), axis=1)[:, None]
 
     def selected(self, trial: Trial, models: Array) -> Release:
-        """Select a step size and release its models, given the models (budgets, S, draws, d) of all S step sizes."""
+        """Select a step size per budget and draw and release its model, given `models` (budgets, S sizes, draws, d)."""
         best = np.zeros((len(models), models.shape[2]), dtype=np.intp)
         if self.step_selection == "oracle":
             best = np.argmin(self.objective(trial.carrier.mechanism.parties, models), axis=1)
@@ -339,7 +339,7 @@ class NoisyDescent(
         return Release(weights, {"step": np.take_along_axis(trial.steps, best, axis=1)})
 
     def trained(self, trial: Trial) -> Array:
-        """Train a model for every budget, step size and noise draw, (budgets, S, draws, d)."""
+        """Train a model (d,) for every budget, each of S step sizes, and every noise draw: (budgets, S, draws, d)."""
         carrier, d = trial.carrier, trial.carrier.problem.d
         models = np.empty((*trial.numbers.shape, carrier.draws, d))
         weights = self.layout.model_weights(carrier.problem)
@@ -349,7 +349,7 @@ class NoisyDescent(
         return models
 
     def one_by_one(self, carrier: Carrier, numbers: NDArray[np.intp]) -> Iterator[tuple[int, Carrier]]:
-        """Yield the index of each step size, and a `Carrier` with the budgets for which this step size is tried."""
+        """Yield each step size's index, and a `Carrier`, which computes sums for budgets that try this step size."""
         rng, every = carrier.rng, np.unique(numbers)
         for number in every:
             alike, own = np.flatnonzero((numbers == number).any(axis=1)), carrier

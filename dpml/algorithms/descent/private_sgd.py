@@ -1,4 +1,4 @@
-"""Define logistic regression of M parties by gradient descent on noisy secure sums (Rajkumar & Agarwal 2012).
+"""Define logistic regression of M parties by descent on noisy secure sums of gradients (Rajkumar & Agarwal 2012).
 
 A party's noise is rho, which is drawn in every round, plus eta, which is drawn once. `tight` noise and the variant
 `halving` have no eta. The proven guarantees account for all rounds: docs/privacy/rajkumar2012.md, Theorems 3 and 4.
@@ -201,7 +201,7 @@ class PrivateSGD(
         return Release(weights, {"distance": distance, "rounds": np.full(distance.shape, float(self.rounds))})
 
     def descend(self, problem: Problem, strength: Array, ask: Callable[[Array, int], Array]) -> Array:
-        """Return the models (B, d) after the last round; ``ask(w, t)`` returns round t's noisy sums of gradients."""
+        """Return the last models (B, d) of B descents; ``ask(w, t)`` returns round t's noisy gradient sums at w."""
         w = np.zeros((len(strength), problem.d))
         for t in range(self.rounds):
             w = w - (ask(w, t) / problem.N + strength * w) / (strength * (t + 1) + SMOOTHNESS)

@@ -53,8 +53,8 @@ class WhitenedDescent(
         super().__post_init__()
         if self.budget_share is not None and self.labels and self.budget_share >= 1 - defaults.LABEL_SHARE:
             raise UserError(
-                f"algo.budget_share of {self.name} must be less than {1 - defaults.LABEL_SHARE:g}, got "
-                f"{self.budget_share:g}: the rounds and the noisy sums of labels need the rest of the budget."
+                f"algo.budget_share of {self.name}, the share for X'X, must be less than {1 - defaults.LABEL_SHARE:g}, "
+                f"got {self.budget_share:g}: the rounds and the noisy sums of labels need the rest of the budget."
             )
 
     @property

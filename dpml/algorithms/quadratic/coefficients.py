@@ -192,7 +192,7 @@ class CoefficientTerms(Terms["Coefficients"]):
         return np.stack([known[bits] for bits in resolutions.tolist()], axis=1)
 
     def _parts(self, bits: int, secure: bool) -> Iterator[Integers]:
-        """Yield each party's integer coefficients if `secure` or if the unit is a party; otherwise yield the total."""
+        """Yield each party's integer loss coefficients if `secure` or unit=party; otherwise yield all rows' sum."""
         parties, party = self.parties, self.statistic.unit == "party"
         z = checked(to_integers(parties.X, bits, 1.0), 1 << bits)
         y = self.statistic.whole_labels(parties.y, bits)
@@ -278,7 +278,7 @@ class Coefficients(Statistic):
         return (*(1 / one,) * self.constant, *linear, q.square / one, q.square / one)
 
     def rounding(self, widths: Sequence[float], resolution: int, problem: Problem) -> float:
-        """Return the increase of mu that rounding to the grid causes, which is 0 if the unit of privacy is a row."""
+        """Return how much rounding parties' mean coefficients to a grid adds to mu; 0 if the privacy unit is a row."""
         if self.unit == "sample":
             return 0.0
         *linear, square, _ = np.abs(self.steps(resolution, problem)) / widths
@@ -287,7 +287,7 @@ class Coefficients(Statistic):
         return math.sqrt(entries * sum(each**2 for each in linear) + (d + d * (d - 1)) * square**2)
 
     def whole_labels(self, y: Array, bits: int) -> Integers:
-        """Return labels (n,), or codes of classes (n, K), as integers of absolute value at most 2^bits."""
+        """Scale and round labels (n,), or codes (n, K) of K classes, to integers of absolute value at most 2^bits."""
         if self.classes == 1:
             return np.rint(np.ldexp(np.clip(y, -1, 1), bits)).astype(np.int64)
         K = self.classes
@@ -322,7 +322,7 @@ def entries(d: int) -> tuple[Index, Index]:
 
 
 def polynomial(packed: Array, d: int, count: float, lam: float, classes: int = 1) -> tuple[Array, Array]:
-    """Return b (..., K d) and A (..., d, d) of noisy ``w'Aw + b'w``: K `classes` share A (including lam/2 I), not b."""
+    """Return b (..., K d), d entries per class, and one A (..., d, d), with lam/2 I, of the noisy ``w'Aw + b'w``."""
     square = packed.shape[-1] - d * (d + 1) // 2
     i, j = entries(d)
     place = np.empty((d, d), np.intp)
@@ -359,7 +359,7 @@ def spectral_edge(d: int, variance: float = 0.5) -> float:
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Aw + b'w`` with A's small eigenvalues raised to a multiple of the noise's largest eigenvalue."""
+    """Minimise ``w'Aw + b'w``; raise A's small eigenvalues to a multiple of the largest eigenvalue of A's noise."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 

@@ -123,7 +123,7 @@ class FunctionalMechanism(
 
 
 def minimiser(variant: Variant, tight: bool, ridge: float) -> Minimise:
-    """Return the function that minimises a noisy quadratic polynomial, according to the variant and the calibration."""
+    """Return the function that minimises a noisy quadratic and, by `variant` and `tight`, repairs an indefinite A."""
 
     def stopped(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
         d = b.shape[-1]

@@ -70,7 +70,7 @@ class Curvature:
 
     @property
     def hidden(self) -> Array:
-        """An approximate projection on directions lost in noise: eigenvalue v becomes 1 - max(v, 0) / max(v, floor)."""
+        """The matrix with 1 - max(v, 0)/max(v, floor) for each eigenvalue v: near 1 in directions lost in noise."""
         lost = (self.raised - np.maximum(self.values, 0.0)) / self.raised
         return (self.vectors * lost) @ self.vectors.T
 
@@ -81,7 +81,7 @@ def _longest(d: int) -> float:
 
 
 def noise_in_scores(vector: float, matrix: float, along: Array) -> Array:
-    """Return the covariance (d, d) of ``e - E a`` for a noise vector e, a noise matrix E and the vector a = `along`.
+    """Return the covariance (d, d) of ``e - E a``, the noise in ``(v + e) - (S + E) a`` for noise e and E; a = `along`.
 
     The noise_std of e is `vector`. The noise_std of the symmetric E is `matrix`, off the diagonal divided by sqrt(2).
     """

@@ -1,4 +1,4 @@
-"""Define logistic regression by Newton's method on noisy sums of gradients, their outer products, and Hessians.
+"""Fit logistic regression by Newton's method on noisy sums of gradients, Hessians and, for intervals, outer products.
 
 A row x with the slope s of its loss adds s x to the gradient, |s| (1 - |s|) xx' to the Hessian, and s^2 xx' to the meat
 of the sandwich covariance. With discrete noise, a row becomes an integer vector z, and its slope an integer q with |q|
@@ -110,7 +110,7 @@ def _packed(X: Array, s: Array, most: float) -> Array:
 
 
 def _whole(z: Integers, q: Array, bits: int) -> Integers:
-    """Return exact integer sums of gradients, Hessians and outer products of gradients."""
+    """Return exact sums of integer gradients, Hessians and outer products, given rows z and slopes q as integers."""
     d = z.shape[1]
     total = np.zeros(d + d * (d + 1), np.int64)  # of blocks with sums below 2^53
     for some in blocks(len(z), most=1 << 53 - 2 * (bits + _SLOPE_BITS)):

@@ -72,7 +72,7 @@ class Regression(Program, losses=("squared", "logistic"), calibrations=("tight",
 
 
 def square_noise(messages: Sequence[Sum]) -> float:
-    """Return the noise_std on the diagonal of X'X (squared loss) or of four times the Hessian (logistic loss)."""
+    """Return the noise_std on the diagonal of X'X or, for the logistic loss, of 4 times the Hessian (<= X'X)."""
     if not isinstance(messages[0].of, NewtonSums):
         return noise_of(messages[0], 1.0)[0]
     return sum(messages[number].noise ** -2 for number in LAST) ** -0.5

@@ -56,7 +56,7 @@ class SufficientStatistics(
 
 @dataclass(frozen=True)
 class PreconditionedDescent(Program, losses=("logistic", "squared"), calibrations=("tight",), lam=0.0, units=UNITS):
-    """`ssp_descent`: `ssp`, followed by T rounds of clipped noisy gradient descent, preconditioned by the noisy X'X.
+    """`ssp_descent`: least squares (`ssp`), then rounds of clipped noisy gradient descent preconditioned by noisy X'X.
 
     Args:
         budget_share: The share of mu^2 for the sufficient statistics.
