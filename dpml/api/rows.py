@@ -45,7 +45,7 @@ def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Arr
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
-    """Keep each row of X with probability sample weight times class weight (1 if not given), or replace it by zeros.
+    """Keep each row of X with probability (sample weight) * (class weight), each 1 if not given, or replace it by 0.
 
     In expectation over `rng`, a sum over the rows counts each row with its weight (rejection sampling, Zadrozny,
     Langford & Abe 2003). Each new row depends only on its old row, its weight and its random number (coin), and a row

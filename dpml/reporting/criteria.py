@@ -79,7 +79,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return a metric's scale. For a share, `room` is how far the constant baseline is from no privacy."""
+    """Return a metric's scale. For a share, `room` is the distance from the constant to the non-private baseline."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)
