@@ -170,7 +170,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of fits still to run, from times of finished fits or published times; None if unknown."""
+    """Estimate the CPU seconds of fits still to run from times of finished fits or published times; None if unknown."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:
