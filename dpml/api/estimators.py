@@ -237,7 +237,7 @@ class _PrivateLinear(BaseEstimator):  # type: ignore[misc]
 
         check_is_fitted(self)
         if self.facts_.ranges == "fitted":
-            raise UserError("a table of coefficients needs public ranges: give bounds, and y_bounds for a regressor.")
+            raise UserError("summary() needs public ranges: give bounds of features and, for a regressor, y_bounds.")
         model = self._model()
         return frame(coefficient_table(model, level, per), model.task == "binary")
 

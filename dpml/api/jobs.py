@@ -42,7 +42,7 @@ class CellsFailedError(Exception):
 
 @dataclass(frozen=True)
 class Asked:
-    """The work of a command: its configuration, and a plan of the fits for each experiment, run or sweep."""
+    """The configuration of a command and, for each experiment, run or sweep, a `Plan` that lists the models to fit."""
 
     config: DictConfig  # the composed configuration, with Hydra's own settings
     plain: Mapping[str, Any]  # the configuration without Hydra's own settings
@@ -138,7 +138,7 @@ def write_run(asked: Asked, folder: Path, command: str) -> Results:
 
 
 def results_of_run(plan: Plan) -> Results:
-    """Return the results of a run or a sweep; raise an error if no fit (cell) has results."""
+    """Return the results of a run or a sweep; raise an error if every fit was skipped or failed."""
     check(plan)
     if not any(point.finished for point in plan.points):
         refuse_failures(plan)
@@ -250,7 +250,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write all files of an experiment, unless files that were made from the same fits (cells) exist already."""
+    """Write an experiment's plan and, if anything that determines them has changed, its tables, figures and pages."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)
@@ -262,7 +262,7 @@ def write_experiment(plan: Plan, results: Path) -> list[Path]:
 
 
 def check(plan: Plan) -> None:
-    """Raise UserError with the most common reason if no fit (cell) of an experiment's figure can be computed."""
+    """Raise UserError, with the most common reason, if no result that an experiment's figure shows can be computed."""
     experiment = plan.experiment
     shown = {panel.block for panel in experiment.panels}
     if any(not shown or block.block in shown for block in experiment.computed):

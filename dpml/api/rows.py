@@ -45,7 +45,7 @@ def ranges_of(given: Bounds | None, key: str, values: Array) -> tuple[Array, Arr
 
 
 def thinned(X: Array, weights: Sequence[Array], rng: Generator) -> Array:
-    """Keep each row of X with a probability equal to the product of the row's weights; replace all other rows by zeros.
+    """Keep each row of X with probability (sample weight) * (class weight), each 1 if not given, or replace it by 0.
 
     In expectation over `rng`, a sum over the rows counts each row with its weight (rejection sampling, Zadrozny,
     Langford & Abe 2003). Each new row depends only on its old row, its weight and its random number (coin), and a row
@@ -75,7 +75,7 @@ def checked_weights(given: ArrayLike | None, X: Array) -> list[Array]:
 
 
 def class_weights(given: Mapping[Any, float] | str | None, classes: Index, codes: Index) -> list[Array]:
-    """Return the class weight of each row divided by the largest class weight, in a list of one array; [] if not given.
+    """Return a list of one array, each row's class weight over the largest class weight; [] if `given` is None.
 
     `given` maps classes to public positive numbers, 1 by default; `codes` (n,) are the labels' positions in `classes`.
     """

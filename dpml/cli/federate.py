@@ -127,7 +127,7 @@ def _say_result(made: Federated, plan: FederationPlan, output: Path) -> None:
 
 
 def run_try(arguments: Namespace) -> None:
-    """Carry out a whole release on this machine; without --release, delete the model and the ledgers afterwards."""
+    """Make a joint release on this machine or, without --release, rehearse it and delete its model and ledgers."""
     files, output = arguments.files, arguments.output
     readings = _readings(arguments.reading, [data.stem for data in files])
     if arguments.release:

@@ -29,7 +29,7 @@ def _given(arguments: argparse.Namespace, keys: Sequence[str]) -> dict[str, Any]
 
 
 def own_file(arguments: argparse.Namespace) -> list[str]:
-    """Return the settings KEY=VALUE of `dpml release`, including the name and the format of the user's file."""
+    """Return the settings of `dpml release` as KEY=VALUE, also those for its data file and options such as --label."""
     words = arguments.overrides
     files = [word for word in words if "=" not in word and Path(word).suffix and not word.startswith(("-", "~", "+"))]
     if len(files) > 1:

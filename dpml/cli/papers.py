@@ -55,7 +55,7 @@ def run_table(arguments: Namespace) -> None:
         refuse_overwriting(arguments.output, arguments.force, FORMATS)
     if arguments.path.suffix == ".json":
         if arguments.y or arguments.where:
-            raise UserError("--y and --where choose results, but a model has no results: leave out --y and --where.")
+            raise UserError("--y and --where select result rows, but a model file has none: leave out --y and --where.")
         _write_coefficients(arguments)
         return
     rows = chosen(arguments.path).where(arguments.where)

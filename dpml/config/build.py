@@ -90,7 +90,7 @@ def require_all_rows(missing: str) -> None:
 def instantiate(node: Mapping[str, Any], key: str, **extra: Any) -> Any:
     """Build an object of the class that ``_target_`` names; the other keys of `node` are parameters of the class."""
     if not isinstance(node, Mapping) or "_target_" not in node:
-        raise UserError(f"{key}={node} has no _target_: write {key}=NAME, or add _target_ to the option's file.")
+        raise UserError(f"{key}={node} has no _target_ (class path): write {key}=NAME, or add _target_ to NAME.yaml.")
     options = {name: value for name, value in node.items() if name != "_target_"}
     return made(class_of(node["_target_"], key), options, key, **extra)
 
@@ -141,7 +141,7 @@ def class_of(path: Any, key: str) -> Any:
 
 
 def imported(path: Any, where: str) -> Any:
-    """Import the class or function with the dotted path MODULE.NAME; errors name the setting `where`."""
+    """Import the class or function MODULE.NAME; error messages begin with `where`, which names the setting."""
     module, _, name = str(path).rpartition(".")
     if not module:
         raise UserError(f"{where} must be a dotted path, MODULE.NAME.")

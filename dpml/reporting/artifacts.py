@@ -31,7 +31,7 @@ from dpml.running.spec import Experiment
 
 
 def write(plan: Plan, base: Path) -> list[Path]:
-    """Write an experiment's ``base_rows.csv`` (rows), ``base.csv`` (means), ``base.png``, ``.svg`` and ``.md`` (page).
+    """Write an experiment's base_rows.csv (result rows), base.csv (means), base.png, base.svg and base.md (page).
 
     With `twins`, each noise calibration except the published one has its own means, pictures and page, such as
     ``base_tight.csv``. Files that were made from the same fits (cells) stay unchanged.

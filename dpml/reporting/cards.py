@@ -90,7 +90,7 @@ def filled(value: Any, names: Mapping[str, Any]) -> Any:
 
 
 class _Reader:
-    """Read the claims of a card, and collect the names of the Python modules whose functions test these claims."""
+    """Read the claims of a card (a paper's YAML file), and collect the names of its pack's modules that test claims."""
 
     def __init__(self, path: Path, readings: Mapping[str, Any]) -> None:
         self.path, self.pack, self.sets = path, path.parent.name, readings

@@ -164,7 +164,7 @@ def check(experiment: Experiment, points: Sequence[Point], published: pd.DataFra
 
 
 def only_block(experiment: Experiment, block: str | None) -> Experiment:
-    """Keep only one block of an experiment and the panels of this block; keep everything if `block` is None."""
+    """Keep only one block (grid of settings) of an experiment, with its panels; keep everything if `block` is None."""
     if block is None:
         return experiment
     refuse_unknown("block", [block], experiment.grid, f"experiment={experiment.name}")
@@ -179,8 +179,8 @@ def refuse_ambiguous(experiment: Experiment, keys: Iterable[str]) -> None:
         owners = [name for name, block in blocks.items() if any(key in part for part in parts(block))]
         if owners and key not in _FREE:
             raise UserError(
-                f"{key} differs between the blocks of experiment={experiment.name}: choose one block, such as "
-                f"block={owners[0]} ({', '.join(experiment.grid)})."
+                f"{key} differs between the blocks of experiment={experiment.name}: choose one of its blocks, "
+                f"such as block={owners[0]} ({', '.join(experiment.grid)})."
             )
 
 

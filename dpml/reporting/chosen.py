@@ -1,4 +1,4 @@
-"""Select result rows of a run, a sweep or an experiment's figure for a table or a figure in the user's paper."""
+"""Select result rows for a table or a figure in the user's paper, from a run, a sweep or an experiment's figure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chosen:
-    """The content of a table or figure: a summary of result rows, the algorithms with a claimed eps, and panels."""
+    """The content of a table or figure: a summary of result rows, algorithms whose eps a paper claims, and panels."""
 
     summary: pd.DataFrame
     claims: set[tuple[str, ...]] | None = None

@@ -32,7 +32,7 @@ def rows_of(evidence: Evidence, metric: str, where: Where | None = None) -> pd.D
 
 
 def at_most(evidence: Evidence, metric: str, most: float | str, where: Where | None = None) -> list[Group]:
-    """Check that no value of an exact metric exceeds `most`, which is a number or another metric of the same rows."""
+    """Check that no value of `metric` exceeds `most`: a number, or the value of another metric at the same settings."""
     rows = rows_of(evidence, metric, where).reset_index(drop=True)
     keys = [key for key in settings(rows) if rows[key].notna().any()]
     limits = pd.Series(most, rows.index)

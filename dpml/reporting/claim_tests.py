@@ -1,4 +1,4 @@
-"""Test claims by comparing runs with other runs, with a law (an exponent or a bound), or with published points."""
+"""Test claims by comparing runs with other runs, with an exponent or a bound, or with points that a paper published."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -201,7 +201,7 @@ def on_sets(evidence: Evidence, blocks: Names, algorithms: Names, tests: Test) -
 def by_data_set(
     evidence: Evidence, block: str, names: Names, where: Mapping[str, object], algorithms: Names, tests: Test
 ) -> list[Group]:
-    """Apply the test `on_sets` to all data sets of a block (a grid of settings), using only rows with settings `where`.
+    """Apply `on_sets` to rows of a block with settings `where`, as if each data set were a block (a grid of settings).
 
     Args:
         names: all data sets of the claim, also those that were not computed.
@@ -255,7 +255,7 @@ def falls_as(
 
 
 def below_bound(evidence: Evidence, blocks: Names, algorithm: str, metric: str, key: str) -> list[Group]:
-    """Check that the mean of a metric is at most its bound, for every block, variant, x and value of the setting `key`.
+    """Check that a metric's mean is at most its bound, for each block, variant, x-axis value and value of `key`.
 
     The values of the bound are rows, too: those with the metric of the interpretation (`evidence.reading`).
     """

@@ -54,7 +54,7 @@ NEEDED = {"all": 1.0, "nine in ten": 0.9, "most": 0.5 + 1e-9, "some": 1e-9, "any
 
 @dataclass(frozen=True)
 class Group:
-    """The comparisons of two algorithms in one block of settings: one comparison for each value on the x axis."""
+    """The comparisons of two algorithms in one block (grid of settings): one comparison for each x-axis value."""
 
     block: str  # the block of settings and the part of it that is compared, or a metric of exact numbers
     algorithm: str  # the algorithm that the claim is about
@@ -141,7 +141,7 @@ class Evidence:
         return part.under(self.reading)
 
     def axis(self, block: str) -> str:
-        """Return the name of the column on the x axis of a block's panel, or eps if the axis shows 1/eps."""
+        """Return the column on the x axis of the panel that shows a block's rows, or eps if the axis shows 1/eps."""
         x = self.axes[block] if block in self.axes else self.kept(("axis", block), lambda: self._only_axis(block))
         return "eps" if x == "inverse_eps" else x
 
@@ -155,7 +155,7 @@ class Evidence:
         return varying[0]
 
     def runs(self, block: str, algorithm: str) -> pd.DataFrame:
-        """Return a table of values, with a line per run (seed, draw) and a column per x. Without runs, it is empty."""
+        """Return a table of the metric: a line per run (seed, draw), a column per x-axis value; empty without runs."""
         key = block, algorithm, self.reading.metric, self.reading.variant
         return self.kept(key, lambda: self._runs(*key))
 
@@ -204,7 +204,7 @@ class Evidence:
         return tables
 
     def pair(self, block: str, algorithm: str, against: str, x: Any, ours: pd.Series, theirs: pd.Series) -> Pair:
-        """Return a `Pair`: two sets of runs that a claim compares, and the metric's scale in this block."""
+        """Return a `Pair`: a metric's values in two sets of runs, and the scale on which to compare these values."""
         return Pair(block, algorithm, against, x, ours, theirs, self.scale(block.partition(",")[0]))
 
     def scale(self, block: str) -> MetricScale:
@@ -247,7 +247,7 @@ class Claim:
     readings: Sequence[Reading]
 
     def by_points(self, evidence: Evidence) -> str:
-        """Return the outcome of a claim's test on the paper's published points; empty if there are no points."""
+        """Test the claim on points that the paper published, and return the outcome in words; empty without points."""
         tested = [one for one in self.judge(evidence).readings if not one["lacks"]]
         names = {kind: ", ".join(one["name"] for one in tested if one["outcome"] == kind) for kind in IN_WORDS.values()}
         found = {one["outcome"]: names[one["outcome"]] for one in tested}

@@ -41,7 +41,7 @@ RELEVANT = 0.1  # the smallest relevant difference of shares, as a share of the 
 
 @dataclass(frozen=True)
 class MetricScale:
-    """The scale of a metric, with the smallest relevant effect and the largest effect that counts as equal."""
+    """A metric's scale: linear or log, its smallest relevant effect (`matters`), and its limit for *equal* (`near`)."""
 
     log: bool
     up: bool
@@ -79,7 +79,7 @@ def is_share(metric: str) -> bool:
 
 
 def scale(metric: str, room: float = math.nan, zero: float = FLOOR) -> MetricScale:
-    """Return a metric's scale. For metrics in [0, 1], `room` is the gap between constant and non-private baselines."""
+    """Return a metric's scale. For a share, `room` is the distance from the constant to the non-private baseline."""
     if is_share(metric):
         return MetricScale(False, metric != "error", RELEVANT * room, RELEVANT * room)
     return MetricScale(True, False, -math.log(0.9), math.log(2.0), zero)

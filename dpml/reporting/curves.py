@@ -31,14 +31,14 @@ def settings(table: pd.DataFrame) -> list[str]:
 
 
 def same_axis(x: str) -> tuple[str, ...]:
-    """Return the columns that vary along the x axis: `x`, and those columns of the budget that change with it."""
+    """Return the columns that vary along the x axis: `x`, and those of eps, 1/eps and delta that change with `x`."""
     if x == "proven_eps":
         return ("proven_eps", "eps", "delta")
     return ("eps", "inverse_eps") if x in ("eps", "inverse_eps") else (x,)
 
 
 def curves(summary: pd.DataFrame, x: str, always: Sequence[str] = ()) -> list[Curve]:
-    """Split rows into curves by algorithm, by the settings in `always`, and by other settings that vary at equal x."""
+    """Split rows into curves by algorithm, settings in `always`, and other settings that x does not determine."""
     candidates = [key for key in settings(summary) if key not in same_axis(x)]
     keys = ["algo", *(key for key in dict.fromkeys(always) if key in candidates)]
     for key in candidates:

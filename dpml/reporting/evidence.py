@@ -65,7 +65,7 @@ def verify(path: Path) -> Iterator[Verified]:
     found = [*path.glob("*/*.json"), *path.glob("*.json")] if path.is_dir() else [path.with_suffix(".json")]
     known = [one for one in sorted(found) if rows_file(one.with_suffix("")).is_file()]
     if not known:
-        raise UserError(f"{path} has no stored rows: give a folder, or a figure such as results/kang2019/fig1.")
+        raise UserError(f"{path} has no stored rows: give a results folder, or one figure as results/PAPER/FIGURE.")
     yield from map(_verified, known)
 
 

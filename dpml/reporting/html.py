@@ -38,7 +38,7 @@ def write_report(results: Path) -> Path:
         root = os.path.relpath(folder, target.parent)
         for parent in (folder, *(one for one in target.parents if folder in one.parents)):
             if parent.is_symlink():  # results of others could link to any folder, whose files would be replaced
-                raise UserError(f"{parent} is a link to another folder: remove it, then make the report again.")
+                raise UserError(f"{parent} is a link to another folder: remove it (the link), and make a new report.")
         navigation = [(title(content), f"{root}/{_html(one)}") for one, content in overview.items()]
 
         def link(address: str, source: Path = Path(name).parent, root: str = root) -> str | None:

@@ -53,7 +53,7 @@ def scientific(number: float) -> str:
 
 
 def plain(number: float) -> str:
-    """Write a number for titles and axes. Whole numbers have thousands separators."""
+    """Return a number as text for titles and axes, such as 0.5 or 10⁻⁵. Whole numbers have thousands separators."""
     written = f"{number:,.0f}" if number >= 1 and float(number).is_integer() else f"{number:g}"
     return scientific(number) if "e" in written else written
 

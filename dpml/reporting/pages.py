@@ -181,7 +181,7 @@ def _figures(experiments: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _grids(verdicts: Sequence[Judged]) -> list[dict[str, Any]]:
-    """Return a table of outcomes for every interpretation of a claim, with a row per figure and a column per data set.
+    """Return one table of outcomes per interpretation of a claim, with a row per figure and a column per data set.
 
     A claim about one figure has a row per comparison and a column per interpretation.
     """
@@ -215,7 +215,7 @@ def _grid(title: str, marks: pd.DataFrame) -> dict[str, Any]:
 
 
 def not_computed(known: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return an empty manifest for every experiment without results, if its paper has results of other experiments."""
+    """Return manifests with untested claims for experiments without results, if their paper has other results."""
     computed = {manifest["experiment"] for manifest in known}
     missing: dict[str, dict[str, Any]] = {}
     for claim in (claim for paper in sorted(set(map(_folder, known))) for claim in claims_of(paper).values()):

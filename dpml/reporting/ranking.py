@@ -1,4 +1,4 @@
-"""At every eps, rank algorithms with a proven guarantee; also compare their tuning rules with tuning on test rows.
+"""At every eps, rank algorithms with a proven guarantee; compare rules for hyper-parameters with tuning on test rows.
 
 A curve (an algorithm with its settings) competes in a panel if it protects the same unit, and if the largest eps proven
 in any view is at most the requested eps. With several parties, the curve needs a proven guarantee against colluders.
@@ -171,7 +171,7 @@ def tally(rankings: Sequence[Mapping[str, Any]]) -> Texts:
 
 
 def best_at(rankings: Sequence[Mapping[str, Any]], eps: float) -> str:
-    """Name the algorithm that is most often best, or not significantly worse than the best, over panels at one eps."""
+    """At one eps, name the algorithm that is best, or not significantly worse than the best, in the most panels."""
     choices = [choice for one in rankings for choice in one["choices"] if choice["eps"] == eps]
     counted = _among_the_best([choice for choice in choices if choice["above_floor"]])
     most = max(counted.values(), default=0)

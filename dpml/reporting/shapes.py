@@ -38,7 +38,7 @@ class Shape:
 
 
 def shapes(model: Model) -> list[Shape]:
-    """Return how the score depends on each feature, with all other features at mid-range or their first value."""
+    """Return the score's dependence on each feature, at mid-range or the first category of all other features."""
     columns = model.stated.columns
     usual = np.array([c.low / 2 + c.high / 2 if isinstance(c, Range) else 0.0 for c in columns.values()])
     found = []

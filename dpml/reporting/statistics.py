@@ -150,7 +150,7 @@ def _by_guarantee(rows: pd.DataFrame, number: pd.Series) -> pd.Series:
 
 
 def _runs(rows: pd.DataFrame, number: pd.Series, keys: Sequence[str]) -> pd.DataFrame:
-    """Drop repeated runs; raise UserError if runs with equal seed, draw and settings have different values."""
+    """Drop copies of runs; raise UserError if runs with equal seed, noise draw and settings have different values."""
     run = rows[["seed", "draw"]].assign(number=number)
     again = run.duplicated()
     if not again.any():
@@ -197,7 +197,7 @@ def same_rows(rows: pd.DataFrame) -> pd.Series:
 
 
 def varied(rows: pd.DataFrame) -> pd.Series:
-    """Return what the seeds change: only the "noise", also the partition ("parties"), or also the data ("seeds")."""
+    """Return what seeds change: "noise", "parties" (noise and partition), or "seeds" (noise, partition and data)."""
     same = same_rows(rows)
     return pd.Series("seeds", index=rows.index).mask(same, "parties").mask(same & (rows["M"] == 1), "noise")
 

@@ -52,7 +52,7 @@ def value(line: Mapping[Any, Any], metric: str = "") -> str:
 
 
 def proven(guarantees: pd.DataFrame, also: Sequence[str] = ()) -> pd.DataFrame:
-    """Return a table of the proven eps at every requested eps, with a line per algorithm and per observer (view).
+    """Return a table of proven eps, with a column per requested eps, and a line per algorithm and observer (`view`).
 
     If the proven eps is infinite because hyper-parameters were selected, another line has the eps
     without the selection. A cell is empty if the eps of the algorithm does not depend on the setting. The eps is the

@@ -38,7 +38,7 @@ def metric(key: str) -> str:
 
 
 def dataset(block: str) -> str:
-    """Return the display name of a data set, or of a block of an experiment such as kdd_eps."""
+    """Return a data set's display name, given its key such as kdd, or an experiment's block on it such as kdd_eps."""
     stem = re.sub(r"_(eps|u|N|M|delta)(_rule)?$", "", block)
     name = WORDS["datasets"].get(stem, stem.replace("_", " "))
     return f"{name}, data-independent step" if block.endswith("_rule") else str(name)

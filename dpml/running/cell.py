@@ -30,7 +30,7 @@ from dpml.seeds import generator
 
 @dataclass(frozen=True)
 class Cell:
-    """The unit of work: one fit of an algorithm to data, released at all budgets and with all noise draws."""
+    """The unit of work: fit an algorithm to data, and release models at all privacy budgets, with all noise draws."""
 
     dataset: Source
     partition: Partition
@@ -94,7 +94,7 @@ def _plain(part: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """The metrics and guarantees of a fit (cell) at every budget, or the reason why a budget has no result."""
+    """The results of a `Cell`: at each privacy budget, metrics and guarantees, or the reason why there are none."""
 
     problem: Problem
     metrics: Mapping[str, Array]  # arrays (budgets, draws)
@@ -118,7 +118,7 @@ class Measured:
 
 
 def measure(cell: Cell, release: Release | None = None) -> Measured:
-    """Compute a fit (cell): partition the data, release the models unless they are given, and compute the metrics."""
+    """Compute a cell: partition the data, release models (unless `release` contains them), and compute the metrics."""
     with limit_blas():
         algorithm = cell.algorithm
         parties = deal(cell)
@@ -179,7 +179,7 @@ def _noise(cell: Cell) -> Generator:
 
 
 def step_key(cell: Cell) -> Any:
-    """Return a key that is equal for fits (cells) that can be computed together, or None for a fit computed alone."""
+    """Return the same key for cells that `released_in_step` can compute in one call; None for a cell computed alone."""
     return _rows_of(cell) if getattr(cell.algorithm, "in_step", False) else None
 
 
@@ -208,7 +208,7 @@ def limit_blas() -> AbstractContextManager[Any]:
 
 
 def deal(cell: Cell) -> Parties:
-    """Deal the rows of a data set to the parties of a fit (cell). Only the parties of the last fit are cached."""
+    """Deal the rows of a data set to the parties of a `Cell`. Only the result of the last call is cached."""
     return _parties(*_rows_of(cell))
 
 

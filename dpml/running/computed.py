@@ -32,7 +32,7 @@ _FILLED = {"variant": "paper", "calibration": "published", "seed": 0, "draw": 0,
 
 @dataclass(frozen=True)
 class Computed:
-    """A block of an experiment whose rows are computed by the function `target` (a dotted path) from `arguments`."""
+    """A block (part) of an experiment, whose rows the function `target` (a dotted path) computes from `arguments`."""
 
     block: str
     target: str

@@ -19,7 +19,7 @@ _CODE = ("dpml", "conf", "experiments", "pyproject.toml")
 
 
 def provenance(versions: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Return the commit of dpml and software versions; by default, these are the installed versions."""
+    """Return the commit of dpml and the software `versions`; if none are given, return the installed versions."""
     return {"versions": dict(versions or made_with()), "git": _git_state()}
 
 

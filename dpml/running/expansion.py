@@ -66,7 +66,7 @@ class Expansion:
 
     @cached_property
     def files(self) -> Files:
-        """Return the locations of data files. The data folder has an absolute path, so that every worker can use it."""
+        """Return the folder and mirror of data sets. The folder has an absolute path, so every worker can use it."""
         configured = files(self.config)
         return replace(configured, data_dir=str(configured.chosen.resolve()) if configured.chosen else None)
 
@@ -94,7 +94,7 @@ class Expansion:
         return points
 
     def cells(self, settings: Mapping[str, Any], budgets: Sequence[Budget], metrics: Sequence[str] = ()) -> list[Cell]:
-        """Return the fit (cell) of one combination of settings, or several cells if there are many noise draws."""
+        """Return the cell (fit) of one combination of settings, or several cells if it has over DRAWS noise draws."""
         config = {**self.config, **{key: settings[key] for key in SETTINGS if key in settings and key not in GROUPS}}
         for group in (*GROUPS, "adversary"):
             name = settings.get(group) if group in GROUPS else None

@@ -160,7 +160,7 @@ def _checksum(dataset: Source, files: Files) -> tuple[str | None, str]:
 
 
 def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
-    """Return a dict from each fit's key to the combinations of settings that share the fit, in computation order."""
+    """Map the key of each fit, in computation order, to the combinations of settings that need this same fit."""
     found: dict[str, list[Point]] = {}
     for plan in plans:
         for point in plan.points:
@@ -170,7 +170,7 @@ def unique(plans: Iterable[Plan]) -> dict[str, list[Point]]:
 
 
 def estimate(plans: Sequence[Plan]) -> float | None:
-    """Estimate the CPU seconds of waiting fits from times of finished or published fits; None if there are no times."""
+    """Estimate the CPU seconds of fits still to run from times of finished fits or published times; None if unknown."""
     times = defaultdict(list)
     waiting: dict[str, tuple[Point, float | None]] = {}
     for plan in plans:

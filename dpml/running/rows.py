@@ -30,7 +30,7 @@ def own_columns(rows: "pd.DataFrame") -> list[str]:
 
 
 class Part(NamedTuple):
-    """The lines that one fit (cell) adds to the tables of values and of guarantees."""
+    """The results of one fit as lines of two tables: of measured values, and of privacy guarantees."""
 
     budgets: list[dict[str, Any]]
     rows: dict[str, Array]
@@ -39,7 +39,7 @@ class Part(NamedTuple):
 
 
 def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block: str = "") -> Part:
-    """Return the lines that one fit (cell) adds to the tables of values and of guarantees.
+    """Return the results of one fit as lines of two tables: of measured values, and of privacy guarantees.
 
     Both tables get a column for each of the `settings`, and for each hyper-parameter that a rule has set (`ruled`).
     """
@@ -89,7 +89,7 @@ def tabulate(cell: Cell, measured: Measured, settings: Sequence[str] = (), block
 
 
 def joined(parts: Sequence[Part]) -> "tuple[pd.DataFrame, pd.DataFrame]":
-    """Return the rows and the guarantees of fits as two tables, whose first column names the block of settings."""
+    """Join the results of fits into two tables, of values and of guarantees; their first column names the block."""
     import pandas as pd  # slow to load, and not needed to compute guarantees
 
     def table(lines: Iterable[dict[str, Any]]) -> pd.DataFrame:  # a missing value does not turn integers into floats

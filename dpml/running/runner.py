@@ -36,7 +36,7 @@ PATIENCE = 20.0  # seconds to wait for a scheduler
 
 @dataclass(frozen=True)
 class Failure:
-    """The reason why a fit (cell) failed: one line, and the full log."""
+    """The reason why a `Job` (such as a fit) failed: one line, and the full log."""
 
     line: str
     log: str

@@ -122,7 +122,7 @@ class Experiment:
 
     @property
     def shown_metrics(self) -> list[str]:
-        """Return an experiment's metrics: from `metrics`, panels, and the table of best settings (`oracle`)."""
+        """Return an experiment's metrics: those listed in `metrics`, on panels' y axes, and in the table `oracle`."""
         by_oracle = [self.oracle.metric] if self.oracle else []
         return list(dict.fromkeys([*self.metrics, *(panel.y for panel in self.panels), *by_oracle]))
 

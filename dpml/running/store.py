@@ -31,12 +31,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Store:
-    """The stored results: a file KEY-CODE.json for each finished fit (cell), and a log KEY.txt for each failed fit."""
+    """Results: KEY-CODE.json (hash of settings and data, hash of code) per finished fit, log KEY.txt per failed fit."""
 
     root: Path
 
     def glance(self, key: str, code: str) -> Record | None:
-        """Return a stored record without its numbers, or None if the file of the record is missing or damaged."""
+        """Return a stored record without its measurements (`numbers`), or None if its file is missing or damaged."""
         content = self._content(key, code)
         if content is None:
             return None
