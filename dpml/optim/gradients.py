@@ -226,7 +226,7 @@ class PartyGradients:
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return B clipped mean gradients / clip of M parties, (M, B, K d), and which norms were <= clip, (M, B)."""
+        """At B models, return parties' clipped mean gradients / clip (M, B, K d), and where norms are <= clip (M, B)."""
         M = sum(len(members) for members, _, _ in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):

@@ -26,7 +26,7 @@ _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU c
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """Return privacy losses of a sum in R^d with `parties` L2-Laplace vectors; one gives eps-DP (1e-7 <= eps <= 100)."""
+    """Return privacy losses of a sum in R^d of `parties` L2-Laplace vectors; one gives eps-DP (1e-7 <= eps <= 100)."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
