@@ -226,7 +226,7 @@ class PartyGradients:
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """At B models, return parties' clipped mean gradients / clip (M, B, K d), and where norms are <= clip (M, B)."""
+        """For B models, return parties' clipped mean gradients / clip (M, B, K d) and if norms were <= clip (M, B)."""
         M = sum(len(members) for members, _, _ in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):
