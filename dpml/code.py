@@ -52,7 +52,7 @@ def versions() -> dict[str, str]:
 
 
 def named(part: Any) -> frozenset[str]:
-    """Return the modules of an object's class and base classes, and all dotted names in the values of its fields."""
+    """Return the modules of an object's class, base classes and field values, and texts such as `a.b` in its fields."""
     if isinstance(part, str):
         return frozenset({part.replace(":", ".")} if re.fullmatch(r"[A-Za-z_]\w*([.:][A-Za-z_]\w*)+", part) else ())
     if isinstance(part, Mapping):

@@ -60,7 +60,7 @@ def guarded() -> Iterator[None]:
 
 
 class Screen(Console):
-    """Print `printable` text with Rich, without markup, emoji codes or highlighting."""
+    """Print text with Rich, with control characters escaped, and without markup, emoji codes or highlighting."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, highlight=False, **options)

@@ -79,7 +79,7 @@ def _above(scores: Array, thresholds: Array) -> NDArray[np.int_]:
 
 
 class Rates(NamedTuple):
-    """An attack's false and true positive rates at k thresholds, with lower and upper bounds (2, k) on each rate."""
+    """An attack's false and true positive rates at k thresholds, and their bounds (2, k): first lower, then upper."""
 
     fpr: Array
     tpr: Array
@@ -107,7 +107,7 @@ def mu_of_scores(first: Array, second: Array, error: float) -> float:
 
 
 def eps_by_gdp(first: Array, second: Array, delta: float, error: float) -> float:
-    """Return a lower bound on eps at `delta` > 0, wrong with probability <= `error`, from >= 100 Gaussian scores."""
+    """From >= 100 normal scores, bound eps at `delta` > 0 from below; the bound fails with probability <= `error`."""
     return gdp.eps_of(mu_of_scores(first, second, error), delta)
 
 

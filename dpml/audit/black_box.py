@@ -81,7 +81,7 @@ def candidates(loss: Loss, problem: Problem, unit: str) -> Iterator[Pair]:
 
 
 def notes(algorithm: Any, pair: Pair, budget: Budget) -> tuple[str, ...]:
-    """Compare releases of two data sets with the same seed, and return warnings about the use of random numbers."""
+    """Return warnings if a seed does not fix the release, and if the number of random draws depends on the rows."""
     first, second = prepared(algorithm, pair)
     runs = [[_with_seed(each, budget, seed) for each in (first, first, second)] for seed in range(_SEEDS)]
     same = [np.array_equal(one[0], again[0], equal_nan=True) for one, again, _ in runs]

@@ -102,7 +102,7 @@ def highest(value: Callable[[Array], Array], low: ArrayLike, high: ArrayLike) ->
 
 
 def in_a_crowd(problem: Problem, ahead: Array, reached: Callable[[Parties], Array], loss: Loss | Slopes) -> Pair:
-    """Return two data sets that differ in one row; all other rows drive the model in the direction `ahead` (d,).
+    """Return two data sets that differ in one row. Training on the other rows moves the model along `ahead` (d,).
 
     The replaced row is ``a e - b ahead`` or ``-a e - b ahead``, with a unit vector e orthogonal to `ahead`. All other
     rows are the vector ``r ahead``. A search finds the numbers r and b for which the replaced row shifts the sums of
@@ -138,7 +138,7 @@ def _across(ahead: Array) -> Array:
 
 
 def undecided(problem: Problem, unit: str = "sample", task: Task = "binary") -> Pair:
-    """Return two data sets that repeat one row with nearly balanced labels; one label or one party's labels differ."""
+    """Return data sets of equal rows with nearly balanced labels; the labels of one `unit` (row or party) differ."""
     first, second = one_replaced(task, problem, [1.0], [1.0], rest=[1.0])
     low = 0.0 if task == "multiclass" else -1.0
     if unit == "party":

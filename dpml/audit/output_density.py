@@ -104,7 +104,7 @@ def log_density(law: Law, scale: float) -> Callable[[Array], Array]:
 
 
 def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | None) -> tuple[float, float, bool]:
-    """Return two lower bounds, on the pure eps and on mu (NaN: unknown), and whether scores are nearly normal."""
+    """Return lower bounds on a pair's pure eps and mu (NaN: unknown), and whether attack scores are near normal."""
     if sent.law != "gaussian":
         return largest_loss(loss, pair, sent.ridge, sent.scale), math.nan, False
     mu, apart = gaussian_mu(loss, pair, sent.ridge, sent.scale, delta or 0.0)
@@ -112,7 +112,7 @@ def distance(loss: Loss, pair: Folded, sent: PerturbedObjective, delta: float | 
 
 
 def gaussian_mu(loss: Loss, pair: Folded, ridge: float, sigma: float, delta: float) -> tuple[float, float]:
-    """Return mu and mu', two measures of how well an attacker can distinguish releases of two data sets.
+    """Return two measures of how well an attacker distinguishes two data sets: mu, from eps, and mu', from mean scores.
 
     The eps of the data sets at `delta` is that of N(0, 1) and N(mu, 1). The mean scores of the data sets differ by mu'
     standard deviations. If there are few distinct rows, all in a plane, only two coordinates of the noise b matter.
@@ -155,8 +155,8 @@ def _minimisers(loss: Loss, rows: Rows, ridge: float, noises: Array) -> Array:
 
 
 def _in_plane(pair: Folded) -> Folded | None:
-    """Rotate two planar data sets until sums of label * row differ only on axis 0; None if not planar or too large."""
-    if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):
+    """Rotate two data sets (on axes 0 and 1) until their sums of label * row differ only on axis 0, or return None."""
+    if _different(pair) > _MOST or any(X[:, 2:].any() for X, _, _ in pair):  # too many rows, or not in the plane
         return None
     flat = [(np.pad(X, ((0, 0), (0, 1)))[:, :2], y, counts) for X, y, counts in pair]
     a, b = _turn(flat)

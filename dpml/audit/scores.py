@@ -33,7 +33,7 @@ _LEARN, _FEWEST = 25_000, 100  # the most and the fewest training draws per data
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores that attacks in the role of one observer (view) give to releases of two data sets, (draws,) each.
+    """Attacks on what one observer (view) sees of releases, and their scores of the two data sets, (draws,) each.
 
     `shown` and `loss` are lower bounds on the data sets' mu and pure eps, computed without scores; NaN: unknown.
     """
@@ -148,7 +148,7 @@ def _uninformed(exposure: Exposure, first: Array, second: Array) -> Attack:
 def _drawn(
     exposures: Sequence[Exposure], which: int, rng: Generator, draws: int, most: int = _BLOCK
 ) -> Iterator[list[Array]]:
-    """Draw releases in blocks, and yield what every observer sees of a block."""
+    """Release data set `which` repeatedly, in blocks of draws; for each block, yield what every observer sees."""
     for some in blocks(draws, most=max(1, min(most, *(exposure.most for exposure in exposures)))):
         known: dict[Source, Mapping[View, Array]] = {}
         for exposure in exposures:

@@ -47,7 +47,7 @@ class _EnoughError(Exception):
 
 
 class Beside(Carrier):
-    """Compute the noisy sums of the first data set, and compare the noiseless sums of both data sets."""
+    """Run an algorithm on the first data set, and compare both data sets' noiseless sums at the models of this run."""
 
     def __init__(self, both: Sequence[Prepared], budget: Budget) -> None:
         super().__init__(both[0], [budget], np.random.default_rng(0), _MODELS, None)

@@ -35,7 +35,7 @@ class Recorder:
         self.columns: list[tuple[Array, ...]] = []
 
     def add(self, residual: Array, shift: Array, parts: Array) -> None:
-        """Record the numbers, computed from a message, that best distinguish the two data sets.
+        """Compute and record the numbers of a message that best distinguish the two neighbouring data sets.
 
         `residual` (B, k) is the message minus the first data set's sum without noise, `shift` is the second data set's
         sum without noise minus the first's, and `parts` is the noise of every source.

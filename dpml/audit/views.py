@@ -37,7 +37,7 @@ _SIDE_BY_SIDE = 1 << 9  # networks that are trained together, so that gradients 
 
 @singledispatch
 def exposures(algorithm: Any, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each view with a guarantee shows of two neighbouring data sets.
+    """Return what each observer (view) with a guarantee sees of releases of two neighbouring data sets.
 
     An algorithm that is not registered may define a method `exposures`; otherwise, views show only released models.
     """
@@ -117,7 +117,7 @@ def recorded(
 
 
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
-    """Return how one coordinate of a party's noise covaries between T messages, (T, T), in units of the noise scales.
+    """Return the covariances (T, T) of one coordinate of a party's noise in T messages, divided by the noise scales.
 
     In psgd's published noise, a party draws rho for every message, with variance d + 1 per coordinate, and eta once.
     """
@@ -126,7 +126,7 @@ def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
 
 
 def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
-    """Return by how many noise_std two data sets' noiseless sums differ (mu); NaN if sums depend on earlier results."""
+    """Return mu: the norm of (second data set's sum - first's) / noise_std; NaN if sums depend on earlier results."""
     d = both[0].problem.d
     if any(message.of.state(d)[1] for message in messages):
         return math.nan
@@ -140,7 +140,7 @@ def _mu_of_statistics(both: list[Prepared], messages: tuple[Sum, ...]) -> float:
 
 @exposures.register
 def of_psgd(algorithm: PrivateSGD, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what readers of the last model see, and what every other observer sees of the messages in all rounds."""
+    """Return the last model, which readers of the release see, and all rounds' messages, which other observers see."""
     both = prepared(algorithm, pair)
     return [model_exposure(both, budget), *recorded(_of_rounds(both[0]), both, budget, algorithm.tight)]
 
@@ -153,7 +153,7 @@ def _of_rounds(mechanism: Prepared) -> list[View]:
 @exposures.register(ObjectivePerturbation)
 @exposures.register(GaussianObjectivePerturbation)
 def of_objectives(algorithm: Perturbed, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what an attacker sees of the released minimiser, and the likelihood-ratio attack if one is known."""
+    """Return what an attacker sees of objective perturbation, and the likelihood-ratio attack if one is known."""
     sent: Any = algorithm.messages(budget, pair[0].problem)[0]
     if isinstance(sent, Sum):
         return of_program(algorithm, pair, budget)
@@ -197,7 +197,7 @@ def _steep_seed(loss: Loss, hidden: int, d: int) -> int:
 
 @exposures.register
 def of_descent(algorithm: NoisyDescent, pair: Pair, budget: Budget) -> list[Exposure]:
-    """Return what each observer sees of a noisy gradient descent: either the last models or all rounds."""
+    """Return what each observer of noisy gradient descent sees: only last models, or the messages of all rounds."""
     if algorithm.step_selection == "validated":
         raise UserError("algo.step_selection=validated has no guarantee to audit: set it to rule or fixed.")
     problem = pair[0].problem

@@ -102,7 +102,7 @@ def of_even_rows(algorithm: LaplaceFunctionalMechanism, budget: Budget, problem:
 @worst_case.register(PreconditionedDescent)
 @worst_case.register(Network)
 def of_balanced_labels(algorithm: Program, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets with balanced labels; they differ in the label of one row, or in all labels of a party."""
+    """Return two data sets with nearly balanced labels, which differ in one row's label or in all labels of a party."""
     multiclass = algorithm.loss.task == "multiclass"  # regression also gets labels -1 and +1, the ends of its range
     return undecided(problem, algorithm.unit, "multiclass" if multiclass else "binary")
 
@@ -183,7 +183,7 @@ def turned_party(algorithm: Average | Vote, budget: Budget, problem: Problem) ->
 
 @worst_case.register
 def swung_party(algorithm: LocalAggregation, budget: Budget, problem: Problem) -> Pair:
-    """Return two data sets that differ in one row; the row's party has models (u, v) and (-u, v) in the two data sets.
+    """Return two data sets that differ in one row; the models of this row's party are mirrored, (u, v) and (-u, v).
 
     The different row is (a, b) or (-a, b), and all other rows are (0, c). For d = 1, only the label of a row differs.
     """

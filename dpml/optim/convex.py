@@ -109,7 +109,7 @@ class _Problems:
         return products.sum(axis=1, keepdims=True) if self.softmax else products
 
     def at(self, c: Array) -> tuple[Array, Array, Array]:
-        """Return the objectives, gradients (B, m, K) and class probabilities (B, n, K) of models c (B, m, K)."""
+        """Return the objectives (B, K or 1 for softmax), gradients (B, m, K) and class probabilities (B, n, K) at c."""
         pull, image = self.lam[:, None] * c, c
         value: Array = np.zeros(1)
         gradient, p = self.linear + pull, np.empty((*self.r.shape, c.shape[2]))
@@ -161,7 +161,7 @@ class _Problems:
         return conjugate_gradients(times, lambda v: cho_solve(factor, v.T).T, gradient[0].T, near).T[None]
 
     def _hessians(self, p: Array) -> Array:
-        """Return the Hessians of B softmax losses. For K logistic losses, return each of B problems' mean Hessian."""
+        """Return a Hessian for each of B sets of rows; for K logistic problems on a set, the mean of their Hessians."""
         if not self.softmax:
             return self._weighted(np.mean(p * (1 - p), axis=2))
         B, _, m = self.base.shape

@@ -36,7 +36,7 @@ _LONGEST = 2.0  # an upper bound on the norm of softmax slopes
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows and labels in blocks, stored to compute gradients at many models.
+    """Rows and labels, stored in blocks so that gradients at many models are computed together.
 
     Attributes:
         half: P blocks of h stored rows (see module), (P, h, d), or (runs, P, h, d).
@@ -96,7 +96,7 @@ class Rows:
         return replace(each[0], half=half, labels=np.stack(labels) if labels else None)
 
     def cut(self, clip: Array) -> "Rows":
-        """Return the same rows with new clips: run b clips the loss's derivatives to [-clip[b], clip[b]]."""
+        """Return the same rows with a clip per descent: descent b clips loss derivatives to [-clip[b], clip[b]]."""
         return replace(self, limit=_limit(self.loss, clip[:, None, None, None], self.half.dtype.type))
 
     def gradient(self, w: Array | Single) -> Array:
@@ -152,7 +152,7 @@ class Rows:
 
 
 def products(half: Single, slopes: Single) -> Single:
-    """For each of k blocks of rows and every model (column), return the sum of gradients: (..., k, d, columns)."""
+    """Return the h rows' sum of slope * row in each block: (..., k, h, d), (..., k, h, c) -> (..., k, d, c)."""
     return np.asarray(np.matmul(half.swapaxes(-1, -2), slopes))
 
 
@@ -226,7 +226,7 @@ class PartyGradients:
         return total.result(), below
 
     def clipped(self, w: Single, clip: Array) -> tuple[Array, Array]:
-        """Return every party's clipped mean gradient (M, B, K d), and whether its norm was at most the clip (M, B)."""
+        """For B models, return parties' clipped mean gradients / clip (M, B, K d) and if norms were <= clip (M, B)."""
         M = sum(len(members) for members, _, _ in self.buckets)
         each, below = np.empty((M, *w.shape)), np.empty((M, len(w)))
         for members, gradients, within in self._clipped(w, clip):
@@ -247,7 +247,7 @@ class PartyGradients:
 
 
 def mapped(X: Array, maps: Array) -> tuple[Array, Array]:
-    """Return the rows of ``X @ maps`` scaled to length 1, (n, d), and the rows' lengths before scaling, (n,)."""
+    """Return the rows X (n, d) times the matrix `maps`, scaled to length 1, and their lengths before scaling, (n,)."""
     rows, lengths = np.empty_like(X), np.empty(len(X))
     for some in blocks(len(X), most=_MAPPED):
         images = X[some] @ maps

@@ -24,7 +24,7 @@ _HALVINGS = 40  # the largest number of halvings of one step
 
 
 def stopped_model(loss: Loss, X: Array, y: Array, lam: float) -> Array:
-    """Return the model (d,) at which the solver stops for a loss's quadratic expansion plus lam/2 ||w||^2."""
+    """Return the model (d,) at which the solver stops for a loss's quadratic expansion at w = 0 plus lam/2 ||w||^2."""
     if loss.quadratic is None:
         raise UserError(f"algo.variant=authors needs loss=squared or loss=logistic, not loss={loss.name}.")
     n, d = X.shape

@@ -100,7 +100,7 @@ class Loss:
 
 
 class Squared(Loss):
-    """``(y - t)^2`` for targets y in [-1, 1], with gradients of norm at most 2 (1 + R) for models of norm R."""
+    """``(y - t)^2`` for a target y in [-1, 1]; gradients have norm <= 2 (1 + R) if ||x|| <= 1 and ||w|| <= R."""
 
     name = "squared"
     labels = "numbers in [-1, 1]"
@@ -247,7 +247,7 @@ class Slopes:
 
     @property
     def bend(self) -> float:
-        """The largest positive y x'w at which the logistic slope is clipped; 0 if none is (no clip or clip >= 1/2)."""
+        """The positive y x'w below which logistic slopes are clipped; 0 if there is no clip, or a clip >= 1/2."""
         if self.clip is not None and self.loss.task == "binary" and self.clip < 0.5:
             return math.log((1 - self.clip) / self.clip)
         return 0.0
@@ -296,7 +296,7 @@ def scores(X: Array, weights: Array, classes: int = 1) -> Array:
 
 
 def correct(scores: Array, y: Array) -> NDArray[np.bool_]:
-    """Return which predictions are correct, (n, B), given scores (n, B), or (n, B, K) for K classes, and labels y."""
+    """For B models, return which predictions are correct, (n, B); scores are (n, B), or (n, B, K) for K classes."""
     if scores.ndim == 3:
         return np.argmax(scores, axis=-1) == y[:, None]
     return (scores >= 0) == (y > 0)[:, None]

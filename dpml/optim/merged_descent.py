@@ -1,4 +1,4 @@
-"""Run many noisy gradient descents on the same rows together, for calibration=published.
+"""Run many noisy gradient descents on the same rows together, with noise as in a paper (calibration=published).
 
 No proof covers the rounding of these runs, so any order of addition is allowed: rows may be reordered, equal rows
 merged, and blocks added in single precision. With ``h = tanh(x'w/2)`` and a label y = -1 or +1, a row's gradient is
@@ -31,7 +31,7 @@ their factors, (g, c, n)."""
 
 
 class Merged(NamedTuple):
-    """One large group of rows, or a stack of several small groups of rows; each group has its own models.
+    """One large group of rows, or several small groups in one array; every group trains models of its own.
 
     A gradient is the sum over `blocks` minus `constant` (g, d, 1), which does not depend on the model.
     """
@@ -67,7 +67,7 @@ def descend(  # noqa: PLR0913 - the rows, the loss, and a descent
     lam: float,
     rounds: int,
 ) -> None:
-    """Run noisy gradient descents with D noise draws and S step sizes on G groups of rows; update models w in place.
+    """Run a noisy descent for each of G groups of rows, D noise draws and S step sizes; update models w in place.
 
     A round is ``w <- w - step (gradient + lam w + width z)`` with noise z. Models w are (G, d, D S), steps (D S,), and
     widths (noise scales) (G, D, S). ``noise(K)`` draws z for K rounds, (K, G, d, D).

@@ -20,7 +20,7 @@ _FIRST, _SECOND, _TINY = 0.9, 0.999, 1e-8
 
 @dataclass
 class Models:
-    """B networks with H hidden units each; the last entries of `inner` (H, B, d+1) and `outer` (H+1, B) are biases."""
+    """B networks of H hidden units; biases are last on axis 2 of `inner` (H, B, d+1) and axis 0 of `outer` (H+1, B)."""
 
     inner: Array
     outer: Array
@@ -105,7 +105,7 @@ class Adam:
 
 
 def score(models: Models, X: Array, y: Array, loss: Loss, counts: Array | None = None) -> tuple[Array, Array]:
-    """Return every network's mean loss and accuracy, (B,) each; row i stands for ``counts[i]`` rows."""
+    """Return every network's mean loss and accuracy, (B,) each; row i of X is counted ``counts[i]`` times."""
     total, right = np.zeros((2, models.outer.shape[1]))
     counts = np.ones(len(y)) if counts is None else counts
     for rows in blocks(len(y), models.outer.size, _BLOCK):

@@ -44,7 +44,7 @@ class Accountant:
     def gaussian(self, mu: float, times: int = 1) -> "Accountant":
         """Return the accountant after `times` more releases, each of which is `mu`-GDP."""
         if not mu >= 0:
-            raise UserError(f"a Gaussian release needs a non-negative mu, got mu={mu}.")
+            raise UserError(f"a mu-GDP release needs a mu >= 0, got mu={mu}.")
         alone = self.mu == 0 and _counted(times) == 1
         return replace(self, mu=mu if alone else math.hypot(self.mu, mu * math.sqrt(_counted(times))) * (1 + 2**-50))
 
@@ -66,7 +66,7 @@ class Accountant:
         return replace(self, objectives=(*self.objectives, (float(sigma), float(ridge), _counted(times))))
 
     def add(self, guarantee: Guarantee, times: int = 1) -> "Accountant":
-        """Return the accountant after `times` releases with `guarantee`; one for parties also holds for every row."""
+        """Return the accountant after `times` releases with `guarantee`. Guarantees for parties also hold for rows."""
         if guarantee.mu is not None:
             return self.gaussian(guarantee.mu, times)
         if guarantee.curve is not None:
@@ -135,7 +135,7 @@ class Accountant:
 
     @property
     def _composed(self) -> bool:
-        """Whether to compose privacy loss distributions: for perturbed objectives or eps <= 40, unless a mu is huge."""
+        """Whether to compose privacy loss distributions: if all mu < 1e4, for objectives or an eps in (0, 40]."""
         mus = [self.mu, *(2 / sigma for sigma, _, _ in self.objectives)]
         return bool(self._pure or self.objectives) and max(mus) < _HUGE
 

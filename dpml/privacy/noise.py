@@ -1,4 +1,4 @@
-"""Draw all floating-point noise of dpml, with scale 1.
+"""Draw all floating-point noise of dpml, with scale 1 except in `cape_messages`; callers multiply it by their scales.
 
 Experiments use NumPy's reproducible generators; releases use the operating system's (`dpml.privacy.entropy`). All this
 noise is open to floating-point attacks (Mironov 2012); exact noise is in `dpml.privacy.discrete`.
@@ -34,7 +34,7 @@ def l2_laplace(rng: Generator, draws: int, d: int) -> Array:
 
 
 def radial(rng: Generator, draws: int, d: int) -> Array:
-    """Draw `draws` vectors in R^d with an Exponential(1) length and a uniform direction; not private for d > 1.
+    """Draw `draws` vectors in R^d with an Exponential(1) length and a uniform direction: as noise, not eps-DP if d > 1.
 
     Unlike `l2_laplace`, the density is infinite at 0: it is proportional to exp(-||x||) / ||x||^(d - 1).
     """
@@ -76,7 +76,7 @@ def cape_parties(rng: Generator, draws: int, parties: int, size: int) -> tuple[A
 def cape_messages(
     rng: Generator, draws: int, parties: int, size: int, shared: float, own: float
 ) -> tuple[Array, Array]:
-    """Draw the noise in the parties' messages of the protocol CAPE, and the secrets ``ehat_k`` in this noise.
+    """Draw the noise in the parties' messages of the protocol CAPE, and every party k's secret vector ``ehat_k``.
 
     Party k draws ``ehat_k, g_k ~ N(0, I)``. The noise in party k's message is ``shared * e_k + own * g_k``, where the
     ``e_k = ehat_k - (1/M) sum ehat`` sum to zero (Imtiaz et al. 2019, Alg. 1). Shapes are (draws, parties, size).

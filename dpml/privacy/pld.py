@@ -149,7 +149,7 @@ def _not_below_chord(x: Array, y: Array, a: int, b: int, c: int) -> bool:
 
 
 def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: float = 0.0) -> Losses:
-    """Compose pairs (privacy losses, number of releases); the result is most precise near the given delta or eps."""
+    """Compose `parts` of (privacy losses, number of releases); the result is most precise near `delta` or `eps`."""
     infinite = -math.expm1(sum(count * math.log1p(-min(part.infinite, 1 - _ULP)) for part, count in parts))
     if infinite >= delta > 0:
         return Losses(np.zeros(1), np.ones(1), infinite)
@@ -177,9 +177,9 @@ def compose(parts: Sequence[tuple[Losses, int]], *, delta: float = 0.0, eps: flo
 
 
 def _moments(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float, float]:
-    """Return the log moment generating function of summed privacy losses at `tilt`, and the tilted mean and variance.
+    """Return log E[e^(tilt L)] of the sum L of privacy losses, and the mean and variance of L weighted by e^(tilt L).
 
-    The moment is relative to the mean, because losses may be large compared with their standard deviation.
+    The logarithm is reduced by ``tilt * mean``, because losses may be large compared with their standard deviation.
     """
     log_moment = mean = variance = 0.0
     for part, count in parts:
@@ -224,7 +224,7 @@ def _largest(parts: Sequence[tuple[Losses, int]]) -> float:
 
 
 def _window(parts: Sequence[tuple[Losses, int]], tilt: float) -> tuple[float, float]:
-    """Return an interval outside which each tail of the tilted distribution has mass at most e^-40."""
+    """Return an interval of the sum L of losses; weighted by e^(tilt L), each tail outside has mass at most e^-40."""
     log_moment, mean, variance = _moments(parts, tilt)
     low = sum(count * float(part.at[0]) for part, count in parts)
     high = sum(count * float(part.at[-1]) for part, count in parts)
@@ -251,7 +251,7 @@ def _on_grid(part: Losses, step: float) -> tuple[int, Array]:
 
 
 def _power(parts: Sequence[tuple[Losses, int]], grids: Sequence[tuple[int, Array, int]], tilt: float, n: int) -> Array:
-    """Return upper bounds on the probabilities of the exponentially tilted sum of losses, on a cyclic grid (n,)."""
+    """Bound the probabilities of the sum L of losses, weighted by e^(tilt L), from above on a cyclic grid (n,)."""
     relative = 8 * math.log2(n) * _ULP  # relative error of an FFT
     log_size, log_most = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)
     angle, rounding = np.zeros(n // 2 + 1), np.zeros(n // 2 + 1)

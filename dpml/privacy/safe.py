@@ -10,12 +10,12 @@ _UNSEEN = 1e-6  # a formatted bound may be off to the wrong side by this relativ
 
 
 def round_up(number: float) -> float:
-    """Return an upper bound on a short formula's exact value, given its floating-point value `number` > 0."""
+    """Return an upper bound on a formula's exact value, given its computed value `number` > 0 (see `ROUNDING`)."""
     return number * (1 + ROUNDING)
 
 
 def round_down(number: float) -> float:
-    """Return a lower bound on a short formula's exact value, given its floating-point value `number` > 0."""
+    """Return a lower bound on a formula's exact value, given its computed value `number` > 0 (see `ROUNDING`)."""
     return number * (1 - ROUNDING)
 
 
@@ -42,7 +42,7 @@ def total(terms: Iterable[tuple[float, int]]) -> float:
 
 
 def written(number: float, digits: int = 4) -> str:
-    """Format a proven number with `digits` digits, rounded up, unless rounding down lowers it by at most 0.0001 %.
+    """Format a proven number with `digits` digits; round up if the nearest is lower by more than 0.0001 %.
 
     >>> written(1.0000000001), written(1.0001), written(4.37718), written(1e-5)
     ('1', '1.001', '4.378', '1e-05')
@@ -51,7 +51,7 @@ def written(number: float, digits: int = 4) -> str:
 
 
 def written_below(number: float, digits: int = 4) -> str:
-    """Format a lower bound with `digits` digits, rounded down, unless rounding up raises it by at most 0.0001 %.
+    """Format a lower bound with `digits` digits; round down if the nearest is higher by more than 0.0001 %.
 
     >>> written_below(0.97465), written_below(0.99999999), written_below(10.0), written_below(9.9996)
     ('0.9746', '1', '10', '9.999')

@@ -64,7 +64,7 @@ class SampledGaussian:
         return _allocated(self, delta) if self.sampling == "random_allocation" else _proven(self, delta)
 
     def reached(self, delta: float) -> float | None:
-        """Return a lower bound on the eps of the final model, from hypothesis tests on the total of all noisy sums.
+        """Return a lower bound on the final model's eps, from hypothesis tests on the total of all rounds' noisy sums.
 
         For one sum or without sampling, there is no better test. The result is None if ``present < 1``, for samples
         of fixed size (except one sum with `replace`), and if the number of the unit's sums varies too much (`_COUNTS`).

@@ -64,5 +64,5 @@ REST = 1e-25
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return r^2, by which Theorem 1 of docs/privacy/discrete_noise.md reduces the variance of the noise."""
+    """Return r^2, subtracted from the variance of honest parties' noise (docs/privacy/discrete_noise.md, Theorem 1)."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)

@@ -122,7 +122,7 @@ class BlockSampler(ABC):
     @property
     @abstractmethod
     def block_bits(self) -> int:
-        """The number b of random bits u in each sampled integer 2^b v + u."""
+        """The number b of random low bits, which form the number u, in each sampled integer 2^b v + u."""
 
     @abstractmethod
     def _cumulative(self, bits: int) -> Bounds:
@@ -134,7 +134,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate `_gamma` in units of 2^-30; also return a mask where gamma < 1/2 and the error is < 2^-21."""
+        """Approximate gamma in units of 2^-30. Also return a mask of values < 1/2 whose absolute error is < 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""

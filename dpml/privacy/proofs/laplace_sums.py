@@ -1,4 +1,4 @@
-"""Compute the privacy loss of a sum of L2-Laplace vectors with sensitivity 2, for an observer who sees only the sum.
+"""Compute the privacy loss if only a sum of L2 sensitivity 2 is seen, to which h parties added L2-Laplace vectors.
 
 The sum of h vectors of density proportional to ``exp(-beta ||x||)`` in R^d, beta = eps/2, has the density
 
@@ -26,13 +26,13 @@ _BLOCK = 1 << 13  # numbers that are processed at once, which fit into the CPU c
 
 @lru_cache(maxsize=16)
 def losses(eps: float, parties: int, d: int) -> Losses:
-    """Return the privacy losses of a sum of `parties` L2-Laplace vectors in R^d, each eps-DP (1e-7 <= eps <= 100)."""
+    """Return privacy losses of a sum in R^d of `parties` L2-Laplace vectors; one gives eps-DP (1e-7 <= eps <= 100)."""
     t, rho = _edges(eps, parties, d)
     shape = parties * (d + 1) / 2
     v = shape - d / 2
 
     def loss(t: Array, rho: Array) -> tuple[Array, Array]:
-        """Return log p up to a constant and log(p/q), for neighbours' densities p, q at cylinder coordinates t, rho."""
+        """Return log p (up to a constant) and log(p/q) at (t, rho); the neighbours' sums have densities p and q."""
         to_p, to_q = np.hypot(t + eps / 2, rho), np.hypot(t - eps / 2, rho)
         log_p, log_q = _log_profile(v, to_p), _log_profile(v, to_q)
         # the difference of the distances, computed without cancellation
@@ -101,7 +101,7 @@ def _log_profile(v: float, r: Array) -> Array:
 
 
 def _log_profile_of(v: float, r: Array) -> Array:
-    """Return ``log(r^v K_v(r)) + r`` for a short array r, by a recursion that adds only positive terms."""
+    """Return ``log(r^v K_v(r)) + r``, K_v a Bessel function, for a short r; the recursion adds only positive terms."""
     if v % 1:
         total, ratio, order = np.full_like(r, math.log(math.pi / 2) / 2), r + 1, 0.5
     else:

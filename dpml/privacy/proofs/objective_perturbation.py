@@ -69,7 +69,7 @@ def log_delta_of(eps: float, sigma: float, ridge: float) -> float:
 
 
 def log_removal(t: Array, sigma: float, ridge: float) -> Array:
-    """Return the log of a bound on the hockey-stick divergence H_t(P || Q) of outputs P with a row and Q without it."""
+    """Return log bounds on hockey-stick divergences H_t(P || Q), t = eps; outputs have law P with a row, Q without."""
     mu = round_up(1 / sigma)
     plain = np.array([gdp.log_delta_of(mu, part) for part in t])
     paying = (t > 0) & (t < _paid_removal(sigma, ridge))
