@@ -58,7 +58,7 @@ class Source(Protocol):
         """The metadata of the data set."""
 
     def size(self, N: int | None) -> tuple[int, int]:
-        """Return the numbers of training rows (all rows if N is None) and of features, without reading any data."""
+        """Return how many training rows (N, or all if N is None) and features `load` gives, without calling `load`."""
 
     def load(self, files: Files, N: int | None, rng: Generator) -> Dataset:
         """Return the arrays with N training rows (None: all); with equal `rng`, a smaller N gives part of them."""

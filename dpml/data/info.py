@@ -18,7 +18,7 @@ Bounds = Literal["fitted", "public"]
 
 @dataclass(frozen=True)
 class Range:
-    """The public range of a numeric column, according to documentation; values outside the range are clipped.
+    """A numeric column's public range, from documentation or a bounds file; values outside the range are clipped.
 
     Attributes:
         low, high: The smallest and the largest value, in the unit of the column.
@@ -48,7 +48,7 @@ class Range:
     def parts(self, count: float) -> tuple[float, ...]:
         """Return the edges that cut this range into `count` parts of equal length, on a log scale if `log` is set."""
         if count not in range(1, 1001):
-            raise UserError(f"edges must be a list, or a whole number of parts from 1 to 1,000, got {count}.")
+            raise UserError(f"edges must be a list, or a whole number (1 to 1,000) of equal parts, got {count}.")
         low, high = np.log1p([self.low, self.high]) if self.log else (self.low, self.high)
         edges = np.linspace(low, high, int(count) + 1)[1:-1]
         return tuple((np.expm1(edges) if self.log else edges).tolist())

@@ -150,7 +150,7 @@ class Step:
     length: float = math.inf
 
     def after(self, box: Box) -> Box:
-        """Return a set that contains the step's outputs for all rows in `box`."""
+        """Return a `Box` that contains this preprocessing step's output for every input row in `box`."""
         if self.box is not None:
             return self.box(box)
         return replace(box, low=self.apply(box.low), high=self.apply(box.high), length=self.length)
@@ -196,7 +196,7 @@ def binned(extent: Extent) -> Step:
 
 
 def splined(extent: Extent) -> Step:
-    """Replace each numeric column that has edges by linear B-splines, each 1 at one edge and 0 at all other edges."""
+    """Replace each numeric column that has edges by linear B-splines, one per edge: 1 at its edge, 0 at all others."""
     return _cut(extent, "spline", hats)
 
 
@@ -233,7 +233,7 @@ def indicators(values: Array, edges: Array) -> Array:
 
 
 def hats(values: Array, edges: Array) -> Array:
-    """Return the weights (n, K + 1) that interpolate values (n,) linearly between K + 1 edges."""
+    """Return weights (n, K + 1) of K + 1 edges: each value (n,) is the weighted mean of the two edges around it."""
     at = np.searchsorted(edges[1:-1], values, side="right")
     share = (values - edges[at]) / (edges[at + 1] - edges[at])
     one = np.eye(len(edges))
@@ -471,7 +471,7 @@ def check_bounds(info: Info, bounds: Bounds, steps: Sequence[str]) -> None:
     if bounds == "fitted":
         return
     if not info.columns or (info.task == "regression" and info.target is None):
-        raise UserError(f"dataset={info.name} has no public ranges ({info.bounds}): set dataset.bounds=fitted.")
+        raise UserError(f"dataset={info.name} has no public ranges, because {info.bounds}: set dataset.bounds=fitted.")
     image(steps, info.columns)
 
 

@@ -59,7 +59,7 @@ class Kept:
         return sum("total" in (content or {}) for content in contents)
 
     def read(self, number: int, payload: bytes) -> dict[str, Any]:
-        """Return the stored state of the secure sum with this number and input (`payload`); {} if none is stored."""
+        """Return the stored state of secure sum `number` with the arguments `payload`; return {} if none is stored."""
         path = self.folder / f"{number}.json"
         if not path.exists():
             self.folder.mkdir(mode=0o700, exist_ok=True)

@@ -136,12 +136,12 @@ class Agreed:
         return option_node(self.algo) | dict(self.options)
 
     def algorithm(self, loss: Loss, task: Task) -> Algorithm:
-        """Return the agreed algorithm, which also counts the model's errors if the terms contain `count_errors`."""
+        """Return the agreed algorithm; if `count_errors` is set, it also releases the model's noisy error."""
         algorithm: Any = algorithm_of(self._node(), loss, "tight")
         return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
-        """Return the terms, with ``algo.noise=discrete`` if ``algo.noise`` is not set and the algorithm supports it."""
+        """Return these terms, with ``algo.noise=discrete`` if ``algo.noise`` is not set and the algorithm has it."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
             require_exact(algorithm)

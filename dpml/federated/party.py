@@ -112,7 +112,7 @@ class Member:
             raise UserError(f"{place} is there already: another program has written it in the meantime.") from None
 
     def _own_text(self, text: str) -> str | None:
-        """Rebuild a model file's text from the plan and the weights in `text`; return None if `text` is invalid.
+        """Return the model file that this party's plan and the weights in `text` imply, or None if `text` is invalid.
 
         The party also takes from `text` what it cannot compute itself: the noisy error, the noisy sums of a regression,
         and the software versions.
@@ -132,7 +132,7 @@ class Member:
         return None
 
     def _errors(self, error: float, rows: int, deviation: float, **_: object) -> dict[str, Any]:
-        """Return a model's noisy error; raise ValueError if no possible number of dropouts explains its noise_std."""
+        """Return a model's noisy error; raise ValueError if no possible number of dropouts implies this `deviation`."""
         for parties in self._numbers_of_parties(int(rows)):
             errors = counted_errors(self.plan, float(error), int(rows), parties)
             if errors["deviation"] == deviation:
@@ -140,7 +140,7 @@ class Member:
         raise ValueError("no number of parties has this deviation")
 
     def _moments(self, content: Mapping[str, Any]) -> Moments | NewtonMoments:
-        """Return a regression's noisy sums; raise ValueError if no possible number of dropouts explains their noise."""
+        """Return a regression's noisy sums; raise ValueError if no possible number of dropouts implies their noise."""
         problem, moments = self.plan.problem, moments_of(content)
         program = replace(self.plan.sums.algorithm, protocol="secagg")  # as in `Sums`
         messages = program.messages(self.plan.terms.budget, problem)

@@ -83,7 +83,7 @@ class FederationPlan:
         if self.colluders < 1:
             raise UserError(
                 f"colluders={self.colluders} is too small: choose 1 or more, because the aggregator may be one of the "
-                "parties or collude with a party."
+                "parties or collude with a party, whose noise it then knows."
             )
         # refuse an invalid plan before all parties are connected
         check_effects(self.algorithm, self.terms.dataset.steps, self.stated)
@@ -145,7 +145,7 @@ class FederationPlan:
 
     @property
     def keys(self) -> str:
-        """Return a checksum of all parties' keys, by which ledgers recognise the parties."""
+        """Return a checksum of all parties' verification keys, by which a ledger of releases recognises the parties."""
         return sha256(*sorted(seat.key for seat in self.seats))
 
     @property

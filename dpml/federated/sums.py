@@ -98,7 +98,7 @@ class Sums:
         return 0 if self.algorithm.sharing(self.problem).zero_sum is None else self.lengths[0]
 
     def ready(self, X: Array, y: Array, party: int) -> Callable[[Generator], Answer]:
-        """Prepare a party's rows now, to raise errors before any noise; return a function: generator -> `Answer`."""
+        """Check and prepare a party's rows before noise is drawn; return a function: random generator -> `Answer`."""
         sent: list[Any] = []
 
         def keep(session: Session, inputs: Ring, beside: Array | None = None, *_: Any) -> Outcome:
@@ -120,7 +120,7 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Convert the aggregator's message (bytes) into the arrays, such as a model, on which a secure sum depends.
+        """Convert the aggregator's message into the arguments of a secure sum: arrays, such as the current model.
 
         Raise RefusedError if the size is wrong, or if numbers are so extreme that a sum might fail for some rows.
         """
@@ -140,7 +140,7 @@ class Sums:
         return at
 
     def release(self, ask: Ask) -> Release:
-        """Run all secure sums by calling `ask` once for each sum; return the weights (1, 1, K d) and the metrics."""
+        """Run each secure sum by one call of `ask`; return metrics and weights (1, 1, K d), for one budget and draw."""
         arguments = b""
 
         def announce(statistic: Statistic, at: tuple[Array, ...]) -> None:

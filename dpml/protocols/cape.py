@@ -37,7 +37,7 @@ class Cape:
 
 
 def codec_of(parties: int, spread: float) -> FixedPoint:
-    """Return the fixed-point encoding for CAPE's secure sum of Gaussian noise with standard deviation `spread`."""
+    """Return the fixed-point encoding of the sites' noise ``ehat_k ~ N(0, spread^2)`` for CAPE's secure sum of it."""
     return FixedPoint.fit(parties, _MOST_STDS * spread)
 
 

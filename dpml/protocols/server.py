@@ -238,7 +238,7 @@ class Server:
         return End(party, self._keys[party][1])
 
     def _reconstruct(self, party: int, fits: Callable[[bytes], bool], what: str, to: str) -> bytes:
-        """Reconstruct a party's secret from `threshold` of its shares; `fits` recognises the right secret."""
+        """Reconstruct a party's secret from `threshold` shares; if `fits` rejects it, a share is wrong: try others."""
         shares = sorted(self._shares.get(party, {}).items(), key=lambda item: (item[0] in self.liars, item[0]))
         threshold = self.session.topology.threshold
         if len(shares) < threshold:
@@ -264,7 +264,7 @@ class Server:
 
 
 def _subsets(count: int, size: int) -> Iterator[tuple[int, ...]]:
-    """Yield each subset of `size` numbers from 0 to `count` - 1 once; the first subsets have mostly small numbers."""
+    """Yield each subset of `size` numbers from 0 to `count` - 1 once, in order of the largest number in the subset."""
     for more in range(count - size + 1):
         for out in combinations(range(size + more), more):
             if not more or out[-1] < size + more - 1:  # other subsets were yielded before

@@ -1,4 +1,4 @@
-"""Carry the messages of a session within one process, and define the outcome of a session."""
+"""Run secure aggregation with all parties in one process, and define the outcome of a run."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

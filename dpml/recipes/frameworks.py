@@ -150,11 +150,11 @@ def _opacus(said: Any, own: dict[str, Any]) -> TrainingRecipe:
 
 
 def _dp_event(said: Any, own: dict[str, Any]) -> TrainingRecipe:
-    """Return the recipe of a DpEvent of dp-accounting, or of the text that Python prints for a DpEvent."""
+    """Return the training recipe that a DpEvent of dp-accounting, or the text that Python prints for it, describes."""
     try:
         common = _of_event(ast.parse(str(said)[:_LONGEST], mode="eval").body)
     except (SyntaxError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError):
-        raise UserError(f"dp_event must be an event as Python prints it, such as {_EVENT}.") from None
+        raise UserError(f"dp_event must be the text that Python prints for a DpEvent, such as {_EVENT}.") from None
     usual = {"neighbours": "replace" if common["row_sampling"] == "fixed" else "add_remove"}
     return _agreeing("dp_event", typed(usual | common | own), common | _ONE)
 

@@ -1,4 +1,4 @@
-"""Judge a training recipe: its claimed eps, proven eps and attacks (docs/privacy.md, "Views of a training recipe")."""
+"""Check a training recipe's claimed eps by proofs and attacks (docs/privacy.md, "Views of a training recipe")."""
 
 import json
 import math
@@ -230,7 +230,7 @@ def certificate_of(recipe: TrainingRecipe, found: list[Judged]) -> str:
             message = {"law": "gaussian", "times": pair.rounds * pair.steps, "sensitivity": sensitivity}
             views[each.view] = {"eps": each.proven, "messages": [message | {"deviation": pair.noise}]}
     if not views:
-        raise UserError("a certificate needs Gaussian noise without sampling: omit --certificate.")
+        raise UserError("a certificate needs Gaussian noise and no sampling of records or clients: omit --certificate.")
     content: dict[str, Any] = {
         "format": CERTIFICATE,
         "unit": "party" if recipe.unit == "client" else "sample",

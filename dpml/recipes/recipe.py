@@ -106,7 +106,7 @@ class TrainingRecipe:
 
     @property
     def most_in_round(self) -> int:
-        """Return the average number of clients in a round, rounded up."""
+        """Return the largest number of clients in a round, or, if the number is random, its average rounded up."""
         return max(1, math.ceil(self.clients * self.client_rate * (1 - 1e-12)))
 
     @property

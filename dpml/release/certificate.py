@@ -47,7 +47,7 @@ def certificate(
 
 
 def same_for_all(guarantees: Sequence[Guarantee]) -> list[Guarantee]:
-    """Give every observer the weakest guarantee, because the others hold only with the noise of all parties."""
+    """Give every observer the weakest guarantee; the stronger guarantees assume that no party's noise is missing."""
     most = worst(guarantees)
     return [replace(g, eps=most.eps, mu=most.mu, source=most.source, curve=most.curve) for g in guarantees]
 

@@ -1,4 +1,4 @@
-"""Record how a release was made, and derive the release's guarantees and its statement from these facts.
+"""Record how a release was made; from these facts, derive its privacy guarantees and the text that states them.
 
 If some of the `Facts` violate an assumption of the proof, the proven eps is infinite, with the reason. The guarantee
 that would hold without the violation is listed as *conditional*. Floating-point noise is proven for real numbers only
@@ -89,7 +89,7 @@ class Facts:
         return tuple(guarantee for guarantee in self.guarantees if guarantee.basis in HELD)
 
     def require_proof(self, eps: float, declared: bool = False) -> None:
-        """Raise UserError unless every observer's eps is proven (or declared, if allowed) and at most `eps`."""
+        """Raise UserError unless each observer's eps is at most `eps` and proven (or, if `declared`, only declared)."""
         if self.open:
             raise UserError(f"nothing can be proven about this release, because {self.open[0]}.")
         if self.author and not declared:
@@ -111,8 +111,8 @@ class Facts:
         described = self.certificate or {"messages": [], "views": {}}
         if not all(described["messages"] or view.get("messages") for view in described["views"].values()):
             raise UserError(
-                f"no certificate can describe the messages of algo={self.algorithm}, so nobody could verify its model: "
-                "choose another algorithm."
+                f"no certificate can describe the noisy messages of algo={self.algorithm}, so nobody could verify the "
+                "privacy guarantee of its model: choose another algorithm."
             )
 
     @property
@@ -126,7 +126,7 @@ class Facts:
 
 
 def facts_about(algorithm: Algorithm, problem: Problem, budget: Budget, away: int = 0, **others: Any) -> Facts:
-    """Compute a release's guarantees if up to `away` parties drop out; return them with the caller's facts `others`."""
+    """Return the facts of a release: the given `others`, and its guarantees if up to `away` parties drop out."""
     if problem.M == 1:
         others["dealt"] = "one place"
     exact = has_exact_noise(algorithm)

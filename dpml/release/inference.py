@@ -56,8 +56,8 @@ def check_effects(algorithm: Algorithm, steps: tuple[str, ...], stated: ColumnBo
     others = set(steps) - _SCALES - set(STEPS)
     if others or not {"constant", "max_norm"} <= set(steps):
         raise UserError(
-            f"algo=regression needs dataset.steps=[{','.join(STEPS)}], where symmetric may be left out or replaced "
-            f"by another scaling, got [{','.join(steps)}]."
+            f"algo=regression needs dataset.steps=[{','.join(STEPS)}], where the step symmetric may be left out or "
+            f"replaced by another scaling, got [{','.join(steps)}]."
         )
 
 
@@ -93,7 +93,7 @@ def coefficient_table(model: Model, level: float = 0.95, per: Mapping[str, float
     directions = np.array([direction for _, _, direction in named])
     hidden = hidden_directions(directions, fitted)
     if fitted.refusal:
-        raise UserError(f"{fitted.refusal}, so no table is possible: use more rows, a larger eps, or fewer columns.")
+        raise UserError(f"{fitted.refusal}, so no effect is estimated: use more rows, a larger eps, or fewer columns.")
     if 2 * hidden.sum() > len(named):
         raise UserError(
             f"the noise hides {hidden.sum()} of {len(named)} coefficients, too many for a table: use more rows, a "

@@ -89,7 +89,7 @@ class LedgerEntry:
         return self.guarantees[0].unit
 
     def seen_by(self, audience: Audience) -> Guarantee:
-        """If `audience` is "release", return the guarantee against readers of the model, else the weakest of all."""
+        """Return the guarantee against model readers for `audience` "release", else against the strongest observer."""
         alone = [guarantee for guarantee in self.guarantees if guarantee.view == "release"]
         return alone[0] if audience == "release" and alone else worst(self.guarantees)
 
@@ -186,15 +186,15 @@ class Ledger:
         now, then = (spent(entries, cap.unit, "worst") for entries in (before, [*before, entry]))
         if then is None:
             raise UserError(
-                f"the ledger {self.path} limits the total eps of every party, so its releases must have unit=party "
-                "and the same parties: use another ledger for a release about other parties or single samples."
+                f"the ledger {self.path} limits the total eps of every party, so all its releases must protect the "
+                "same parties (unit=party): use another ledger for other parties or for single samples."
             )
         reached = then.eps(cap.delta)
         if math.isinf(reached):
             raise UserError(
-                f"the deltas of this release and of all releases in {self.path} add up to at least {cap.delta:g}, the "
-                "delta of the cap, so no total eps holds at this delta: choose smaller deltas for releases, or a "
-                "larger delta for the cap."
+                f"the cap of {self.path} limits the total eps at delta = {cap.delta:g}. The total would be infinite, "
+                "because the deltas of this release and of all releases in the ledger add up to at least as much: "
+                "choose smaller deltas for releases, or a larger delta for the cap."
             )
         if reached > cap.eps:
             already = now.eps(cap.delta) if now and before else 0.0
@@ -269,7 +269,7 @@ def _damaged(path: Path, what: str) -> UserError:
 
 
 def spent(entries: Sequence[LedgerEntry], unit: Unit, audience: Audience) -> Accountant | None:
-    """Return the joint guarantee of releases for one `unit` against the observers `audience`, or None if it is unknown.
+    """Return the joint guarantee of releases for a sample or party (`unit`) against `audience`, or None if unknown.
 
     A guarantee for a party also holds for each of its samples. Releases about different parties have no known joint
     guarantee for a party, because rows of the same people may be in several of these parties.

@@ -239,7 +239,7 @@ def total(messages: list[dict[str, Any]], heads: tuple[int, int, Q]) -> Total:
 
 
 def totals(certificate: dict[str, Any]) -> dict[str, Total]:
-    """Return the joint guarantee of all messages against every observer (view) that a certificate names."""
+    """Return, for each view (kind of observer) in a certificate, the joint guarantee of all messages."""
     require_only(certificate, "format declared unit neighbours delta noise messages views")
     unit, views, by = certificate["unit"], certificate["views"], certificate["noise"]["by"]
     require(certificate["format"] == CERTIFICATE, f"its format is neither {MODEL!r} nor {CERTIFICATE!r}")
@@ -258,7 +258,7 @@ def totals(certificate: dict[str, Any]) -> dict[str, Total]:
 
 
 def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
-    """Return each view's name, its stated eps, and this eps if it is proven, else the least provable eps or None."""
+    """Return each view's name, its stated eps, and what is proven: the stated eps, else the least eps, else None."""
     delta, found = number(certificate, "delta", Q(0)), []
     for view, sent in totals(certificate).items():
         eps = number(certificate["views"][view], "eps", Q(0))
@@ -267,7 +267,7 @@ def verify(certificate: dict[str, Any]) -> list[tuple[str, Q, Q | None]]:
 
 
 def basis_of(certificate: dict[str, Any]) -> str:
-    """Return whether a certificate's guarantees are declared, proven, or proven for real numbers only."""
+    """Return whether guarantees are declared by a class outside dpml, proven, or proven for real-number noise only."""
     sent = certificate["messages"] or [one for view in certificate["views"].values() for one in view["messages"]]
     exact = sent and all(message["law"].startswith("discrete") for message in sent)
     return "declared" if "declared" in certificate else "proven" if exact else REAL

@@ -73,7 +73,7 @@ class ColumnBounds:
         return self.kinds[feature].name if feature in self.kinds else "boolean"
 
     def gaps(self, imputed: bool) -> list[str]:
-        """Return clauses about how missing values are used, such as "age counts as 40" if 40 replaces missing ages."""
+        """Return clauses on what replaces or marks missing values: "age counts as 40" if 40 replaces missing ages."""
         filled = {name: kind.fill for name, kind in self.kinds.items() if kind.fill is not None}
         values = [f"{name} counts as {self.kinds[name].shown(fill)}" for name, fill in filled.items()]
         values += [f"a feature marks where {name} is missing" for name, kind in self.kinds.items() if kind.indicator]

@@ -129,7 +129,7 @@ def _ends(kind: ColumnKind, low: float, high: float) -> dict[str, Any]:
 
 
 def as_meant(options: CSV) -> tuple[CSV, tuple[str, ...]]:
-    """Return the options, corrected for decimal commas and missing-value words, and a sentence on each correction."""
+    """Return the options of dataset=csv with `decimal` and `na` corrected, and a sentence on each correction."""
     file = options.file
     if not file.is_text:
         return options, ()

@@ -44,7 +44,7 @@ class Labels:
 
 
 def find_labels(column: FileColumn, choice: TaskChoice, positive: Any, stated: ColumnBounds | None) -> Labels:
-    """Find the task and the classes in the bounds file or in the labels; `positive` is the label that becomes +1."""
+    """Find the task (such as regression) and classes in a bounds file or the labels; label `positive` becomes +1."""
     positive = positive if isinstance(positive, str | None) else as_text(positive)
     where = f"{column.name!r} of {column.file.path}"
     names, numbers = column.texts, column.is_number
@@ -95,7 +95,7 @@ def _task(choice: TaskChoice, positive: str | None, names: tuple[str, ...], numb
 
 
 def to_labels(column: FileColumn, labels: Labels) -> Array:
-    """Map each label, independently of other rows, to a number: -1 or +1, 0 to K-1, or the target; NaN if missing."""
+    """Map labels row by row to -1 or +1 (binary), 0 to K-1 (multiclass) or numbers (regression); NaN if missing."""
     if labels.task == "regression":
         return ColumnKind("number").cells(column)
     number = {name: float(k) for name, k in zip(labels.classes, labels.numbers, strict=True)}

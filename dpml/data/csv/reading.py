@@ -198,7 +198,7 @@ def open_file(path: Path, written: Dialect) -> CsvFile:
 
 
 def read(file: CsvFile, names: Sequence[str], text: Collection[str] = ()) -> dict[str, FileColumn]:
-    """Read the columns `names` as numbers or texts; a text in one row does not change the values of other rows."""
+    """Read the columns `names` as numbers or texts; if one row has a text, numbers in other rows stay the same."""
     for name in names:
         if name not in file.names:
             raise UserError(f"{file.path} must have a column {name!r}: {nearest(name, file.names)}")

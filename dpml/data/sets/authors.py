@@ -21,7 +21,7 @@ Sizes = Literal[500, 1000, 2000, 5000, 10_000, 20_000]
 
 @dataclass(frozen=True)
 class Authors(RandomSplit):
-    """A sample that Imtiaz et al. 2019 published, selected by its size; all rows are training rows by default."""
+    """A sample with `rows` rows that Imtiaz et al. 2019 published; by default, all rows are training rows."""
 
     name: ClassVar[str]
     d: ClassVar[int]
@@ -71,7 +71,7 @@ class CrimeAuthors(Authors):
 
 @dataclass(frozen=True)
 class TwitterAuthors(Authors):
-    """The samples of Buzz in social media (Twitter) that Imtiaz et al. 2019 published, with d = 77 features.
+    """Samples of the data set "Buzz in social media (Twitter)", published by Imtiaz et al. 2019, with d = 77 features.
 
     Args:
         rows: The size of the sample: 500, 1000, 2000, 5000, 10000 or 20000.

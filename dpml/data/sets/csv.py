@@ -175,7 +175,7 @@ def checksums(options: CSV) -> dict[str, str]:
 
 @lru_cache(maxsize=2)
 def read_rows(options: CSV) -> tuple[Table, Labels, ColumnBounds | None]:
-    """Return the rows of a file, the task and the classes of its labels, and its public bounds.
+    """Return the rows of the data, the prediction task with its classes, and the content of the bounds file or None.
 
     The rows of the file `path`, as many as ``facts["rows"]`` says, come first; the rows of the file `test_path` follow.
     ``dataset.cache=true`` keeps the rows of both files in the user's cache.
