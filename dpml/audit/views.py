@@ -117,7 +117,7 @@ def recorded(
 
 
 def _in_time(messages: tuple[Sum, ...], problem: Problem) -> Array:
-    """Return the covariances (T, T) of one coordinate of a party's noise in T messages, divided by the noise scales.
+    """Return covariances (T, T) of one coordinate of a party's noise in T messages, each divided by its noise scale.
 
     In psgd's published noise, a party draws rho for every message, with variance d + 1 per coordinate, and eta once.
     """

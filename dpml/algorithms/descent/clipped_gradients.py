@@ -36,7 +36,7 @@ def in_whole_steps(rows: Array) -> Array:
 
 
 def in_steps(slopes: Single, Q: Index) -> None:
-    """Round loss derivatives (n rows, B runs, K outputs) in place to integers; run b's K integers have norm <= Q[b]."""
+    """Round loss derivatives (n rows, B runs, K outputs) in place; a row's K integers in run b have norm <= Q[b]."""
     most = Q.astype(np.float32)[:, None]
     if slopes.shape[-1] > 1:
         np.trunc(slopes, out=slopes)  # rounding towards zero makes no vector longer

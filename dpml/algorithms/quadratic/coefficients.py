@@ -359,7 +359,7 @@ def spectral_edge(d: int, variance: float = 0.5) -> float:
 
 
 def raised_to_floor(A: Array, b: Array, edges: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Minimise ``w'Aw + b'w``; raise A's small eigenvalues to a multiple of the largest eigenvalue of A's noise."""
+    """Minimise ``w'Aw + b'w`` after raising A's small eigenvalues to a multiple of its noise's largest eigenvalue."""
     return minimise_floored(A, b, SPECTRAL_FLOOR * edges.reshape(-1, *(1,) * (A.ndim - 3)))
 
 

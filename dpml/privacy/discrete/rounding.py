@@ -64,5 +64,5 @@ REST = 1e-25
 
 
 def smoothing(honest: int, coordinates: int) -> Fraction:
-    """Return r^2, subtracted from the variance of honest parties' noise (docs/privacy/discrete_noise.md, Theorem 1)."""
+    """Return r^2, subtracted from honest parties' total noise variance (docs/privacy/discrete_noise.md, Theorem 1)."""
     return Fraction(13, 4) + Fraction((honest * coordinates).bit_length(), 28)

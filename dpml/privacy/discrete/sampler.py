@@ -134,7 +134,7 @@ class BlockSampler(ABC):
 
     @abstractmethod
     def _near_gamma(self, v: Integers, u: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Approximate gamma in units of 2^-30. Also return a mask of values < 1/2 whose absolute error is < 2^-21."""
+        """Approximate gamma in units of 2^-30. Also return a mask where gamma < 1/2 with an error < 2^-21."""
 
     def sample(self, shape: tuple[int, ...], source: Source = os.urandom) -> Integers:
         """Draw an array of independent integers; `source` supplies all random bytes."""

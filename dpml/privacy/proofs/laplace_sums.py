@@ -101,7 +101,7 @@ def _log_profile(v: float, r: Array) -> Array:
 
 
 def _log_profile_of(v: float, r: Array) -> Array:
-    """Return ``log(r^v K_v(r)) + r``, K_v a Bessel function, for a short r; the recursion adds only positive terms."""
+    """Return ``log(r^v K_v(r)) + r``, K_v Bessel, for a short array r; the recursion adds only positive terms."""
     if v % 1:
         total, ratio, order = np.full_like(r, math.log(math.pi / 2) / 2), r + 1, 0.5
     else:
