@@ -250,7 +250,7 @@ def base_of(experiment: Experiment, results: Path) -> Path:
 
 
 def write_experiment(plan: Plan, results: Path) -> list[Path]:
-    """Write an experiment's plan and, if anything that determines them has changed, its tables, figures and pages."""
+    """Write an experiment's plan, and its tables, figures and pages unless these are up to date."""
     from dpml.reporting import artifacts  # draws and counts: slow to load
 
     check(plan)

@@ -87,7 +87,7 @@ def run(*overrides: str, config_dir: str | Path | None = None, **keys: Any) -> R
     """
     settings = settings_of(overrides, keys, config_dir).swept()
     if "experiment" in (*settings.given, *settings.lists):
-        raise UserError("dpml.run does not take experiment=NAME: use the command dpml-run, then read with dpml.rows.")
+        raise UserError("dpml.run does not take experiment=NAME: use dpml-run, then read the results with dpml.rows.")
     asked = ask(settings)
     if compute(asked, "the same call") == INTERRUPTED:
         raise KeyboardInterrupt

@@ -91,7 +91,7 @@ class Info:
         classes: The number of rows of each label after cleaning; empty for a regression.
         folders: Alternative names of the folder of its files.
         columns: The public range or values of every column of the table, by name and in order; empty if there are none.
-        bounds: Where the public ranges `columns` and `target` come from; without ranges, a clause that says why.
+        bounds: Where the public ranges come from or, without `columns` or a regression's `target`, a clause on why.
     """
 
     name: str

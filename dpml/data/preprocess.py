@@ -196,7 +196,7 @@ def binned(extent: Extent) -> Step:
 
 
 def splined(extent: Extent) -> Step:
-    """Replace each numeric column that has edges by linear B-splines, one per edge: 1 at its edge, 0 at all others."""
+    """Replace each numeric column with edges by linear B-splines, one per edge or end: 1 there, 0 at all others."""
     return _cut(extent, "spline", hats)
 
 

@@ -141,7 +141,7 @@ class Agreed:
         return algorithm if self.count_errors is None else counting(algorithm, self.count_errors, task == "regression")
 
     def with_exact_noise(self, loss: Loss, floating: bool) -> "Agreed":
-        """Return these terms, with ``algo.noise=discrete`` if ``algo.noise`` is not set and the algorithm has it."""
+        """Return these terms, with ``algo.noise=discrete`` if that key is not set and the algorithm supports it."""
         algorithm = exact_algorithm(self._node(), loss, "tight")
         if not floating:
             require_exact(algorithm)

@@ -193,7 +193,7 @@ class Ledger:
         if math.isinf(reached):
             raise UserError(
                 f"the cap of {self.path} limits the total eps at delta = {cap.delta:g}. The total would be infinite, "
-                "because the deltas of this release and of all releases in the ledger add up to at least as much: "
+                "because the deltas of this release and of all releases in the ledger add up to at least this delta: "
                 "choose smaller deltas for releases, or a larger delta for the cap."
             )
         if reached > cap.eps:
