@@ -120,7 +120,7 @@ class Sums:
         return answering
 
     def read(self, number: int, content: bytes) -> list[Array]:
-        """Convert the aggregator's message into the arguments of a secure sum: arrays, such as the current model.
+        """Convert the aggregator's message into arrays at which a secure sum is computed, such as the current model.
 
         Raise RefusedError if the size is wrong, or if numbers are so extreme that a sum might fail for some rows.
         """

@@ -55,7 +55,7 @@ class Channel:
 
     @cached_property
     def spread(self) -> float:
-        """The noise_std of the sum, weighted by `filter`, of the m numbers that an observer sees."""
+        """The noise_std of the weighted sum of the m numbers that an observer sees; the weights are `filter`."""
         return float(np.sqrt(self.filter @ self.covariance @ self.filter))
 
 

@@ -45,7 +45,7 @@ class Quadratic:
 
     @property
     def linear_bound(self) -> float:
-        """The largest norm over all labels y of c1(y), the factor of x'w in the quadratic loss."""
+        """The largest norm of c1(y) over all labels y; c1(y) is the factor of x'w in the quadratic loss."""
         return self.slope * (1.0 if self.outputs == 1 else math.sqrt(1 - 1 / self.outputs))
 
 

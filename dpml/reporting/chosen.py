@@ -19,7 +19,7 @@ from dpml.running.spec import Panel
 
 @dataclass(frozen=True)
 class Chosen:
-    """The content of a table or figure: a summary of result rows, algorithms whose eps a paper claims, and panels."""
+    """What a table or figure shows: a summary of result rows, the algorithms with a claimed eps, and panels."""
 
     summary: pd.DataFrame
     claims: set[tuple[str, ...]] | None = None

@@ -87,7 +87,7 @@ class Plan:
         return {block: float(f"{seconds:.3g}") for block, seconds in spent.items()}
 
     def results(self) -> Results:
-        """Return tables of the results of finished fits (each once) and of functions that compute rows without fits."""
+        """Return tables of all results: of finished fits (each fit once), and of functions that compute rows."""
         once = {(point.block, point.key): point for point in self.points if point.finished}
         # settings without a standard column, named as on the command line, such as algo.lam
         keys = dict.fromkeys(key for point in self.points for key in point.settings)
