@@ -42,7 +42,7 @@ class Finding:
         claimed: The published eps; NaN if there is no claim about this view.
         proven: The eps that dpml proves; NaN if the algorithm is a plug-in.
         declared: The eps that a plug-in declares; else NaN.
-        exact: The eps of the attacked pair, computed without random draws; NaN if it is not known.
+        exact: The eps of the attacked pair of data sets; NaN if it is not known.
         attacked: The lower bound on eps, wrong with probability at most 1 - CONFIDENCE.
         power: The share of the proven mu (of the proven eps if delta = 0) that the pair reaches.
         verdict: The conclusion (docs/audit.md).

@@ -63,7 +63,7 @@ class Scores:
         return max(bounds)
 
     def exact(self, delta: float) -> float:
-        """Return a lower bound on eps at `delta`, computed from two data sets without sampling; NaN if unknown."""
+        """Return the eps at `delta` that the two data sets are known to reach; NaN if unknown."""
         if delta == 0:
             return self.loss
         return gdp.eps_of(self.shown, delta) if math.isfinite(self.shown) else self.shown
